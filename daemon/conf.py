@@ -7,7 +7,7 @@ from anyio import BrokenWorkerProcess, to_process
 
 from tidegate.daemon.postgres.database import Database
 from tidegate.handlers.runs.rejections import no_such_dag
-from tidegate.schemas.error import RequestError
+from tidegate.schemas.error import NotFoundError, RequestError
 from tidegate.schemas.json_schema import conf_problem
 from tidegate.schemas.params import Params, conf_with_defaults
 from tidegate.schemas.queries import dag_pages, versions
@@ -41,5 +41,5 @@ def _refusal(dag_id: str, problem: str) -> str:
 async def _params(db: Db, dag_id: str) -> Params:
     if not await dag_pages.list_dags(db, dag_id):
         rejected = no_such_dag(dag_id)
-        raise RequestError(rejected.message, reason=rejected.reason)
+        raise NotFoundError(rejected.message, reason=rejected.reason)
     return (await versions.current_spec(db, dag_id)).params

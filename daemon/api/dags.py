@@ -4,14 +4,12 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from tidegate.daemon import runs
 from tidegate.daemon.gateway import cursor
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.dag import DagPage, ListedDag, read_list, read_page
-from tidegate.daemon.read_model.lookup import find_dag
-from tidegate.daemon.request import apply_request
-from tidegate.schemas.message import PauseRequested
 from tidegate.schemas.queries.dag_pages import DagRow
 from tidegate.schemas.queries.db import Db
 
@@ -53,10 +51,7 @@ async def show_dag(db: Db, call: Call[DagPath]) -> DagPage:
 
 async def change_dag(call: Call[DagPath], body: DagPatch) -> DagRow:
     """Pause or unpause a DAG."""
-    dag_id = call.params.dag_id
-    await call.database.run(find_dag, dag_id)
-    await apply_request(call.database, PauseRequested(dag_id=dag_id, is_paused=body.is_paused))
-    return await call.database.run(find_dag, dag_id)
+    return await runs.set_paused(call.database, call.params.dag_id, paused=body.is_paused)
 
 
 ENDPOINTS = (

@@ -1,13 +1,12 @@
 """Settings and the database connection of a command. Imports are deferred, so that `--help` is fast."""
 
-import getpass
-import os
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import typer
 
+from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.settings import Settings, read
 
 if TYPE_CHECKING:
@@ -21,15 +20,6 @@ P = ParamSpec("P")
 def read_settings(context: typer.Context, *needs: str) -> Settings:
     """The settings, overridden by the options before the command. Raises SettingsError if one of `needs` is missing."""
     return read(context.obj, needs=needs)
-
-
-def current_user(settings: Settings) -> str:
-    """`user@host`, for the audit log."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    return f"{user}@{settings.host}"
 
 
 def query(context: typer.Context, work: Callable[Concatenate["Db", P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:

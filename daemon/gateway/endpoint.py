@@ -26,7 +26,7 @@ class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 P = TypeVar("P", bound=Params)
-B = TypeVar("B", bound=Params)
+B = TypeVar("B")
 R = TypeVar("R")
 
 
@@ -60,6 +60,20 @@ class Read(msgspec.Struct, Generic[P, R], frozen=True):
         return "GET"
 
 
+class Load(msgspec.Struct, Generic[P, R], frozen=True):
+    """An endpoint that reads in several transactions, or from a backend."""
+
+    path: str
+    right: Right
+    work: Callable[[Call[P]], Awaitable[R]]
+    params: type[P]
+    result: type[R]
+
+    @property
+    def method(self) -> str:
+        return "GET"
+
+
 class Act(msgspec.Struct, Generic[P, B, R], frozen=True):
     """An endpoint that changes state, with a body."""
 
@@ -72,7 +86,7 @@ class Act(msgspec.Struct, Generic[P, B, R], frozen=True):
     result: type[R]
 
 
-Endpoint = Read[Any, Any] | Act[Any, Any, Any]
+Endpoint = Read[Any, Any] | Load[Any, Any] | Act[Any, Any, Any]
 
 
 async def call_of(request: Request, service: Service, identity: Identity, endpoint: Endpoint) -> Call[Any]:
@@ -114,7 +128,7 @@ async def perform(endpoint: Endpoint, call: Call[Any], body: Any = None) -> Any:
     """The result of the endpoint."""
     if isinstance(endpoint, Read):
         return await call.service.reader.run(endpoint.work, call)
-    return await endpoint.work(call, body)
+    return await (endpoint.work(call) if isinstance(endpoint, Load) else endpoint.work(call, body))
 
 
 def _sentence(problem: str) -> str:

@@ -1,6 +1,7 @@
 """Why a DAG or a task does not run: gates, and the changes that open them."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.facts import DiscardRow
 from tidegate.schemas.queries.leases import Terms
 from tidegate.schemas.queries.run_pages import RunRow
+from tidegate.schemas.timetable.text import utc
 
 LAST_NOTES, FORMER_RUNS = 5, 10
 
@@ -113,3 +115,12 @@ def changes_document(changes: Sequence[Change]) -> list[dict[str, Any]]:
 
 def waits_for(closed: Sequence[Gate[Reason]]) -> str:
     return "; ".join(f"{gate.reason.text} ({gate.name})" for gate in closed if gate.reason)
+
+
+def fact_text(value: Any) -> str:
+    """A fact of a gate in words."""
+    if isinstance(value, tuple | list):
+        return ", ".join(map(fact_text, value))
+    if isinstance(value, datetime):
+        return utc(value)
+    return "yes" if value is True else str(value)

@@ -14,6 +14,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from tidegate.daemon.identity import credentials
+from tidegate.daemon.identity.local_user import current_user
+from tidegate.daemon.permissions import Caller, Role
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.settings import Settings, environment
 from tidegate.daemon.standalone.example import producer, report
@@ -63,7 +66,7 @@ async def run(options: Options, given: Settings) -> int:
         async with anyio.create_task_group() as tg:
             tg.start_soon(_stop_on_signal, tg.cancel_scope, console)
             async with stack(options.data.absolute(), given, partial(console.print, style="dim")) as running:
-                code = await _watched(options, running, console)
+                code = await _watched(options, running, given, console)
             tg.cancel_scope.cancel()
     return code
 
@@ -76,15 +79,23 @@ async def _stop_on_signal(scope: anyio.CancelScope, console: Console) -> None:
             return
 
 
-async def _watched(options: Options, running: Stack, console: Console) -> int:
+async def _watched(options: Options, running: Stack, given: Settings, console: Console) -> int:
     """Serve while all servers run. Raises ServerError, in a group, when one dies."""
     async with anyio.create_task_group() as tg:
         for server in running.servers:
             tg.start_soon(server.watch)
         async with connect(running.settings["postgres_dsn"]) as database:
+            console.print(f"web page: {await _login_link(running, database, given)} (once, within 15 minutes)", soft_wrap=True)
             code = await _serve(options, running, database, console)
         tg.cancel_scope.cancel()
     return code
+
+
+async def _login_link(running: Stack, database: Database, given: Settings) -> str:
+    """The address of the web page, which logs its first visitor in."""
+    user = current_user(given)
+    link = await database.run(credentials.issue, "link", Caller(user, Role.ADMIN), credentials.LINK_S, user)
+    return f"{running.web.address}/login?link={link.secret}"
 
 
 async def _serve(options: Options, running: Stack, database: Database, console: Console) -> int:

@@ -37,14 +37,8 @@ class Daemon(Server):
         return
 
     async def _spawn(self, chosen: tuple[int, ...]) -> Child:  # noqa: ARG002 - it listens on none
-        env = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
-        return await spawn(
-            self._command,
-            log=self.log,
-            cwd=self.home,
-            env=env | environment(self._settings),
-            on_orphaned=signal.SIGTERM,
-        )
+        env = environment_of(self._settings)
+        return await spawn(self._command, log=self.log, cwd=self.home, env=env, on_orphaned=signal.SIGTERM)
 
     async def _answers(self, child: Child, port: int) -> bool:  # noqa: ARG002 - it listens on none
         try:
@@ -55,3 +49,9 @@ class Daemon(Server):
             return bool(await connection.fetchval(STARTED, child.pid))
         finally:
             await connection.close()
+
+
+def environment_of(settings: Mapping[str, str]) -> dict[str, str]:
+    """The environment of this process, with these settings instead of its own."""
+    others = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    return others | environment(settings)

@@ -19,6 +19,7 @@ from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.daemon.standalone.postgres import Postgres
 from tidegate.daemon.standalone.server import Server
 from tidegate.daemon.standalone.spark_connect import SparkConnect
+from tidegate.daemon.standalone.web import Web
 from tidegate.events import topics
 from tidegate.events.security import OPEN
 from tidegate.schemas.kafka_security import KafkaSecurity
@@ -36,6 +37,7 @@ class Stack(msgspec.Struct, frozen=True):
     settings: Mapping[str, str]
     servers: tuple[Server, ...]
     home: Path
+    web: Web
 
     @property
     def lake(self) -> Path:
@@ -70,8 +72,9 @@ async def stack(home: Path, given: Settings, say: Say) -> AsyncIterator[Stack]:
         say(f"topics and schema are ready ({len(applied)} migrations applied)")
         started.callback(end_runners, home / "spool")
         daemon = Daemon(home / "daemon", {**settings, **passed_on(given)})
-        await _start([daemon], started, say)
-        yield Stack(settings, (*mine, daemon), home)
+        web = Web(home / "web", {**settings, "editors": given.editors}, given.web_port)
+        await _start([daemon, web], started, say)
+        yield Stack(settings, (*mine, daemon, web), home, web)
 
 
 def check_security(given: Settings) -> None:

@@ -17,10 +17,10 @@ from tidegate.daemon.gateway.guard import Guard
 from tidegate.daemon.gateway.problem import problem
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.web.pages import dags, login
+from tidegate.daemon.web.pages import dag, dags, login
 from tidegate.daemon.web.screen import Form, Screen, problem_page, routes
 
-SCREENS: tuple[Screen | Form, ...] = (dags.SCREEN,)
+SCREENS: tuple[Screen | Form, ...] = (dags.SCREEN, dag.SCREEN)
 
 
 def application(service: Service) -> ASGIApp:

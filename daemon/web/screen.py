@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from tidegate.daemon.gateway.authenticate import Identity, check_csrf, require
-from tidegate.daemon.gateway.endpoint import Act, Read, call_of, converted, perform
+from tidegate.daemon.gateway.endpoint import Act, Load, Read, call_of, converted, perform
 from tidegate.daemon.gateway.problem import Problem, UnauthenticatedError, problem_of
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.permissions import Right, refusal
@@ -27,16 +27,16 @@ Answer = Callable[[Request], Awaitable[Response]]
 class Screen(msgspec.Struct, frozen=True):
     """A page: its template shows what the endpoint reads."""
 
-    read: Read[Any, Any]
+    read: Read[Any, Any] | Load[Any, Any]
     template: str
 
 
 class Form(msgspec.Struct, frozen=True):
     """A page that shows what a change will do, and does it. The result of `act` is the address of the page that shows it."""
 
-    preview: Read[Any, Any]
+    preview: Read[Any, Any] | Load[Any, Any]
     act: Act[Any, Any, str]
-    template: str
+    template: str = "form.html"
 
 
 def routes(screens: tuple[Screen | Form, ...], service: Service) -> list[Route]:
@@ -82,7 +82,7 @@ def _here(request: Request) -> str | None:
     return path if request.method == "GET" and path != "/" else None
 
 
-def _shows(read: Read[Any, Any], template: str, service: Service) -> Answer:
+def _shows(read: Read[Any, Any] | Load[Any, Any], template: str, service: Service) -> Answer:
     async def shows(request: Request) -> Response:
         identity = await require(request, service)
         call = await call_of(request, service, identity, read)

@@ -20,7 +20,8 @@ from tidegate.daemon.cli.command import (
     shared_options,
 )
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.session import current_user, query_at, read_settings, with_database
+from tidegate.daemon.cli.session import query_at, read_settings, with_database
+from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.read_model.lookup import list_of_dag
 from tidegate.schemas.backfill import LAST_PRIORITY, BackfillSpec, Outlets, Reprocess
 from tidegate.schemas.error import RequestError

@@ -7,7 +7,8 @@ import typer
 
 from tidegate.daemon.cli.command import confirm
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.session import current_user, query, read_settings, with_database
+from tidegate.daemon.cli.session import query, read_settings, with_database
+from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.read_model.clearing import ClearedRun, counted, preview
 from tidegate.schemas.message import ClearRequested
 

@@ -25,7 +25,7 @@ from tidegate.daemon.read_model.plan import (
     upcoming_ticks,
 )
 from tidegate.schemas.error import RequestError
-from tidegate.schemas.message import DagDeleteRequested, PauseRequested, ReleaseRequested
+from tidegate.schemas.message import DagDeleteRequested, ReleaseRequested
 from tidegate.schemas.queries import dag_pages
 from tidegate.schemas.queries.dag_pages import ImportErrorRow, plans
 from tidegate.schemas.queries.db import Db
@@ -161,9 +161,9 @@ def errors(context: typer.Context, *, json: Json = False) -> None:
 
 
 def _set_paused(context: typer.Context, dag_id: str, *, paused: bool, json: bool) -> None:
-    from tidegate.daemon.request import apply_request
+    from tidegate.daemon import runs
 
-    with_database(context, lambda database: apply_request(database, PauseRequested(dag_id=dag_id, is_paused=paused)))
+    with_database(context, lambda database: runs.set_paused(database, dag_id, paused=paused))
     document = {"dag_id": dag_id, "is_paused": paused}
     output.write_result(document, f"{'paused' if paused else 'unpaused'} {dag_id}", json=json)
 

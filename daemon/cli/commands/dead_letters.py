@@ -23,7 +23,8 @@ from tidegate.daemon.cli.command import (
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.dead_letter import document, print_page
 from tidegate.daemon.cli.pages.lists import DEAD_LETTERS, print_list
-from tidegate.daemon.cli.session import current_user, query, query_at, read_settings, with_database
+from tidegate.daemon.cli.session import query, query_at, read_settings, with_database
+from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.settings import Settings
 from tidegate.schemas.error import RejectedError, RequestError
 from tidegate.schemas.queries import dead_letters, inbox

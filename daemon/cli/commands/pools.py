@@ -8,7 +8,8 @@ import typer
 from tidegate.daemon.cli.command import Json, command_group, examples
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.pools import change_text, document, print_pools
-from tidegate.daemon.cli.session import current_user, query, read_settings, with_database
+from tidegate.daemon.cli.session import query, read_settings, with_database
+from tidegate.daemon.identity.local_user import current_user
 from tidegate.schemas.dag import DEFAULT_POOL
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import pools

@@ -1,11 +1,9 @@
 """`tidegate runs`: list, show, explain, trigger and change runs."""
 
-import re
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Unpack
 
-import msgspec
 import typer
 
 from tidegate.daemon.cli.command import (
@@ -27,18 +25,18 @@ from tidegate.daemon.cli.commands.clearing import ClearOptions, clear_tasks
 from tidegate.daemon.cli.pages import output, run_progress
 from tidegate.daemon.cli.pages.lists import RUNS, print_list
 from tidegate.daemon.cli.pages.run import print_page
-from tidegate.daemon.cli.session import current_user, query_at, read_settings, with_database
-from tidegate.daemon.read_model.lookup import LATEST, find_run, list_of_dag
+from tidegate.daemon.cli.session import query_at, read_settings, with_database
+from tidegate.daemon.identity.local_user import current_user
+from tidegate.daemon.read_model.lookup import find_run, list_of_dag
 from tidegate.daemon.read_model.run import RunPage, read_page
-from tidegate.handlers.runs.run_ids import manual_run_id
+from tidegate.daemon.read_model.run_progress import read_page as read_progress
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.explain.gates import RunProgress
-from tidegate.schemas.message import ClearRequested, RunEndRequested, RunRequested
+from tidegate.schemas.message import ClearRequested, RunRequested
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunRow
-from tidegate.schemas.state import RUN_ENDED, RunState, RunType
-from tidegate.schemas.timetable.text import utc
+from tidegate.schemas.state import RunState, RunType
 
 if TYPE_CHECKING:
     from tidegate.daemon.postgres.database import Database
@@ -53,8 +51,6 @@ LogicalDate = Annotated[
         help="The logical date, UTC without an offset; the timetable adds the data interval.",
     ),
 ]
-
-_RUN_ID = re.compile(r"[\w.~:+-]{1,250}", re.ASCII)
 
 
 @app.command(
@@ -106,7 +102,7 @@ def show(
 
     async def read(db: Db) -> RunPage | RunProgress:
         run = await find_run(db, dag_id, run_id)
-        return await run_progress.read_page(db, run, settings) if progress else await read_page(db, run)
+        return await read_progress(db, run, settings) if progress else await read_page(db, run)
 
     page, now = query_at(context, read)
     if isinstance(page, RunProgress):
@@ -126,13 +122,14 @@ def explain(context: typer.Context, dag_id: DagId, run_id: RunId, *, json: Json 
 
     Also prints how long each stage took, from the event that met the condition to the end of the run.
     """
-    from tidegate.daemon.cli.pages import run_origin
+    from tidegate.daemon.cli.pages.run_origin import print_page as print_origin
+    from tidegate.daemon.read_model import run_origin
 
     async def read(db: Db) -> run_origin.RunOrigin:
         return await run_origin.read_page(db, await find_run(db, dag_id, run_id))
 
     page, now = query_at(context, read)
-    output.write_page(page, lambda: run_origin.print_page(page, now), json=json)
+    output.write_page(page, lambda: print_origin(page, now), json=json)
 
 
 @app.command(
@@ -161,22 +158,22 @@ def trigger(
     json: Json = False,
 ) -> None:
     """Start a run. It stays queued while the DAG is paused or at its limit of active runs."""
+    from tidegate.daemon import runs
     from tidegate.daemon.cli.pages.follow import follow
-    from tidegate.daemon.conf import checked_conf
-    from tidegate.daemon.request import apply_request
 
-    new_id = _new_run_id(run_id)
+    try:
+        new_id = runs.new_run_id(run_id)
+    except RequestError as error:
+        raise typer.BadParameter(str(error), param_hint="--run-id") from error
     conf_object = parse_json_object("--conf", conf)
     request = RunRequested(dag_id=dag_id, run_id=new_id, conf=conf_object, logical_date=logical_date, run_after=run_after)
 
     async def start(database: "Database") -> RunRow:
-        params = await checked_conf(database, dag_id, conf_object)
-        await apply_request(database, msgspec.structs.replace(request, params=params))
+        run = await runs.trigger(database, request)
         if not json:
             output.write(f"triggered {dag_id} {new_id}")
-        run = await database.run(find_run, dag_id, new_id)
         if run.state == RunState.QUEUED:
-            output.say(_why_queued(run))
+            output.say(runs.why_queued(run))
         return await follow(database, run) if wait else run
 
     run = with_database(context, start)
@@ -234,18 +231,13 @@ def cancel(
 
     It also works for a held DAG, whose version is not read.
     """
+    from tidegate.daemon import runs
     from tidegate.daemon.cli.pages.follow import wait_killed
-    from tidegate.daemon.request import apply_request
 
-    reason = f"cancelled by {current_user(read_settings(context))}"
+    user = current_user(read_settings(context))
 
     async def work(database: "Database") -> RunRow:
-        run = await database.run(find_run, dag_id, run_id)
-        if run.state in RUN_ENDED:
-            raise RequestError(f"run {run.run_id!r} of DAG {dag_id!r} has ended already: {run.state}")
-        await apply_request(
-            database, RunEndRequested(dag_id=dag_id, run_id=run.run_id, state=RunState.FAILED, reason=reason, only_if_active=True)
-        )
+        run = await runs.cancel(database, user, dag_id, run_id)
         if not json:
             output.write(f"cancelled {dag_id} {run.run_id}")
         if wait:
@@ -260,28 +252,8 @@ def cancel(
 @app.command(epilog=examples("tidegate runs mark daily_delays latest success"))
 def mark(context: typer.Context, dag_id: DagId, run_id: RunId, state: MarkState, *, json: Json = False) -> None:
     """Set a run to success, with all its tasks, or to failed. Active attempts are killed; outlets are not updated."""
-    from tidegate.daemon.request import apply_request
+    from tidegate.daemon import runs
 
-    reason = f"marked by {current_user(read_settings(context))}"
-
-    async def work(database: "Database") -> RunRow:
-        run = await database.run(find_run, dag_id, run_id)
-        await apply_request(database, RunEndRequested(dag_id=dag_id, run_id=run.run_id, state=RunState(state), reason=reason))
-        return await database.run(find_run, dag_id, run.run_id)
-
-    run = with_database(context, work)
+    user = current_user(read_settings(context))
+    run = with_database(context, lambda database: runs.mark(database, user, dag_id, run_id, RunState(state)))
     output.write_result(run, f"marked {dag_id} {run.run_id} as {run.state}", json=json)
-
-
-def _why_queued(run: RunRow) -> str:
-    if run.run_after > run.created_at:
-        return f"it is queued: it may start at {utc(run.run_after)}"
-    return "it is queued: the DAG is paused, in no DAG file, or at its limit of active runs"
-
-
-def _new_run_id(run_id: str | None) -> str:
-    if run_id is None:
-        return manual_run_id(datetime.now(UTC))
-    if not _RUN_ID.fullmatch(run_id) or run_id == LATEST:
-        raise typer.BadParameter("a run id is 1 to 250 of A-Z a-z 0-9 _ . ~ : + -, and not `latest`", param_hint="--run-id")
-    return run_id

@@ -8,12 +8,13 @@ from tidegate.daemon.cli.command import DagId, Json, MarkState, RunId, TaskId, Y
 from tidegate.daemon.cli.commands.clearing import ClearOptions, clear_tasks
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import TASKS, print_list
-from tidegate.daemon.cli.pages.results import result_of
-from tidegate.daemon.cli.session import current_user, query, query_at, read_settings, with_database
+from tidegate.daemon.cli.session import query, query_at, read_settings, with_database
+from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.read_model.lookup import find_run, find_task
+from tidegate.daemon.read_model.results import result_of
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.explain.gates import TaskExplanation
-from tidegate.schemas.message import ClearRequested, TaskMarked
+from tidegate.schemas.message import ClearRequested
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunTaskRow
@@ -48,7 +49,8 @@ def logs(
     json: Json = False,
 ) -> None:
     """Print what a try of a task wrote to stdout and stderr."""
-    from tidegate.daemon.cli.pages.logs import LogReader, LogRequest
+    from tidegate.daemon.cli.pages.logs import write
+    from tidegate.daemon.read_model.logs import LogReader, LogRequest
 
     if follow and json:
         raise typer.BadParameter("--follow prints lines as they come; leave out --json", param_hint="--follow")
@@ -60,7 +62,7 @@ def logs(
         if json:
             output.write_json(await reader.document())
         else:
-            await reader.write(follow=follow)
+            await write(reader, follow=follow)
 
     with_database(context, read)
 
@@ -150,16 +152,8 @@ def clear(
 @app.command(epilog=examples("tidegate tasks mark daily_delays latest join success"))
 def mark(context: typer.Context, dag_id: DagId, run_id: RunId, task_id: TaskId, state: MarkState, *, json: Json = False) -> None:
     """Set a task to success or failed. An active attempt is killed, and the tasks after it are decided again."""
-    from tidegate.daemon.request import apply_request
+    from tidegate.daemon import runs
 
     user = current_user(read_settings(context))
-
-    async def work(database: "Database") -> RunTaskRow:
-        run = await database.run(find_run, dag_id, run_id)
-        await database.run(find_task, run, task_id)
-        request = TaskMarked(dag_id=dag_id, run_id=run.run_id, task_id=task_id, state=TaskState(state), user=user)
-        await apply_request(database, request)
-        return await database.run(find_task, run, task_id)
-
-    task = with_database(context, work)
+    task = with_database(context, lambda database: runs.mark_task(database, user, dag_id, run_id, task_id, TaskState(state)))
     output.write_result(task, f"marked {task_id} as {task.state}", json=json)

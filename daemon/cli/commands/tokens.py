@@ -8,7 +8,8 @@ import typer
 from tidegate.daemon.cli.command import Json, command_group, examples
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import TOKENS, print_list
-from tidegate.daemon.cli.session import current_user, query, query_at, read_settings
+from tidegate.daemon.cli.session import query, query_at, read_settings
+from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.permissions import ANY_DAG, Caller, Role
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import credentials, pools

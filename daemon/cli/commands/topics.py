@@ -10,7 +10,8 @@ import typer
 from tidegate.daemon.cli.command import Json, command_group, examples
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import HALTED_PARTITIONS, IGNORED_RECORDS, print_list
-from tidegate.daemon.cli.session import current_user, query_at, read_settings, with_database
+from tidegate.daemon.cli.session import query_at, read_settings, with_database
+from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.terminal import printable
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import inbox, leases

@@ -1,153 +1,34 @@
-"""The log of one try of a task, read through its backend. Slow to import, for it imports the backends."""
-
-from typing import NamedTuple
-from uuid import UUID
+"""The log of one try of a task on stdout. Slow to import: reading it imports the backends."""
 
 import anyio
-import msgspec
 
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.postgres.database import Database
-from tidegate.daemon.settings import Settings, spool_root
-from tidegate.daemon.spark.contract import Backend, Handle
-from tidegate.daemon.spark.runner_backend import open_backends
-from tidegate.schemas.error import RequestError, UnavailableError
-from tidegate.schemas.queries import run_pages, submissions
-from tidegate.schemas.queries.run_pages import RunAttemptRow
-from tidegate.schemas.state import SUBMISSION_OPEN, TASK_ENDED, SubmissionState
+from tidegate.daemon.read_model.logs import LocatedLog, LogReader
 
 POLL_S = 0.3
 
-BEFORE_START = (SubmissionState.INTENT, SubmissionState.SUBMITTING)
+
+async def write(reader: LogReader, *, follow: bool) -> None:
+    """Write the log. `follow` waits for the try to begin, and goes on until it has ended. Raises RequestError without a log."""
+    attempt, backend, handle = await (_begun(reader) if follow else reader.locate())
+    offset, ended, out = 0, not follow, output.ByteWriter()
+    while True:
+        chunk = await backend.logs(handle, offset)
+        out.write(chunk.content)
+        offset = chunk.next_offset
+        if chunk.content and not chunk.complete:
+            continue
+        if chunk.complete or ended:
+            return
+        # A killed runner never completes its log; the daemon that notices its death ends the attempt.
+        ended = await reader.has_ended(attempt)
+        await anyio.sleep(POLL_S)
 
 
-class LogRequest(NamedTuple):
-    """The log of one try; `try_number` None stands for the last one."""
-
-    dag_id: str
-    run_id: str
-    task_id: str
-    try_number: int | None
-
-    def __str__(self) -> str:
-        return f"task {self.task_id!r} of run {self.run_id!r}"
-
-
-class Log(msgspec.Struct, frozen=True):
-    """The log of a try so far; `complete`: nothing follows."""
-
-    dag_id: str
-    run_id: str
-    task_id: str
-    try_number: int
-    submission_id: UUID
-    complete: bool
-    content: str
-
-
-class LocatedLog(NamedTuple):
-    """A try whose log is on this host."""
-
-    attempt: RunAttemptRow
-    backend: Backend
-    handle: Handle
-
-
-class LogReader:
-    """Locates the log of a try, and reads it."""
-
-    def __init__(self, settings: Settings, database: Database, request: LogRequest) -> None:
-        self._spool = spool_root(settings)
-        self._database = database
-        self._request = request
-        self._backends = open_backends(settings)
-
-    async def document(self) -> Log:
-        """The whole log so far. Raises RequestError where there is none."""
-        attempt, backend, handle = await self._locate(wait=False)
-        content = b""
-        while (chunk := await backend.logs(handle, len(content))).content:
-            content += chunk.content
-        request = self._request
-        return Log(
-            dag_id=request.dag_id,
-            run_id=request.run_id,
-            task_id=request.task_id,
-            try_number=attempt.try_number,
-            submission_id=attempt.submission_id,
-            complete=chunk.complete,
-            content=content.decode(errors="replace"),
-        )
-
-    async def write(self, *, follow: bool) -> None:
-        """Write the log to stdout. `follow` waits for the try to begin, and goes on until it has ended."""
-        attempt, backend, handle = await self._locate(wait=follow)
-        offset, ended, out = 0, not follow, output.ByteWriter()
-        while True:
-            chunk = await backend.logs(handle, offset)
-            out.write(chunk.content)
-            offset = chunk.next_offset
-            if chunk.content and not chunk.complete:
-                continue
-            if chunk.complete or ended:
-                return
-            # A killed runner never completes its log; the daemon that notices its death ends the attempt.
-            ended = await self._has_ended(attempt)
-            await anyio.sleep(POLL_S)
-
-    async def _locate(self, *, wait: bool) -> LocatedLog:
-        """Raises RequestError where there is no log, or, without `wait`, none yet."""
-        while True:
-            attempt = await self._attempt()
-            if attempt is not None and (found := await self._on_this_host(attempt)) is not None:
-                return found
-            if not wait:
-                raise RequestError(f"{self._request} has not begun yet; --follow waits for its log")
-            await anyio.sleep(POLL_S)
-
-    async def _attempt(self) -> RunAttemptRow | None:
-        """None while a try may still come. Raises RequestError where none will."""
-        dag_id, run_id, task_id, try_number = self._request
-        tries = await self._database.run(run_pages.attempts_of, dag_id, run_id, task_id)
-        if not tries:
-            await self._check_task()
-            return None
-        if try_number is None:
-            return tries[-1]
-        if not (found := [attempt for attempt in tries if attempt.try_number == try_number]):
-            raise RequestError(f"{self._request} has no try {try_number}; its last one is {tries[-1].try_number}")
-        return found[0]
-
-    async def _check_task(self) -> None:
-        dag_id, run_id, task_id, _ = self._request
-        tasks = {task.label: task for task in await self._database.run(run_pages.tasks_of, dag_id, run_id)}
-        if tasks and task_id not in tasks:
-            raise RequestError(f"run {run_id!r} has no task {task_id!r}; its tasks are {', '.join(tasks)}")
-        if tasks and tasks[task_id].state in TASK_ENDED:
-            raise RequestError(f"{self._request} has no log: it is {tasks[task_id].state}, and nothing was run for it")
-
-    async def _on_this_host(self, attempt: RunAttemptRow) -> LocatedLog | None:
-        """None before the start of the try. Raises RequestError for a log that is not on this host."""
-        backend = self._backends[attempt.backend]
-        elsewhere = backend.host is not None and attempt.host not in (None, backend.host)
-        handle = None if elsewhere else await backend.find(attempt.submission_id)
-        if handle is not None:
-            return LocatedLog(attempt, backend, handle)
-        if attempt.state in BEFORE_START and not elsewhere:
-            return None
-        raise RequestError(
-            f"the log of try {attempt.try_number} of {self._request} is not on this host below {self._spool}: {location(attempt)}"
-        )
-
-    async def _has_ended(self, attempt: RunAttemptRow) -> bool:
-        try:
-            found, _ = await self._database.run(submissions.read_with_tasks, [attempt.submission_id])
-        except UnavailableError:
-            return False
-        return found[attempt.submission_id].state not in SUBMISSION_OPEN
-
-
-def location(attempt: RunAttemptRow) -> str:
-    """Where the log of a try is that this host does not have."""
-    host = f"it ran on {attempt.host}, see TIDEGATE_SPOOL_DIR there" if attempt.host else "no host is recorded for it"
-    return host if attempt.state in SUBMISSION_OPEN else f"{host}; it has ended: {attempt.state}"
+async def _begun(reader: LogReader) -> LocatedLog:
+    """Wait for the try to begin."""
+    while True:
+        found = await reader.find()
+        if found is not None:
+            return found
+        await anyio.sleep(POLL_S)

@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from tidegate.daemon.cli.pages import output, tree
 from tidegate.daemon.read_model import inputs
-from tidegate.daemon.read_model.why_not import DagWhyNot, waits_for
+from tidegate.daemon.read_model.why_not import DagWhyNot, fact_text, waits_for
 from tidegate.schemas.explain.gates import Gate, TaskExplanation
 from tidegate.schemas.explain.reasons import Reason
 from tidegate.schemas.explain.remedy import Change
-from tidegate.schemas.timetable.text import age, utc
+from tidegate.schemas.timetable.text import age
 
 GATE_TITLES = ("GATE", "STATE", "FOR", "WHAT IS KNOWN")
 NOTE_TITLES = ("LAST", "TIMES", "WHAT")
@@ -70,13 +69,5 @@ def print_changes(title: str, changes: Sequence[Change]) -> None:
 
 
 def _cells(gate: Gate[Reason], now: datetime) -> tuple[output.Cell, ...]:
-    known = "; ".join(f"{name.replace('_', ' ')} {_text(value)}" for name, value in gate.facts.items())
+    known = "; ".join(f"{name.replace('_', ' ')} {fact_text(value)}" for name, value in gate.facts.items())
     return gate.name, gate.state, age(gate.since, now) if gate.since else None, known
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, tuple | list):
-        return ", ".join(map(_text, value))
-    if isinstance(value, datetime):
-        return utc(value)
-    return "yes" if value is True else str(value)

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from tidegate.daemon.cli.pages.run_origin import ATTEMPT_ENDED, CAUSES, RunOrigin, cause, print_page
+from tidegate.daemon.cli.pages.run_origin import print_page
 from tidegate.daemon.engine import KINDS
+from tidegate.daemon.read_model.run_origin import ATTEMPT_ENDED, CAUSES, RunOrigin, cause
 from tidegate.handlers.explain.stages import Stage
 from tidegate.schemas.queries.run_pages import ConsumedEvent, Origin, RunMoveRow, Steps
 from tidegate.schemas.wire.event import Producer

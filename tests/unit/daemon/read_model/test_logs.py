@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from tidegate.daemon.cli.pages.logs import location
+from tidegate.daemon.read_model.logs import location
 from tidegate.schemas.queries.run_pages import RunAttemptRow
 
 

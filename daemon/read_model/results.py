@@ -1,4 +1,4 @@
-"""`tasks result`: the value that a task returned."""
+"""The value that a task returned."""
 
 from typing import Any
 

@@ -1,0 +1,86 @@
+"""What made a run, which daemon created it, and how long each stage took."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from tidegate.daemon.read_model import inputs
+from tidegate.daemon.read_model.condition import schedule_text
+from tidegate.daemon.read_model.run import MOST_FAILURES
+from tidegate.handlers.explain.stages import Stage, stages
+from tidegate.schemas.dag import DagSpec
+from tidegate.schemas.notice import FailedTask
+from tidegate.schemas.queries import run_pages
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.run_pages import ConsumedEvent, Origin, RunMoveRow, RunRow, Steps
+
+MOST_ATTEMPTS = 1_000
+
+
+CAUSES = {
+    "dataset_updated": "dataset events arrived",
+    "schedule_due": "it was due",
+    "backfill_due": "its backfill had room for it",
+    "run_requested": "a request",
+    "pause_requested": "its DAG was unpaused",
+    "dag_file_changed": "a DAG file changed",
+    "task_finished": "a task ended, and with it a run ahead of it",
+    "run_reconsidered": "a run ahead of it was evaluated again",
+    "run_end_requested": "a user ended a run ahead of it",
+    "run_timed_out": "a run ahead of it timed out",
+    "clear_requested": "runs of its DAG were cleared",
+    "task_marked": "a user marked a task of a run ahead of it",
+}
+"""By kind of message. Other kinds ended an attempt."""
+
+
+ATTEMPT_ENDED = "an attempt ended, and with it a run ahead of it"
+
+
+class RunOrigin(msgspec.Struct, frozen=True):
+    """The origin of a run. `condition` and `timing` are of the version that the run is pinned to.
+
+    `forgotten` consumed events are older than the retention.
+    """
+
+    dag_id: str
+    run_id: str
+    origin: dict[str, Any]
+    backfill_id: int | None
+    cause: str | None
+    condition: str
+    timing: str
+    events: Sequence[ConsumedEvent]
+    forgotten: int
+    stages: Sequence[Stage]
+    attempts: Sequence[Steps]
+    journal: Sequence[RunMoveRow]
+    failures: Sequence[FailedTask] = ()
+
+
+async def read_page(db: Db, run: RunRow) -> RunOrigin:
+    origin = await run_pages.origin(db, run.dag_id, run.run_id)
+    events, steps = await run_pages.consumed(db, origin.id), await run_pages.steps(db, origin.id, MOST_ATTEMPTS)
+    spec = msgspec.convert(origin.spec, DagSpec)
+    facts = {name: value for name, value in msgspec.structs.asdict(origin).items() if name not in ("id", "spec")}
+    return RunOrigin(
+        dag_id=run.dag_id,
+        run_id=run.run_id,
+        origin=facts,
+        backfill_id=run.backfill_id,
+        cause=cause(origin),
+        condition=schedule_text(spec.schedule, spec.timetable, together=spec.together),
+        timing=inputs.timing_text(spec.timing),
+        events=events,
+        forgotten=(origin.events or 0) - len(events),
+        stages=stages(origin, events, steps),
+        attempts=steps,
+        journal=await run_pages.journal_of(db, run.dag_id, run.run_id),
+        failures=await run_pages.failures_of(db, run.dag_id, run.run_id, MOST_FAILURES),
+    )
+
+
+def cause(origin: Origin) -> str | None:
+    """The kind of message that created the run, in words; None where it was not recorded."""
+    return None if origin.cause is None else CAUSES.get(origin.cause, ATTEMPT_ENDED)

@@ -1,0 +1,82 @@
+"""What users do with DAGs, runs and tasks: the calls that the command line, the API and the pages share.
+
+The caller has checked that the user may change the DAG.
+"""
+
+import re
+from datetime import UTC, datetime
+
+import msgspec
+
+from tidegate.daemon.conf import checked_conf
+from tidegate.daemon.postgres.database import Database
+from tidegate.daemon.read_model.lookup import LATEST, find_dag, find_run, find_task
+from tidegate.daemon.request import apply_request
+from tidegate.handlers.runs.run_ids import manual_run_id
+from tidegate.schemas.error import RequestError
+from tidegate.schemas.message import PauseRequested, RunEndRequested, RunRequested, TaskMarked
+from tidegate.schemas.queries.dag_pages import DagRow
+from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
+from tidegate.schemas.state import RUN_ENDED, RunState, TaskState
+from tidegate.schemas.timetable.text import utc
+
+_RUN_ID = re.compile(r"[\w.~:+-]{1,250}", re.ASCII)
+
+
+async def set_paused(database: Database, dag_id: str, *, paused: bool) -> DagRow:
+    """Pause or unpause a DAG. Raises RequestError with the reason of a refusal, as each function here."""
+    await database.run(find_dag, dag_id)
+    await apply_request(database, PauseRequested(dag_id=dag_id, is_paused=paused))
+    return await database.run(find_dag, dag_id)
+
+
+def new_run_id(given: str | None) -> str:
+    """The id of a new run; made from the time unless the user gives one. Raises RequestError for one that no run can have."""
+    if given is None:
+        return manual_run_id(datetime.now(UTC))
+    if not _RUN_ID.fullmatch(given) or given == LATEST:
+        raise RequestError("a run id is 1 to 250 of A-Z a-z 0-9 _ . ~ : + -, and not `latest`")
+    return given
+
+
+async def trigger(database: Database, request: RunRequested) -> RunRow:
+    """Create a run, once its conf is checked."""
+    run_id = new_run_id(request.run_id)
+    params = await checked_conf(database, request.dag_id, request.conf)
+    await apply_request(database, msgspec.structs.replace(request, run_id=run_id, params=params))
+    return await database.run(find_run, request.dag_id, run_id)
+
+
+def why_queued(run: RunRow) -> str:
+    """Why a run that was just requested has not started."""
+    if run.run_after > run.created_at:
+        return f"it is queued: it may start at {utc(run.run_after)}"
+    return "it is queued: the DAG is paused, in no DAG file, or at its limit of active runs"
+
+
+async def cancel(database: Database, user: str, dag_id: str, run_id: str) -> RunRow:
+    """Stop a run that has not ended."""
+    run = await database.run(find_run, dag_id, run_id)
+    if run.state in RUN_ENDED:
+        raise RequestError(f"run {run.run_id!r} of DAG {dag_id!r} has ended already: {run.state}")
+    return await _end(database, run, RunState.FAILED, f"cancelled by {user}", only_if_active=True)
+
+
+async def mark(database: Database, user: str, dag_id: str, run_id: str, state: RunState) -> RunRow:
+    """Set a run to success or failed."""
+    run = await database.run(find_run, dag_id, run_id)
+    return await _end(database, run, state, f"marked by {user}")
+
+
+async def mark_task(database: Database, user: str, dag_id: str, run_id: str, task_id: str, state: TaskState) -> RunTaskRow:
+    """Set a task to success or failed."""
+    run = await database.run(find_run, dag_id, run_id)
+    await database.run(find_task, run, task_id)
+    await apply_request(database, TaskMarked(dag_id=dag_id, run_id=run.run_id, task_id=task_id, state=state, user=user))
+    return await database.run(find_task, run, task_id)
+
+
+async def _end(database: Database, run: RunRow, state: RunState, reason: str, *, only_if_active: bool = False) -> RunRow:
+    request = RunEndRequested(dag_id=run.dag_id, run_id=run.run_id, state=state, reason=reason, only_if_active=only_if_active)
+    await apply_request(database, request)
+    return await database.run(find_run, run.dag_id, run.run_id)

@@ -1,0 +1,86 @@
+"""Reads the runs and tasks of a DAG as a grid, its usual durations, and its versions."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.sql import load
+
+_SQL = load("grid")
+
+
+class GridRun(msgspec.Struct, frozen=True):
+    """A column of the grid. `order_at` is the logical date of the run, or its earliest start."""
+
+    id: int
+    run_id: str
+    run_type: str
+    state: str
+    start_date: datetime | None
+    end_date: datetime | None
+    order_at: datetime
+
+
+class GridCell(msgspec.Struct, frozen=True):
+    """A task in a run. A mapped task counts its instances, and how many of them succeeded."""
+
+    state: str
+    instances: int
+    succeeded: int
+    try_number: int
+
+
+class Usual(msgspec.Struct, frozen=True):
+    """How long the last successful runs took, in seconds: a tenth took less than `low_s`, a tenth more than `high_s`."""
+
+    low_s: float
+    median_s: float
+    high_s: float
+    runs: int
+
+
+class VersionRow(msgspec.Struct, frozen=True):
+    """A version of a DAG, and the file that it came from."""
+
+    number: int
+    created_at: datetime
+    path: str
+    digest: str
+
+
+class Place(NamedTuple):
+    """A place in the order of a DAG's runs."""
+
+    order_at: datetime
+    id: int
+
+
+async def runs_before(db: Db, dag_id: str, place: Place | None, limit: int) -> list[GridRun]:
+    """The last runs before a place, or of all; newest first."""
+    order_at, id_ = place or (None, None)
+    return [GridRun(*row) for row in await db.fetch(_SQL["runs_before"], dag_id, order_at, id_, limit)]
+
+
+async def runs_after(db: Db, dag_id: str, place: Place, limit: int) -> list[GridRun]:
+    """The first runs after a place, oldest first."""
+    return [GridRun(*row) for row in await db.fetch(_SQL["runs_after"], dag_id, *place, limit)]
+
+
+async def cells(db: Db, run_ids: Sequence[int], task_ids: Sequence[str]) -> Mapping[tuple[int, str], GridCell]:
+    """By run and task, the tasks that the runs have."""
+    rows = await db.fetch(_SQL["cells"], list(run_ids), list(task_ids))
+    return {(row[0], row[1]): GridCell(*row[2:]) for row in rows}
+
+
+async def usual(db: Db, dag_id: str) -> Usual | None:
+    """None before the first successful run."""
+    ((seconds, runs),) = await db.fetch(_SQL["usual"], dag_id)
+    return Usual(seconds[0], seconds[1], seconds[2], runs) if runs else None
+
+
+async def list_versions(db: Db, dag_id: str, limit: int) -> list[VersionRow]:
+    """The versions of a DAG, newest first."""
+    return [VersionRow(*row) for row in await db.fetch(_SQL["versions"], dag_id, limit)]

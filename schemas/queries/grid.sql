@@ -1,0 +1,39 @@
+-- name: runs_before
+SELECT run.id, run.run_id, run.run_type, run.state, run.start_date, run.end_date, run.order_at
+FROM dag_run AS run
+WHERE run.dag_id = $1 AND run.order_at IS NOT NULL AND ($2::timestamptz IS NULL OR (run.order_at, run.id) < ($2, $3))
+ORDER BY run.order_at DESC, run.id DESC
+LIMIT $4
+
+-- name: runs_after
+SELECT run.id, run.run_id, run.run_type, run.state, run.start_date, run.end_date, run.order_at
+FROM dag_run AS run
+WHERE run.dag_id = $1 AND run.order_at IS NOT NULL AND (run.order_at, run.id) > ($2, $3)
+ORDER BY run.order_at, run.id
+LIMIT $4
+
+-- name: cells
+-- One row per task of a run; the instances of a mapped task are counted.
+SELECT
+    dag_run_id, task_id,
+    coalesce(max(state::text) FILTER (WHERE task_index < 1048576), max(state::text)) AS state,
+    count(*) FILTER (WHERE task_index >= 1048576) AS instances,
+    count(*) FILTER (WHERE task_index >= 1048576 AND state = 'success') AS succeeded,
+    max(try_number) AS try_number
+FROM task_instance
+WHERE dag_run_id = ANY($1) AND task_id = ANY($2) AND task_index >= 0
+GROUP BY dag_run_id, task_id
+
+-- name: usual
+-- The duration of the last successful runs: the tenth, the half and the ninety of a hundred.
+SELECT percentile_cont(ARRAY[0.1, 0.5, 0.9]) WITHIN GROUP (ORDER BY seconds) AS seconds, count(*) AS runs
+FROM (
+    SELECT extract(epoch FROM run.end_date - run.start_date)::double precision AS seconds
+    FROM dag_run AS run
+    WHERE run.dag_id = $1 AND run.state = 'success' AND run.start_date IS NOT NULL AND run.order_at IS NOT NULL
+    ORDER BY run.order_at DESC, run.id DESC
+    LIMIT 100
+) AS last
+
+-- name: versions
+SELECT number, created_at, path, digest FROM dag_version WHERE dag_id = $1 ORDER BY number DESC LIMIT $2
