@@ -17,10 +17,17 @@ from tidegate.daemon.gateway.guard import Guard
 from tidegate.daemon.gateway.problem import problem
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.web.pages import dag, dags, login
+from tidegate.daemon.web.pages import dag, dag_forms, dags, login, run, run_forms, task
 from tidegate.daemon.web.screen import Form, Screen, problem_page, routes
 
-SCREENS: tuple[Screen | Form, ...] = (dags.SCREEN, dag.SCREEN)
+SCREENS: tuple[Screen | Form, ...] = (
+    dags.SCREEN,
+    dag.SCREEN,
+    *dag_forms.FORMS,
+    run.SCREEN,
+    *run_forms.FORMS,
+    task.SCREEN,
+)
 
 
 def application(service: Service) -> ASGIApp:

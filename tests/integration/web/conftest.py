@@ -1,6 +1,7 @@
 """A web server on a port and a database of the test's own."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -85,3 +86,9 @@ def make_site(dsn: str, history: History) -> MakeSite:
 async def site(make_site: MakeSite) -> AsyncIterator[Site]:
     async with make_site() as made:
         yield made
+
+
+def csrf_of(page: httpx.Response) -> str:
+    found = re.search(r'name="csrf" value="(\w+)"', page.text)
+    assert found is not None
+    return found[1]

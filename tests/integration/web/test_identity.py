@@ -1,13 +1,11 @@
 """Who calls: tokens, sessions, login links; and what stops other sites."""
 
-import re
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 
-import httpx
 import pytest
 
-from tests.integration.web.conftest import MakeSite, Site
+from tests.integration.web.conftest import MakeSite, Site, csrf_of
 from tidegate.daemon.identity import credentials
 from tidegate.daemon.permissions import Caller, Role
 from tidegate.schemas.queries.credentials import list_tokens, revoke
@@ -156,9 +154,3 @@ async def test_every_answer_has_the_headers_that_protect_it(site: Site) -> None:
             assert "script-src 'self'" in policy
             assert "unsafe" not in policy
             assert answer.headers["x-content-type-options"] == "nosniff"
-
-
-def csrf_of(page: httpx.Response) -> str:
-    found = re.search(r'name="csrf" value="(\w+)"', page.text)
-    assert found is not None
-    return found[1]

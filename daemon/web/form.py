@@ -1,0 +1,39 @@
+"""What a form shows before it does anything."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+
+class Field(msgspec.Struct, frozen=True, kw_only=True):
+    """An input of a form. `options` are those of a select; `hint` says what to write, and why."""
+
+    name: str
+    label: str
+    kind: Literal["text", "checkbox", "select", "textarea", "datetime", "hidden"] = "text"
+    value: str = ""
+    options: Sequence[str] = ()
+    hint: str = ""
+    is_required: bool = False
+
+
+class Preview(msgspec.Struct, frozen=True, kw_only=True):
+    """What the change will do: sentences, and the rows that it changes. An empty `button`: nothing can be changed.
+
+    With `choices` the preview is read again for other choices before it is done.
+    """
+
+    title: str
+    says: Sequence[str]
+    back: str
+    button: str
+    titles: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    fields: Sequence[Field] = ()
+    choices: Sequence[Field] = ()
+    is_destructive: bool = False
+
+
+def checkbox(name: str, label: str, *, is_set: bool) -> Field:
+    return Field(name=name, label=label, kind="checkbox", value="true" if is_set else "")

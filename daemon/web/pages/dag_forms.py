@@ -1,0 +1,151 @@
+"""Pause, unpause and trigger a DAG."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from tidegate.daemon import runs
+from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
+from tidegate.daemon.gateway.problem import InvalidError
+from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.dag import state_of
+from tidegate.daemon.read_model.lookup import find_dag
+from tidegate.daemon.web.form import Field, Preview
+from tidegate.daemon.web.rendering import url
+from tidegate.daemon.web.screen import Form
+from tidegate.schemas.dag import ParamSpec
+from tidegate.schemas.error import RequestError
+from tidegate.schemas.message import RunRequested
+from tidegate.schemas.queries import versions
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.time_range import in_range
+
+PARAM = "param."
+"""The prefix of fields that are params of the DAG."""
+
+PLAIN = ("string", "integer", "number", "boolean")
+"""The types of params that have a field of their own kind; any other is written as JSON."""
+
+
+class DagPath(Params, frozen=True):
+    """A DAG."""
+
+    dag_id: str
+
+
+class Paused(Params, frozen=True):
+    """Whether the DAG is to be paused."""
+
+    is_paused: bool
+
+
+async def preview_pause(db: Db, call: Call[DagPath]) -> Preview:
+    dag = await find_dag(db, call.params.dag_id)
+    stops = f"No new run starts. {dag.running} runs go on, {dag.queued} queued ones wait."
+    starts = f"Runs start again; {dag.queued} queued runs first."
+    return Preview(
+        title=f"{'Unpause' if dag.is_paused else 'Pause'} {dag.dag_id}",
+        says=[starts if dag.is_paused else stops],
+        back=url("dags", dag.dag_id),
+        button="Unpause" if dag.is_paused else "Pause",
+        fields=[Field(name="is_paused", label="", kind="hidden", value="false" if dag.is_paused else "true")],
+    )
+
+
+async def pause(call: Call[DagPath], body: Paused) -> str:
+    await runs.set_paused(call.database, call.params.dag_id, paused=body.is_paused)
+    return url("dags", call.params.dag_id)
+
+
+async def preview_trigger(db: Db, call: Call[DagPath]) -> Preview:
+    dag = await find_dag(db, call.params.dag_id)
+    if dag.held_since is not None:
+        raise RequestError(f"DAG {dag.dag_id!r} is held: {dag.hold_reason}; no run can be requested until it is released")
+    spec = await versions.current_spec(db, dag.dag_id)
+    makes = f"One run of version {dag.version} with {len(spec.tasks)} tasks."
+    active = f"{dag.running} of at most {spec.max_active_runs} runs are active, {dag.queued} wait."
+    waits = [f"The DAG is {state_of(dag)}: the run stays queued."] if dag.is_paused or dag.is_stale else []
+    return Preview(
+        title=f"Trigger {dag.dag_id}",
+        says=[f"{makes} {active}", *waits],
+        back=url("dags", dag.dag_id),
+        button="Trigger",
+        fields=[
+            *(param_field(name, param) for name, param in spec.params.items()),
+            Field(name="logical_date", label="Logical date", hint="optional, such as 2013-01-31 or 2013-01-31T06:00; UTC"),
+            Field(name="run_id", label="Run id", hint="optional; made from the time otherwise"),
+        ],
+    )
+
+
+async def trigger(call: Call[DagPath], body: dict[str, str]) -> str:
+    dag_id = call.params.dag_id
+    given = {name.removeprefix(PARAM): text for name, text in body.items() if name.startswith(PARAM)}
+    spec = await call.service.reader.run(_spec_params, dag_id)
+    request = RunRequested(
+        dag_id=dag_id, run_id=body.get("run_id"), conf=conf_of(spec, given), logical_date=moment_of("logical_date", body)
+    )
+    run = await runs.trigger(call.database, request)
+    return url("dags", dag_id, "runs", run.run_id)
+
+
+async def _spec_params(db: Db, dag_id: str) -> Mapping[str, ParamSpec]:
+    await find_dag(db, dag_id)
+    return (await versions.current_spec(db, dag_id)).params
+
+
+def param_field(name: str, param: ParamSpec) -> Field:
+    """The field of a param, by its JSON Schema."""
+    type_, has_default = param.schema.get("type"), param.default is not msgspec.UNSET
+    hint = str(param.schema.get("description") or ("" if type_ in PLAIN else "JSON"))
+    value = (param.default if type_ == "string" else json_text(param.default)) if has_default else ""
+    options = [option if type_ == "string" else json_text(option) for option in param.schema.get("enum", ())]
+    options = ["true", "false"] if type_ == "boolean" else options
+    kind = "select" if options else "text" if type_ in PLAIN else "textarea"
+    return msgspec.convert(
+        {"name": PARAM + name, "label": name, "kind": kind, "value": str(value), "options": options, "hint": hint},
+        Field,
+    )
+
+
+def conf_of(params: Mapping[str, ParamSpec], given: Mapping[str, str]) -> dict[str, Any]:
+    """The conf that the fields of params are. Raises InvalidError for JSON that cannot be read; the types are checked later."""
+    return {name: _value(name, params[name], text) for name, text in given.items() if name in params}
+
+
+def _value(name: str, param: ParamSpec, text: str) -> Any:
+    if param.schema.get("type") == "string":
+        return text
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidError(f"param {name}: write JSON, such as 3, true or [1, 2] ({error})") from error
+
+
+def json_text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def moment_of(name: str, body: Mapping[str, str]) -> datetime | None:
+    """The time in a field; UTC without an offset. Raises InvalidError."""
+    if name not in body:
+        return None
+    try:
+        at = datetime.fromisoformat(body[name])
+        return in_range("the time", at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
+    except ValueError as error:
+        raise InvalidError(f"{name}: write a date or a time like 2013-01-31 or 2013-01-31T06:00 ({error})") from error
+
+
+FORMS = (
+    Form(
+        Read("/dags/{dag_id}/pause", Right.EDIT, preview_pause, DagPath, Preview),
+        Act("POST", "/dags/{dag_id}/pause", Right.EDIT, pause, DagPath, Paused, str),
+    ),
+    Form(
+        Read("/dags/{dag_id}/trigger", Right.EDIT, preview_trigger, DagPath, Preview),
+        Act("POST", "/dags/{dag_id}/trigger", Right.EDIT, trigger, DagPath, dict[str, str], str),
+    ),
+)

@@ -1,0 +1,87 @@
+"""A task of a run: its attempts, its log, and why it waits."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+
+from tidegate.daemon.gateway.endpoint import Call, Load
+from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.logs import LogReader, LogRequest
+from tidegate.daemon.read_model.lookup import find_run, find_task
+from tidegate.daemon.read_model.results import result_of
+from tidegate.daemon.read_model.why_not import read_task
+from tidegate.daemon.settings import Settings
+from tidegate.daemon.web.pages.dag_forms import json_text
+from tidegate.daemon.web.pages.run_forms import TASK, TaskPath
+from tidegate.daemon.web.screen import Screen
+from tidegate.schemas.error import DagFaultError, RequestError, UnavailableError
+from tidegate.schemas.explain.gates import TaskExplanation
+from tidegate.schemas.queries import run_pages
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.run_pages import RunAttemptRow, RunRow, RunTaskRow
+from tidegate.schemas.state import TASK_ENDED, TaskState
+
+SHOWN = 200_000
+"""The most characters of a log on the page."""
+
+
+class TaskParams(TaskPath, frozen=True):
+    """A task, and the number of a try; the last one without."""
+
+    try_: Annotated[int, Meta(ge=1)] | None = field(default=None, name="try")
+
+
+class Facts(Struct, frozen=True):
+    """What the database knows of a task. `why` is None for a task that has ended, or whose version cannot be read."""
+
+    run: RunRow
+    task: RunTaskRow
+    attempts: Sequence[RunAttemptRow]
+    why: TaskExplanation | None
+    result: str
+
+
+class TaskScreen(Struct, frozen=True):
+    """The page. `no_log` says why there is no log. `cut` characters were left out at the beginning of the log."""
+
+    facts: Facts
+    shown_try: int | None
+    log: str
+    no_log: str
+    cut: int
+
+
+async def read(call: Call[TaskParams]) -> TaskScreen:
+    """The log is read after the transaction: it may be long, and its backend slow."""
+    facts = await call.service.reader.run(_facts, call.params, call.settings)
+    last = facts.attempts[-1].try_number if facts.attempts else None
+    shown_try = call.params.try_ or last
+    log, no_log = await _log(call, facts.run)
+    return TaskScreen(facts, shown_try, log[-SHOWN:], no_log, max(len(log) - SHOWN, 0))
+
+
+async def _facts(db: Db, params: TaskParams, settings: Settings) -> Facts:
+    run = await find_run(db, params.dag_id, params.run_id)
+    task = await find_task(db, run, params.task_id)
+    attempts = await run_pages.attempts_of(db, run.dag_id, run.run_id, task.task_id)
+    why, result = None, None
+    with suppress(DagFaultError):
+        if task.state not in TASK_ENDED:
+            why = await read_task(db, run, task.task_id, settings)
+        elif task.state == TaskState.SUCCESS:
+            result = await result_of(db, run, task.task_id)
+    return Facts(run, task, attempts, why, "" if result is None else json_text(result))
+
+
+async def _log(call: Call[TaskParams], run: RunRow) -> tuple[str, str]:
+    """The log, and why there is none."""
+    request = LogRequest(run.dag_id, run.run_id, call.params.task_id, call.params.try_)
+    try:
+        return (await LogReader(call.settings, call.service.reader, request).document()).content, ""
+    except (RequestError, UnavailableError) as error:
+        return "", str(error).replace("; --follow waits for its log", "")
+
+
+SCREEN = Screen(Load(TASK, Right.VIEW, read, TaskParams, TaskScreen), "task.html")

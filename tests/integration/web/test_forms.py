@@ -1,0 +1,148 @@
+"""Changes by forms: each shows what it will do, and does it only with the CSRF token and the right."""
+
+import re
+from http import HTTPStatus
+
+import httpx
+import pytest
+
+from tests.integration.web.conftest import Site, csrf_of
+from tidegate.daemon.permissions import Role
+from tidegate.schemas.queries import dag_pages, run_pages
+from tidegate.schemas.queries.run_pages import RunRow
+
+PARAMS = """
+from tidegate import Dag, Param
+
+with Dag("params", params={"day": Param("2013-01-01", type="string"), "rows": Param(3, type="integer", minimum=1)}) as dag:
+    dag.command("show", ["true"])
+"""
+
+
+async def newest(site: Site) -> RunRow:
+    return (await site.history.database.run(run_pages.list_runs, limit=1))[0]
+
+
+async def send(client: httpx.AsyncClient, path: str, **fields: str) -> httpx.Response:
+    """Open the form, and send it with its CSRF token."""
+    page = await client.get(path)
+    assert page.status_code == HTTPStatus.OK, page.text
+    return await client.post(path, data={"csrf": csrf_of(page), **fields})
+
+
+async def test_a_dag_is_paused_and_unpaused(site: Site) -> None:
+    await site.history.file()
+    async with site.browser(Role.EDITOR) as client:
+        preview = (await client.get("/dags/daily_delays/pause")).text
+        paused = await send(client, "/dags/daily_delays/pause", is_paused="true")
+        unpaused = await send(client, "/dags/daily_delays/pause", is_paused="false")
+
+    assert "No new run starts." in preview
+    assert (paused.url.path, "paused</span>" in paused.text) == ("/dags/daily_delays", True)
+    assert "active</span>" in unpaused.text
+
+
+async def test_a_trigger_asks_for_the_params_of_the_dag(site: Site) -> None:
+    await site.history.file(PARAMS, "params.py")
+    async with site.browser(Role.EDITOR) as client:
+        preview = (await client.get("/dags/params/trigger")).text
+        page = await send(client, "/dags/params/trigger", **{"param.day": "2013-02-01", "param.rows": "7", "run_id": "mine"})
+
+    assert 'name="param.day" value="2013-01-01"' in preview
+    assert 'name="param.rows" value="3"' in preview
+    assert page.url.path == "/dags/params/runs/mine"
+    assert await site.history.database.run(run_pages.conf_of, "params", "mine") == {"day": "2013-02-01", "rows": 7}
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"param.rows": "0"}, "the conf does not fit DAG"),
+        ({"param.rows": "many"}, "param rows: write JSON"),
+        ({"run_id": "a b"}, "a run id is 1 to 250 of"),
+        ({"logical_date": "tomorrow"}, "logical_date: write a date or a time"),
+    ],
+)
+async def test_a_wrong_field_makes_no_run(site: Site, fields: dict[str, str], says: str) -> None:
+    await site.history.file(PARAMS, "params.py")
+    async with site.browser() as client:
+        page = await send(client, "/dags/params/trigger", **fields)
+
+    assert page.is_client_error
+    assert says in page.text
+    assert await site.history.database.run(run_pages.list_runs) == []
+
+
+async def test_a_clearing_shows_the_tasks_and_clears_them(site: Site) -> None:
+    await site.history.file()
+    await site.history.run()
+    await site.history.worked()
+    await site.history.worked()
+    path = f"/dags/daily_delays/runs/{(await newest(site)).run_id}/clear"
+    async with site.browser(Role.EDITOR) as client:
+        preview = (await client.get(path, params={"task": "join"})).text
+        page = await send(client, path, task="join")
+
+    assert "Clear 3 tasks of 1 run" in preview
+    assert "join, report, done" in preview
+    assert page.url.path == path.removesuffix("/clear")
+    assert (await newest(site)).unfinished == 3
+
+
+async def test_a_run_is_cancelled_once(site: Site) -> None:
+    await site.history.file()
+    await site.history.run()
+    path = f"/dags/daily_delays/runs/{(await newest(site)).run_id}/cancel"
+    async with site.browser(Role.EDITOR) as client:
+        page = await send(client, path)
+        again = (await client.get(path)).text
+
+    assert (await newest(site)).state == "failed"
+    assert "cancelled by anna" in page.text
+    assert "The run has ended already: failed." in again
+    assert "<button>Cancel" not in again
+
+
+async def test_a_run_and_a_task_are_marked(site: Site) -> None:
+    await site.history.file()
+    await site.history.run()
+    path = f"/dags/daily_delays/runs/{(await newest(site)).run_id}"
+    async with site.browser(Role.EDITOR) as client:
+        await send(client, f"{path}/tasks/join/mark", state="success")
+        tasks = await site.history.database.run(run_pages.tasks_of, "daily_delays", (await newest(site)).run_id)
+        await send(client, f"{path}/mark", state="success")
+
+    assert tasks[0].state == "success"
+    assert (await newest(site)).state == "success"
+
+
+PATHS = ("pause", "trigger", "runs/{run}/clear", "runs/{run}/cancel", "runs/{run}/mark", "runs/{run}/tasks/join/mark")
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_form_does_nothing_without_its_token_or_the_right(site: Site, path: str) -> None:
+    await site.history.file()
+    await site.history.run()
+    path = f"/dags/daily_delays/{path.format(run=(await newest(site)).run_id)}"
+    fields = {"is_paused": "true", "state": "success"}
+    async with site.browser(Role.EDITOR) as editor, site.browser(Role.VIEWER) as viewer, site.browser(dags=("other",)) as other:
+        csrf = csrf_of(await viewer.get("/dags"))
+        answers = [
+            await editor.post(path, data=fields),
+            await editor.post(path, data={**fields, "csrf": "0" * 64}),
+            await viewer.get(path),
+            await viewer.post(path, data={**fields, "csrf": csrf}),
+            await other.post(path, data={**fields, "csrf": csrf_of(await other.get("/dags"))}),
+        ]
+
+    assert [answer.status_code for answer in answers] == [HTTPStatus.FORBIDDEN] * 5
+    assert (await newest(site)).state == "running"
+    assert (await site.history.database.run(dag_pages.list_dags))[0].is_paused is False
+
+
+async def test_what_a_page_offers_depends_on_the_right(site: Site) -> None:
+    await site.history.file()
+    async with site.browser(Role.VIEWER) as viewer, site.browser(Role.EDITOR) as editor:
+        seen = [re.findall(r"(Trigger|Pause)…", (await client.get("/dags/daily_delays")).text) for client in (viewer, editor)]
+
+    assert seen == [[], ["Pause", "Trigger"]]
