@@ -6,8 +6,8 @@ from importlib.resources import as_file, files
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
@@ -17,10 +17,11 @@ from tidegate.daemon.gateway.guard import Guard
 from tidegate.daemon.gateway.problem import problem
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.web.pages import dag, dag_forms, dags, login, run, run_forms, task
+from tidegate.daemon.web.pages import dag, dag_forms, dags, login, now, run, run_forms, task
 from tidegate.daemon.web.screen import Form, Screen, problem_page, routes
 
 SCREENS: tuple[Screen | Form, ...] = (
+    now.SCREEN,
     dags.SCREEN,
     dag.SCREEN,
     *dag_forms.FORMS,
@@ -44,16 +45,11 @@ def hosts(settings: Settings) -> set[str]:
 
 def _routes(service: Service) -> list[BaseRoute]:
     return [
-        Route("/", _home),
         Mount(PREFIX, routes=api.routes(service)),
         Mount("/static", _static()),
         *login.routes(service),
         *routes(SCREENS, service),
     ]
-
-
-async def _home(_request: Request) -> Response:
-    return RedirectResponse("/dags", HTTPStatus.SEE_OTHER)
 
 
 def _static() -> StaticFiles:

@@ -20,7 +20,7 @@ SIGNS = {
     "active": ("ok", "●"),
     "running": ("run", "◐"),
     "failed": ("bad", "✕"),
-    "upstream_failed": ("bad", "✕"),
+    "upstream_failed": ("up", "↑"),
     "broken": ("bad", "✕"),
     "held": ("held", "‖"),
     "paused": ("held", "‖"),

@@ -69,8 +69,10 @@ def guarded(answer: Answer) -> Answer:
 
 def problem_page(request: Request, problem: Problem) -> Response:
     """A page that says what is wrong. It needs no server, so that it also says that one is away."""
-    back = request.headers.get("referer", "")
-    return render("problem.html", HTTPStatus(problem.status), problem=problem, back=back if _is_own(request, back) else "/")
+    before = request.headers.get("referer", "")
+    back = before if _is_own(request, before) else "/"
+    frame = {"path": request.url.path, "caller": None}
+    return render("problem.html", HTTPStatus(problem.status), problem=problem, back=back, **frame)
 
 
 def _is_own(request: Request, address: str) -> bool:

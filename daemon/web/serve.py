@@ -1,5 +1,6 @@
 """`tidegate web`: the HTTP server."""
 
+import os
 import signal
 import socket
 from functools import partial
@@ -31,8 +32,9 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=1024)
     except OSError as error:
+        why = os.strerror(error.errno or 0)
         raise RequestError(
-            f"port {port} of {host} cannot be listened on: {error.strerror}; set TIDEGATE_WEB_PORT and TIDEGATE_WEB_HOST"
+            f"port {port} of {host} cannot be listened on: {why}; set TIDEGATE_WEB_PORT and TIDEGATE_WEB_HOST"
         ) from error
 
 

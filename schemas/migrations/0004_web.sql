@@ -19,3 +19,6 @@ CREATE TABLE credential (
 );
 CREATE INDEX credential_parent ON credential (parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX credential_expiry ON credential (expires_at);
+
+-- The failed runs that a user has to see, newest first.
+CREATE INDEX dag_run_failed ON dag_run (end_date) WHERE state = 'failed';

@@ -18,6 +18,8 @@ from tidegate.schemas.timetable.text import seconds, utc
 
 app = command_group()
 
+LIFETIME_S = seconds("90d")
+
 _USER = re.compile(r"[\w.@+-]{1,100}", re.ASCII)
 
 
@@ -36,8 +38,9 @@ def create(
         list[str] | None, typer.Option(metavar="PATTERN", help="Only DAGs with such an id may be changed; may be repeated.")
     ] = None,
     expires: Annotated[
-        float, typer.Option(parser=seconds, metavar="TIME", help="How long it is valid, such as 12h or 90d.")
-    ] = seconds("90d"),
+        float | None,
+        typer.Option(parser=seconds, metavar="TIME", help="How long it is valid, such as 12h or 30d. Default: 90 days."),
+    ] = None,
     description: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.")] = "",
     json: Json = False,
 ) -> None:
@@ -50,7 +53,7 @@ def create(
     who = current_user(read_settings(context))
 
     async def work(db: Db) -> dict[str, Any]:
-        secret, stored = await issue(db, "token", caller, expires, who, description=description)
+        secret, stored = await issue(db, "token", caller, expires or LIFETIME_S, who, description=description)
         await pools.record(db, who, "created a token", f"token {stored.id}", {"user": user, "role": role, "dags": caller.dags})
         return {"id": stored.id, "user": user, "role": role, "expires_at": stored.expires_at, "token": secret}
 

@@ -95,6 +95,7 @@ async def test_a_failed_run_shows_the_error_first(site: Site) -> None:
     text = await page(site, await run_path(site))
 
     assert "OSError: &lt;the disk&gt; is full" in text
+    assert "join failed" in text
     assert text.index("What failed") < text.index("<h2>Tasks</h2>")
 
 

@@ -1,0 +1,67 @@
+"""What needs attention now, what is at work, what comes next, and whether the scheduler is healthy."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+import msgspec
+
+from tidegate.schemas.queries import dag_pages, deadlines, leases, losses, now, pools
+from tidegate.schemas.queries.dag_pages import ImportErrorRow
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.deadlines import DeadlineRow
+from tidegate.schemas.queries.leases import Incident, JobRow
+from tidegate.schemas.queries.losses import LossRow
+from tidegate.schemas.queries.now import ActiveRun, Counts, DueDag, FailedRun, HeldDag
+
+RECENT = timedelta(days=1)
+SOON = timedelta(hours=1)
+LISTED = 20
+COUNTED = 10_001
+"""What is counted up to: ten thousand and more."""
+
+
+class NowPage(msgspec.Struct, frozen=True):
+    """Each list has at most `LISTED` entries. `missed` are deadlines missed within `RECENT`;
+    `missing_pools` counts the tasks that wait for each pool that does not exist."""
+
+    failed: Sequence[FailedRun]
+    held: Sequence[HeldDag]
+    missed: Sequence[DeadlineRow]
+    import_errors: Sequence[ImportErrorRow]
+    halted: Sequence[Incident]
+    losses: Sequence[LossRow]
+    daemons: Sequence[JobRow]
+    at_work: Sequence[ActiveRun]
+    due: Sequence[DueDag]
+    missing_pools: Mapping[str, int]
+    counts: Counts
+    is_empty: bool
+
+    @property
+    def problems(self) -> int:
+        """How many entries need attention."""
+        lists = (self.failed, self.held, self.missed, self.import_errors, self.halted, self.losses, self.away, self.missing_pools)
+        return sum(map(len, lists)) + (not self.daemons) + (self.counts.dead_letters > 0)
+
+    @property
+    def away(self) -> Sequence[tuple[JobRow, str]]:
+        """The servers that daemons cannot reach."""
+        return [(job, server) for job in self.daemons for server in job.away]
+
+
+async def read_now(db: Db) -> NowPage:
+    missed = await deadlines.list_deadlines(db, missed=True, limit=LISTED)
+    return NowPage(
+        failed=await now.failed(db, RECENT.total_seconds(), LISTED),
+        held=await now.held(db, LISTED),
+        missed=[row for row in missed if row.missed_at and db.now - row.missed_at < RECENT],
+        import_errors=(await dag_pages.list_import_errors(db))[:LISTED],
+        halted=(await leases.incidents(db))[:LISTED],
+        losses=(await losses.list_losses(db, settled=False))[:LISTED],
+        daemons=await leases.live(db),
+        at_work=await now.at_work(db, LISTED),
+        due=await now.due(db, SOON.total_seconds(), LISTED),
+        missing_pools=await pools.missing(db),
+        counts=await now.counts(db, COUNTED),
+        is_empty=not await dag_pages.list_dags(db, limit=1),
+    )

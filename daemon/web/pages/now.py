@@ -1,0 +1,18 @@
+"""The first page: what needs attention, what is at work, what comes next."""
+
+from tidegate.daemon.gateway.endpoint import Call, Params, Read
+from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.now import NowPage, read_now
+from tidegate.daemon.web.screen import Screen
+from tidegate.schemas.queries.db import Db
+
+
+class NoParams(Params, frozen=True):
+    """No parameters."""
+
+
+async def read(db: Db, _call: Call[NoParams]) -> NowPage:
+    return await read_now(db)
+
+
+SCREEN = Screen(Read("/", Right.VIEW, read, NoParams, NowPage), "now.html")

@@ -1,0 +1,85 @@
+"""Reads what needs attention now, what is at work, and what comes next."""
+
+from datetime import datetime
+
+import msgspec
+
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.sql import load
+
+_SQL = load("now")
+
+
+class FailedRun(msgspec.Struct, frozen=True):
+    """A failed run whose DAG has not succeeded since, with the first task that failed; None if none did."""
+
+    dag_id: str
+    run_id: str
+    end_date: datetime
+    order_at: datetime
+    task_id: str | None
+    try_number: int | None
+    reason: str | None
+    run_reason: str | None
+
+
+class ActiveRun(msgspec.Struct, frozen=True):
+    """A run with `tasks` that occupy slots, such as `first`."""
+
+    dag_id: str
+    run_id: str
+    state: str
+    start_date: datetime | None
+    order_at: datetime
+    unfinished: int
+    tasks: int
+    first: str
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """Tasks that occupy slots, tasks that wait for slots, and open dead letters; each counted up to a limit."""
+
+    active: int
+    waiting: int
+    dead_letters: int
+
+
+class HeldDag(msgspec.Struct, frozen=True):
+    """A held DAG, and why."""
+
+    dag_id: str
+    hold_reason: str | None
+    held_since: datetime
+
+
+class DueDag(msgspec.Struct, frozen=True):
+    """A DAG that time visits next."""
+
+    dag_id: str
+    due_at: datetime
+
+
+async def failed(db: Db, within_s: float, limit: int) -> list[FailedRun]:
+    """The newest failed runs that ended within a time."""
+    return [FailedRun(*row) for row in await db.fetch(_SQL["failed"], within_s, limit)]
+
+
+async def at_work(db: Db, limit: int) -> list[ActiveRun]:
+    """The runs at work, the longest first."""
+    return [ActiveRun(*row) for row in await db.fetch(_SQL["at_work"], limit)]
+
+
+async def counts(db: Db, most: int) -> Counts:
+    """Each number is at most `most`."""
+    (row,) = await db.fetch(_SQL["counts"], most)
+    return Counts(*row)
+
+
+async def held(db: Db, limit: int) -> list[HeldDag]:
+    """The held DAGs by id."""
+    return [HeldDag(*row) for row in await db.fetch(_SQL["held"], limit)]
+
+
+async def due(db: Db, within_s: float, limit: int) -> list[DueDag]:
+    """The DAGs that time visits within a time, soonest first."""
+    return [DueDag(*row) for row in await db.fetch(_SQL["due"], within_s, limit)]

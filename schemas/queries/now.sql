@@ -1,0 +1,58 @@
+-- name: failed
+-- The newest failed runs whose DAG has not succeeded since, each with the first task that failed.
+SELECT run.dag_id, run.run_id, run.end_date, run.order_at, task.task_id, task.try_number, task.reason, log.reason AS run_reason
+FROM (
+    SELECT id, dag_id, run_id, end_date, order_at, state_seq
+    FROM dag_run WHERE state = 'failed' AND end_date > now() - make_interval(secs => $1)
+    ORDER BY end_date DESC LIMIT 500
+) AS run
+LEFT JOIN LATERAL (
+    SELECT task.task_id, task.try_number, attempt.reason
+    FROM task_instance AS task
+    LEFT JOIN submission AS attempt
+        ON (attempt.dag_run_id, attempt.task_index, attempt.try_number) = (task.dag_run_id, task.task_index, task.try_number)
+    WHERE task.dag_run_id = run.id AND task.state = 'failed'
+    ORDER BY task.end_date, task.task_index
+    LIMIT 1
+) AS task ON true
+LEFT JOIN run_state_log AS log ON log.dag_run_id = run.id AND log.seq = run.state_seq
+WHERE NOT EXISTS (
+    SELECT FROM dag_run AS later
+    WHERE later.dag_id = run.dag_id AND (later.order_at, later.id) > (run.order_at, run.id) AND later.state = 'success'
+)
+ORDER BY run.end_date DESC
+LIMIT $2
+
+-- name: at_work
+-- The runs with tasks that occupy slots, the longest first.
+SELECT run.dag_id, run.run_id, run.state, run.start_date, run.order_at, run.unfinished, work.tasks, work.first
+FROM (
+    SELECT dag_run_id, count(*) AS tasks, min(task_id) AS first
+    FROM (SELECT dag_run_id, task_id FROM task_instance WHERE state IN ('queued', 'running') LIMIT 2000) AS occupying
+    GROUP BY dag_run_id
+) AS work
+JOIN dag_run AS run ON run.id = work.dag_run_id
+ORDER BY run.start_date, run.id
+LIMIT $1
+
+-- name: counts
+-- Each count ends at $1: counting a backlog must not take long.
+SELECT
+    (SELECT count(*) FROM (SELECT FROM task_instance WHERE state IN ('queued', 'running') LIMIT $1) AS active) AS active,
+    (SELECT count(*) FROM (SELECT FROM task_instance WHERE state = 'scheduled' LIMIT $1) AS waiting) AS waiting,
+    (SELECT count(*) FROM (SELECT FROM dead_letter WHERE state = 'open' LIMIT $1) AS letters) AS dead_letters
+
+-- name: held
+SELECT dag_id, hold_reason, in_calendar(held_since) AS held_since FROM dag WHERE held_since IS NOT NULL ORDER BY dag_id LIMIT $1
+
+-- name: due
+-- The DAGs that time visits next. Of a shard, no more than are shown.
+SELECT due.dag_id, in_calendar(due.due_at) AS due_at
+FROM generate_series(0, 15) AS shard (number)
+CROSS JOIN LATERAL (
+    SELECT dag_id, due_at FROM dag
+    WHERE clock_shard = shard.number AND due_at <= now() + make_interval(secs => $1) AND held_since IS NULL AND NOT is_paused
+    ORDER BY due_at LIMIT $2
+) AS due
+ORDER BY due.due_at, due.dag_id
+LIMIT $2

@@ -1,0 +1,64 @@
+"""The first page."""
+
+from tests.integration.cli.history import DAILY
+from tests.integration.web.conftest import Site
+
+
+async def now(site: Site) -> str:
+    async with site.browser() as client:
+        return (await client.get("/")).text
+
+
+async def test_an_empty_installation_leads_to_a_first_dag(site: Site) -> None:
+    text = await now(site)
+
+    assert "three steps to the first one" in text
+    assert "No daemon is alive" in text
+
+
+async def test_without_trouble_all_is_well(site: Site) -> None:
+    await site.history.file()
+    await site.history.daemon()
+
+    assert "all well" in await now(site)
+
+
+async def test_a_failed_run_needs_attention_until_its_dag_succeeds(site: Site) -> None:
+    await site.history.daemon()
+    await site.history.file(DAILY.replace("retries=1", "retries=0"))
+    await site.history.run()
+    (claimed,) = await site.history.attempts_begin()
+    await site.history.attempt_ends(claimed.submission_id, "failed", reason="OSError: full")
+    failed = await now(site)
+    await site.history.database.pool.execute(
+        "INSERT INTO dag_run (dag_id, run_id, run_type, state, version_id, run_after, state_seq, unfinished)"
+        " SELECT dag_id, 'later', 'manual', 'success', version_id, now() + interval '1 min', 1, 0 FROM dag"
+    )
+
+    assert "join</a>: <code>OSError: full" in failed
+    assert "OSError: full" not in await now(site)
+
+
+async def test_trouble_of_all_kinds_is_listed(site: Site) -> None:
+    await site.history.daemon(away={"Kafka": "no broker answers"})
+    await site.history.file(DAILY.replace("retries=1", "pool='tiny'"))
+    await site.history.run()
+    await site.history.broken_file("bad.py", "SyntaxError: no", 2)
+    await site.history.file(DAILY.replace("daily_delays", "held"), "held.py")
+    await site.history.database.pool.execute("UPDATE dag SET held_since = now(), hold_reason = 'it broke' WHERE dag_id = 'held'")
+
+    text = await now(site)
+
+    for says in ("no broker answers", "bad.py:2", "it broke", "<b>tiny</b>, which does not exist"):
+        assert says in text
+
+
+async def test_what_is_at_work_is_listed(site: Site) -> None:
+    await site.history.daemon()
+    await site.history.file()
+    await site.history.run()
+    await site.history.attempts_begin()
+
+    text = await now(site)
+
+    assert "join holds a slot" in text

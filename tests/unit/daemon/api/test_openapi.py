@@ -1,0 +1,51 @@
+"""The OpenAPI document follows from the tables of endpoints."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from tidegate.daemon.api.openapi import PREFIX, document
+from tidegate.daemon.api.routes import ENDPOINTS
+
+DOCUMENT: Any = msgspec.json.decode(msgspec.json.encode(document(ENDPOINTS)))
+
+
+def operations() -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, methods in DOCUMENT["paths"].items():
+        for operation in methods.values():
+            yield path, operation
+
+
+def references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from ([value["$ref"]] if isinstance(value.get("$ref"), str) else [])
+        for inner in value.values():
+            yield from references(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from references(inner)
+
+
+def test_it_has_every_endpoint() -> None:
+    known = {(method, path) for path, methods in DOCUMENT["paths"].items() for method in methods}
+
+    assert known == {(endpoint.method.lower(), PREFIX + endpoint.path) for endpoint in ENDPOINTS}
+
+
+def test_every_reference_is_a_schema() -> None:
+    schemas = {f"#/components/schemas/{name}" for name in DOCUMENT["components"]["schemas"]}
+
+    assert set(references(DOCUMENT)) <= schemas
+
+
+def test_each_operation_has_a_summary_a_name_of_its_own_and_the_parameters_of_its_path() -> None:
+    names = [operation["operationId"] for _, operation in operations()]
+
+    assert len(names) == len(set(names))
+    for path, operation in operations():
+        in_path = {each["name"] for each in operation["parameters"] if each["in"] == "path"}
+        assert operation["summary"].endswith("."), path
+        assert in_path == set(re.findall(r"\{(\w+)\}", path))
+        assert all(each["required"] for each in operation["parameters"] if each["in"] == "path")

@@ -1,0 +1,66 @@
+"""The fields of params, and the conf that they make."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from tidegate.daemon.gateway.problem import InvalidError
+from tidegate.daemon.web.pages.dag_forms import conf_of, moment_of, param_field
+from tidegate.schemas.dag import ParamSpec
+
+
+@pytest.mark.parametrize(
+    ("schema", "default", "kind", "value", "options"),
+    [
+        ({"type": "string"}, "a<b", "text", "a<b", []),
+        ({"type": "integer"}, 3, "text", "3", []),
+        ({"type": "string", "enum": ["a", "b"]}, "b", "select", "b", ["a", "b"]),
+        ({"type": "boolean"}, True, "select", "true", ["true", "false"]),
+        ({"enum": [1, 2]}, 2, "select", "2", ["1", "2"]),
+        ({"type": "array"}, [1, "a"], "textarea", '[1,"a"]', []),
+        ({}, None, "textarea", "null", []),
+        ({"type": "string"}, UNSET, "text", "", []),
+    ],
+)
+def test_a_param_has_a_field_of_its_type(schema: dict[str, Any], default: Any, kind: str, value: str, options: list[str]) -> None:
+    field = param_field("p", ParamSpec(default=default, schema=schema))
+
+    assert (field.name, field.kind, field.value, list(field.options)) == ("param.p", kind, value, options)
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "expected"),
+    [
+        ({"type": "string"}, "3", "3"),
+        ({"type": "integer"}, "3", 3),
+        ({}, '{"a": [1]}', {"a": [1]}),
+        ({"type": "boolean"}, "false", False),
+    ],
+)
+def test_a_field_is_read_by_its_type(schema: dict[str, Any], text: str, expected: Any) -> None:
+    assert conf_of({"p": ParamSpec(schema=schema)}, {"p": text, "unknown": "1"}) == {"p": expected}
+
+
+def test_a_field_that_is_no_json_is_named() -> None:
+    with pytest.raises(InvalidError, match="param p: write JSON"):
+        conf_of({"p": ParamSpec(schema={"type": "integer"})}, {"p": "three"})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2013-01-31", datetime(2013, 1, 31, tzinfo=UTC)),
+        ("2013-01-31T06:00+01:00", datetime(2013, 1, 31, 5, tzinfo=UTC)),
+    ],
+)
+def test_a_time_without_an_offset_is_utc(text: str, expected: datetime) -> None:
+    assert moment_of("at", {"at": text}) == expected
+    assert moment_of("at", {}) is None
+
+
+@pytest.mark.parametrize("text", ["tomorrow", "9999-12-31T23:59-23:00", "0001-01-01"])
+def test_a_time_that_cannot_be_read_is_named(text: str) -> None:
+    with pytest.raises(InvalidError, match="at: write a date"):
+        moment_of("at", {"at": text})
