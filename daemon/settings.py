@@ -219,8 +219,9 @@ def read(environ: Mapping[str, str], *, needs: Collection[str] = tuple(SERVERS))
     for name in needs:
         if not values.get(name):
             raise SettingsError(f"{PREFIX}{name.upper()} is not set; set it to something like {SERVERS[name]}")
-    if values.get("postgres_dsn"):
-        _check_dsn(values["postgres_dsn"])
+    for name in ("postgres_dsn", "web_dsn"):
+        if values.get(name):
+            _check_dsn(name, values[name])
     values = {**dict.fromkeys(SERVERS, ""), **values}
     try:
         settings = msgspec.convert(values, Settings, strict=False)
@@ -258,13 +259,13 @@ def spool_root(settings: Settings) -> Path:
     return path
 
 
-def _check_dsn(dsn: str) -> None:
+def _check_dsn(name: str, dsn: str) -> None:
     """Only the shape. What is wrong is not quoted: it may be a part of the password."""
     scheme, _, location = dsn.partition("://")
     hosts = re.split(r"[/?#]", location, maxsplit=1)[0].rpartition("@")[2].split(",")
     if scheme not in ("postgresql", "postgres") or not all(map(_HOST.fullmatch, hosts)):
         raise SettingsError(
-            f"{PREFIX}POSTGRES_DSN is no Postgres address; write postgresql://user:password@host:5432/database, "
+            f"{PREFIX}{name.upper()} is no Postgres address; write postgresql://user:password@host:5432/database, "
             "special characters of the password as %XX"
         )
 

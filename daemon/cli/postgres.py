@@ -5,11 +5,9 @@ from contextlib import asynccontextmanager
 
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.postgres.database import Database, connect
-from tidegate.daemon.postgres.migrate import pending
+from tidegate.daemon.postgres.migrate import check_schema
 from tidegate.daemon.settings import Settings
-from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import losses
-from tidegate.schemas.queries.db import Db
 
 
 @asynccontextmanager
@@ -19,12 +17,7 @@ async def open_database(settings: Settings, user: str) -> AsyncIterator[Database
     Raises UnavailableError when Postgres is away, RequestError for another schema, PostgresError for a refused login.
     """
     async with connect(settings.postgres_dsn, connections=1, writer=user, run_events=settings.run_events) as database:
-        await database.run(_check_schema)
+        await database.run(check_schema)
         if await database.autocommit(losses.any_open):
             output.say("Postgres has lost acknowledged commits; `tidegate losses list` shows when")
         yield database
-
-
-async def _check_schema(db: Db) -> None:
-    if missing := await pending(db.connection):
-        raise RequestError(f"the database schema lacks {missing[0]} of this version; update it with `tidegate migrate`")

@@ -14,7 +14,8 @@ import asyncpg
 
 from tidegate.daemon.postgres.database import AWAY, INTERRUPTED, describe
 from tidegate.daemon.postgres.primary import connect
-from tidegate.schemas.error import TidegateError, UnavailableError
+from tidegate.schemas.error import RequestError, TidegateError, UnavailableError
+from tidegate.schemas.queries.db import Db
 
 if TYPE_CHECKING:
     from tidegate.schemas.queries.db import Connected
@@ -108,3 +109,9 @@ def _refuse_unknown(applied: set[str]) -> None:
         )
     if newer := sorted(applied - set(known())):
         raise SchemaError(f"the database has migration {newer[-1]}, which this version does not know; upgrade tidegate")
+
+
+async def check_schema(db: Db) -> None:
+    """Raises RequestError for a schema that lacks migrations of this version."""
+    if missing := await pending(db.connection):
+        raise RequestError(f"the database schema lacks {missing[0]} of this version; update it with `tidegate migrate`")

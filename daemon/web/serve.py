@@ -11,9 +11,10 @@ import uvicorn
 import uvloop
 
 from tidegate.daemon.gateway.service import Service, open_service
+from tidegate.daemon.postgres.migrate import check_schema
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.web.app import application
-from tidegate.schemas.error import RequestError
+from tidegate.schemas.error import RequestError, UnavailableError
 
 log = structlog.get_logger()
 
@@ -22,7 +23,7 @@ STOP_S = 5
 
 
 def main(settings: Settings) -> None:
-    """Serve until SIGTERM or SIGINT. Raises RequestError for an address that cannot be listened on."""
+    """Serve until SIGTERM or SIGINT. Raises RequestError for an address that cannot be listened on, and for another schema."""
     with listen(settings.web_host, settings.web_port) as listening:
         anyio.run(partial(serve, settings, listening), backend_options={"loop_factory": uvloop.new_event_loop})
 
@@ -48,8 +49,17 @@ async def serve(settings: Settings, listening: socket.socket) -> None:
     """uvicorn raises the signal that stopped it once more, for the handlers before its own: the receiver takes it."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM):
         async with open_service(settings) as service:
+            await _check_schema(service)
             log.info("web_serves", address=address_of(listening))
             await server_of(service).serve([listening])
+
+
+async def _check_schema(service: Service) -> None:
+    """Raises RequestError for another schema. While Postgres is away, requests say so."""
+    try:
+        await service.database.run(check_schema)
+    except UnavailableError as error:
+        log.warning("postgres_away", error=str(error))
 
 
 def server_of(service: Service) -> uvicorn.Server:

@@ -67,3 +67,11 @@ async def test_tokens_are_created_listed_and_revoked(dsn: str, tmp_path: Path) -
     assert revoked.out == "revoked token 1 of ci\n"
     assert (again.code, again.err) == (1, "tidegate: there is no token 1 that is in use; `tidegate tokens list` shows all\n")
     assert wrong.code == 2
+
+
+async def test_another_schema_is_an_error_that_says_what_to_do(empty_dsn: str, tmp_path: Path) -> None:
+    ended = await Command(tmp_path, postgres_dsn=empty_dsn, web_port="0")("web")
+
+    assert (ended.code, ended.out) == (1, "")
+    assert "the database schema lacks" in ended.err
+    assert "update it with `tidegate migrate`" in ended.err

@@ -91,7 +91,8 @@ def upstream_reasons(graph: Graph, states: Mapping[str, str]) -> Mapping[str, st
 def _reasons(progress: RunProgress | None) -> Mapping[str, str]:
     """By task that waits, its reasons in words."""
     waiting = progress.waiting if progress else ()
-    return {task.task_id: "; ".join(reason.text for reason in task.blocked_by) or SOON for task in waiting}
+    texts = {task.task_id: "; ".join(reason.text for reason in task.blocked_by) or SOON for task in waiting}
+    return {task_id: f"waits for {text}" for task_id, text in texts.items()}
 
 
 SCREEN = Screen(Read(RUN, Right.VIEW, read, RunPath, RunScreen), "run.html")

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.integration.cli.history import DAEMON, History
-from tidegate.daemon.gateway.service import open_service
+from tidegate.daemon.gateway.service import Service, open_service
 from tidegate.daemon.identity import credentials
 from tidegate.daemon.permissions import ANY_DAG, Caller, Role
 from tidegate.daemon.postgres.database import connect
@@ -23,8 +23,9 @@ HOUR_S = 3600.0
 class Site:
     """A web server that serves, and browsers and programs that call it."""
 
-    def __init__(self, address: str, history: History) -> None:
+    def __init__(self, address: str, history: History, service: Service) -> None:
         self.address = address
+        self.service = service
         self.history = history
 
     async def token(
@@ -75,7 +76,7 @@ def make_site(dsn: str, history: History) -> MakeSite:
                 server = server_of(service)
                 # A fixture ends in another task than it began in, which a task group does not allow.
                 serving = asyncio.create_task(server.serve([listening]))
-                yield Site(address_of(listening), history)
+                yield Site(address_of(listening), history, service)
                 server.should_exit = True
                 await serving
 
