@@ -7,6 +7,7 @@ import structlog
 
 from tidegate.schemas.error import (
     FATAL,
+    DagFaultError,
     ForbiddenError,
     NotFoundError,
     RequestError,
@@ -54,6 +55,7 @@ KINDS: tuple[tuple[type[Exception], str, HTTPStatus], ...] = (
     (CsrfError, "csrf", HTTPStatus.FORBIDDEN),
     (ForbiddenError, "forbidden", HTTPStatus.FORBIDDEN),
     (NotFoundError, "not-found", HTTPStatus.NOT_FOUND),
+    (DagFaultError, "refused", HTTPStatus.CONFLICT),
     (RequestError, "refused", HTTPStatus.CONFLICT),
     (TooSlowError, "too-slow", HTTPStatus.SERVICE_UNAVAILABLE),
     (UnavailableError, "unavailable", HTTPStatus.SERVICE_UNAVAILABLE),

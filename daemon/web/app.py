@@ -17,7 +17,7 @@ from tidegate.daemon.gateway.guard import Guard
 from tidegate.daemon.gateway.problem import problem
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.web.pages import dag, dag_forms, dags, login, now, run, run_forms, task
+from tidegate.daemon.web.pages import dag, dag_forms, dags, login, now, run, run_forms, task, version
 from tidegate.daemon.web.screen import Form, Screen, problem_page, routes
 
 SCREENS: tuple[Screen | Form, ...] = (
@@ -25,6 +25,7 @@ SCREENS: tuple[Screen | Form, ...] = (
     dags.SCREEN,
     dag.SCREEN,
     *dag_forms.FORMS,
+    version.SCREEN,
     run.SCREEN,
     *run_forms.FORMS,
     task.SCREEN,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -51,6 +51,16 @@ class VersionRow(msgspec.Struct, frozen=True):
     digest: str
 
 
+class StoredVersion(msgspec.Struct, frozen=True):
+    """A version with the source of its file, and its serialised form, which this version of Tidegate may be unable to read."""
+
+    number: int
+    created_at: datetime
+    path: str
+    source: str
+    spec: Any
+
+
 class Place(NamedTuple):
     """A place in the order of a DAG's runs."""
 
@@ -84,3 +94,9 @@ async def usual(db: Db, dag_id: str) -> Usual | None:
 async def list_versions(db: Db, dag_id: str, limit: int) -> list[VersionRow]:
     """The versions of a DAG, newest first."""
     return [VersionRow(*row) for row in await db.fetch(_SQL["versions"], dag_id, limit)]
+
+
+async def version(db: Db, dag_id: str, number: int) -> StoredVersion | None:
+    """None where the DAG has no such version."""
+    rows = await db.fetch(_SQL["version"], dag_id, number)
+    return StoredVersion(*rows[0]) if rows else None

@@ -37,3 +37,6 @@ FROM (
 
 -- name: versions
 SELECT number, created_at, path, digest FROM dag_version WHERE dag_id = $1 ORDER BY number DESC LIMIT $2
+
+-- name: version
+SELECT number, created_at, path, source, spec FROM dag_version WHERE dag_id = $1 AND number = $2

@@ -147,3 +147,18 @@ async def test_names_of_users_are_no_html(site: Site) -> None:
 
     assert all(hostile not in text for text in texts)
     assert "alert(1)" in texts[1]
+
+
+async def test_a_version_shows_its_code_and_what_it_changed(site: Site) -> None:
+    await site.history.file()
+    await site.history.file(DAILY.replace("retries=1", "retries=2"))
+
+    first = await page(site, "/dags/daily_delays/versions/1")
+    second = await page(site, "/dags/daily_delays/versions/2")
+
+    assert "It is the first version." in first
+    assert "task join: retries 1 → 2" in second
+    assert "+    join = dag.command" in second
+    async with site.browser() as client:
+        assert (await client.get("/dags/daily_delays/versions/3")).status_code == HTTPStatus.NOT_FOUND
+        assert (await client.get("/dags/daily_delays/versions/x")).status_code == HTTPStatus.BAD_REQUEST

@@ -1,0 +1,74 @@
+"""A version of a DAG: its source, and what it changed of the version before, in text and in meaning."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import unified_diff
+from typing import Any
+
+import msgspec
+
+from tidegate.daemon.read_model.lookup import find_dag
+from tidegate.schemas.error import NotFoundError
+from tidegate.schemas.queries import grid
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.grid import StoredVersion
+
+CONTEXT = 3
+"""The unchanged lines around a change."""
+
+
+class VersionPage(msgspec.Struct, frozen=True):
+    """`diff` and `changes` are empty for the first version. `newest` is the number of the current one."""
+
+    dag_id: str
+    version: StoredVersion
+    newest: int
+    diff: Sequence[str]
+    changes: Sequence[str]
+
+
+async def read_version(db: Db, dag_id: str, number: int) -> VersionPage:
+    """Raises NotFoundError."""
+    dag = await find_dag(db, dag_id)
+    found, before = await grid.version(db, dag_id, number), await grid.version(db, dag_id, number - 1)
+    if found is None:
+        raise NotFoundError(f"DAG {dag_id!r} has no version {number}; its newest one is {dag.version}")
+    if before is None:
+        return VersionPage(dag_id, found, dag.version, (), ())
+    return VersionPage(dag_id, found, dag.version, diff_of(before, found), list(changes_of(before.spec, found.spec)))
+
+
+def diff_of(before: StoredVersion, after: StoredVersion) -> list[str]:
+    """The changed lines of the source, as `diff -u` prints them."""
+    names = (f"version {before.number}", f"version {after.number}")
+    return list(unified_diff(before.source.splitlines(), after.source.splitlines(), *names, n=CONTEXT, lineterm=""))
+
+
+def changes_of(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """What the change means: options of the DAG, and tasks that came, went or changed. Layout and comments mean nothing."""
+    yield from _options(_without_tasks(before), _without_tasks(after), "")
+    old, new = _tasks(before), _tasks(after)
+    yield from (f"task {task_id}: removed" for task_id in old if task_id not in new)
+    for task_id, task in new.items():
+        if task_id in old:
+            yield from _options(old[task_id], task, f"task {task_id}: ")
+        else:
+            yield f"task {task_id}: added"
+
+
+def _options(before: Mapping[str, Any], after: Mapping[str, Any], subject: str) -> Iterator[str]:
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name):
+            yield f"{subject}{name.replace('_', ' ')} {_text(before.get(name))} → {_text(after.get(name))}"
+
+
+def _text(value: Any) -> str:
+    """A default is left out of the serialised form."""
+    return "default" if value is None else msgspec.json.encode(value).decode()
+
+
+def _without_tasks(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: value for name, value in spec.items() if name != "tasks"}
+
+
+def _tasks(spec: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    return {task["task_id"]: task for task in spec.get("tasks", ())}
