@@ -5,6 +5,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
 from typing import Annotated
 
+from markupsafe import Markup
 from msgspec import Meta, Struct
 
 from tidegate.daemon.gateway import cursor
@@ -17,6 +18,7 @@ from tidegate.daemon.read_model.inputs import timing_text, with_events
 from tidegate.daemon.read_model.lookup import find_dag
 from tidegate.daemon.read_model.plan import Planned, planned, timezone_of, upcoming_ticks
 from tidegate.daemon.read_model.why_not import DagWhyNot, read_dag
+from tidegate.daemon.web.cells import rows_of
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.queries import grid as grids
@@ -57,6 +59,7 @@ class DagScreen(Struct, frozen=True):
     longest_s: float
     usual: Usual | None
     next_runs: Sequence[Planned]
+    cells: Sequence[Markup]
     versions: Sequence[VersionRow]
     backfills: Sequence[BackfillRow]
 
@@ -82,6 +85,7 @@ async def read(db: Db, call: Call[DagParams]) -> DagScreen:
         longest_s=max([*(seconds(run, db.now) for run in grid.runs), usual.high_s if usual else 0.0, 1.0]),
         usual=usual,
         next_runs=[planned(tick) for tick in islice(upcoming_ticks(plan, db.now), NEXT_RUNS)] if plan else [],
+        cells=rows_of(grid, dag.dag_id),
         versions=await grids.list_versions(db, params.dag_id, VERSIONS),
         backfills=await list_backfills(db, dag_id=params.dag_id, limit=BACKFILLS),
     )

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from tidegate.daemon.gateway.endpoint import Call, Read
 from tidegate.daemon.permissions import Right
@@ -27,6 +28,13 @@ NOT_SUCCEEDED = DECIDED_BY_UPSTREAM | {TaskState.FAILED}
 SOON = "the next decision of a daemon"
 
 
+class RunParams(RunPath, frozen=True, kw_only=True):
+    """A run; `tasks` is the first task that is shown, of `rows`."""
+
+    tasks: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
+    rows: Annotated[int, Meta(ge=1, le=1_000)] = 200
+
+
 class RunScreen(Struct, frozen=True):
     """The page. `progress` is None for a run that has ended; `fault` says why it is not known for another one.
 
@@ -44,7 +52,7 @@ class RunScreen(Struct, frozen=True):
     longest_s: float
 
 
-async def read(db: Db, call: Call[RunPath]) -> RunScreen:
+async def read(db: Db, call: Call[RunParams]) -> RunScreen:
     row = await find_run(db, call.params.dag_id, call.params.run_id)
     page = await run.read_page(db, row)
     progress, fault = None, ""
@@ -95,4 +103,4 @@ def _reasons(progress: RunProgress | None) -> Mapping[str, str]:
     return {task_id: f"waits for {text}" for task_id, text in texts.items()}
 
 
-SCREEN = Screen(Read(RUN, Right.VIEW, read, RunPath, RunScreen), "run.html")
+SCREEN = Screen(Read(RUN, Right.VIEW, read, RunParams, RunScreen), "run.html")
