@@ -25,6 +25,7 @@ from tidegate.daemon.standalone.example.pipelines import install
 from tidegate.daemon.standalone.process import Child, ServerError, spawn
 from tidegate.daemon.standalone.server import exclusive
 from tidegate.daemon.standalone.stack import Stack, stack
+from tidegate.daemon.standalone.web import Web
 from tidegate.schemas.queries import dag_pages, run_pages
 from tidegate.schemas.queries.run_pages import RunRow
 from tidegate.schemas.state import RunState
@@ -85,17 +86,17 @@ async def _watched(options: Options, running: Stack, given: Settings, console: C
         for server in running.servers:
             tg.start_soon(server.watch)
         async with connect(running.settings["postgres_dsn"]) as database:
-            console.print(f"web page: {await _login_link(running, database, given)} (once, within 15 minutes)", soft_wrap=True)
+            console.print(f"web page: {await login_link(running.web, database, given)} (once, within 15 minutes)", soft_wrap=True)
             code = await _serve(options, running, database, console)
         tg.cancel_scope.cancel()
     return code
 
 
-async def _login_link(running: Stack, database: Database, given: Settings) -> str:
-    """The address of the web page, which logs its first visitor in."""
+async def login_link(web: Web, database: Database, given: Settings) -> str:
+    """An address of the web page that logs its first visitor in."""
     user = current_user(given)
     link = await database.run(credentials.issue, "link", Caller(user, Role.ADMIN), credentials.LINK_S, user)
-    return f"{running.web.address}/login?link={link.secret}"
+    return f"{web.address}/login?link={link.secret}"
 
 
 async def _serve(options: Options, running: Stack, database: Database, console: Console) -> int:

@@ -1,0 +1,34 @@
+"""The web page of a standalone: its port, and the link that logs its first visitor in."""
+
+import socket
+from http import HTTPStatus
+from pathlib import Path
+
+import httpx
+
+from tidegate.daemon.postgres.database import connect
+from tidegate.daemon.settings import Settings
+from tidegate.daemon.standalone.command import login_link
+from tidegate.daemon.standalone.web import Web
+
+
+async def test_a_link_logs_its_first_visitor_in(dsn: str, tmp_path: Path) -> None:
+    given = Settings(postgres_dsn=dsn, kafka_servers="", host="here")
+    async with Web(tmp_path / "web", {"postgres_dsn": dsn}, 0) as web, connect(dsn) as database:
+        link = await login_link(web, database, given)
+        async with httpx.AsyncClient(follow_redirects=True) as first, httpx.AsyncClient() as second:
+            page = await first.get(link)
+            again = await second.get(link)
+
+    assert link.startswith(f"{web.address}/login?link=tdg_")
+    assert "@here, admin" in page.text
+    assert again.status_code == HTTPStatus.UNAUTHORIZED
+
+
+async def test_it_gets_its_port_unless_that_is_taken(dsn: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        async with Web(tmp_path / "web", {"postgres_dsn": dsn}, port) as web:
+            assert web.port != port
+    async with Web(tmp_path / "web", {"postgres_dsn": dsn}, port) as web:
+        assert web.port == port
