@@ -2,6 +2,7 @@
 
 from http import HTTPStatus
 from importlib.resources import as_file, files
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -19,6 +20,8 @@ from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.web.pages import dag, dag_forms, dags, login, now, run, run_forms, task, version
 from tidegate.daemon.web.screen import Form, Screen, problem_page, routes
+
+KEPT = "public, max-age=31536000, immutable"
 
 SCREENS: tuple[Screen | Form, ...] = (
     now.SCREEN,
@@ -53,9 +56,18 @@ def _routes(service: Service) -> list[BaseRoute]:
     ]
 
 
+class _KeptFiles(StaticFiles):
+    """Browsers keep the files: their addresses change with their content."""
+
+    def file_response(self, *args: Any, **options: Any) -> Response:
+        response = super().file_response(*args, **options)
+        response.headers["cache-control"] = KEPT
+        return response
+
+
 def _static() -> StaticFiles:
     with as_file(files(__package__).joinpath("static")) as folder:
-        return StaticFiles(directory=folder)
+        return _KeptFiles(directory=folder)
 
 
 async def _unrouted(request: Request, error: Exception) -> Response:

@@ -146,6 +146,15 @@ async def test_a_large_body_is_refused(site: Site) -> None:
     assert [known.status_code, streamed.status_code] == [HTTPStatus.REQUEST_ENTITY_TOO_LARGE] * 2
 
 
+async def test_pages_are_not_kept_and_files_are(site: Site) -> None:
+    async with site.browser() as client:
+        page = await client.get("/dags")
+        style = await client.get(page.text.split('rel="stylesheet" href="')[1].split('"')[0])
+
+    assert page.headers["cache-control"] == "no-store"
+    assert (style.status_code, style.headers["cache-control"]) == (HTTPStatus.OK, "public, max-age=31536000, immutable")
+
+
 async def test_every_answer_has_the_headers_that_protect_it(site: Site) -> None:
     async with site.program() as client:
         for path in ("/dags", "/login", "/api/v1/dags", "/api/v1/none", "/none", "/static/style.css"):
