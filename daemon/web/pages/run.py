@@ -16,14 +16,10 @@ from tidegate.daemon.web.pages.run_forms import RUN, RunPath
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.error import DagFaultError
 from tidegate.schemas.explain.gates import RunProgress
-from tidegate.schemas.graph import Graph
-from tidegate.schemas.queries import facts, grid, versions
+from tidegate.schemas.queries import grid
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.grid import Usual
 from tidegate.schemas.state import RUN_ENDED, TaskState
-
-DECIDED_BY_UPSTREAM = frozenset({TaskState.UPSTREAM_FAILED, TaskState.SKIPPED})
-NOT_SUCCEEDED = DECIDED_BY_UPSTREAM | {TaskState.FAILED}
 
 SOON = "the next decision of a daemon"
 
@@ -38,7 +34,7 @@ class RunParams(RunPath, frozen=True, kw_only=True):
 class RunScreen(Struct, frozen=True):
     """The page. `progress` is None for a run that has ended; `fault` says why it is not known for another one.
 
-    `waits_for` has the reasons of tasks that wait, or for which nothing was run. `longest_s` scales the bars of the tasks.
+    `waits_for` has the reasons of tasks that wait. `longest_s` scales the bars of the tasks.
     """
 
     run: RunPage
@@ -67,33 +63,11 @@ async def read(db: Db, call: Call[RunParams]) -> RunScreen:
         progress=progress,
         fault=fault,
         failed=[task for task in page.tasks if task.task.state == TaskState.FAILED],
-        waits_for={**await _decided(db, page), **_reasons(progress)},
+        waits_for=_reasons(progress),
         usual=await grid.usual(db, row.dag_id),
         began_at=row.start_date,
         longest_s=max(((row.end_date or db.now) - row.start_date).total_seconds(), 0.1) if row.start_date else 1.0,
     )
-
-
-async def _decided(db: Db, page: RunPage) -> Mapping[str, str]:
-    states = {entry.task.task_id: entry.task.state for entry in page.tasks}
-    if not DECIDED_BY_UPSTREAM.intersection(states.values()):
-        return {}
-    version = (await facts.run_facts(db, page.run.dag_id, page.run.run_id)).view.version_id
-    try:
-        return upstream_reasons((await versions.graphs(db, {version}))[version], states)
-    except DagFaultError:
-        return {}
-
-
-def upstream_reasons(graph: Graph, states: Mapping[str, str]) -> Mapping[str, str]:
-    """By task for which nothing was run, the direct upstream that decided that."""
-    reasons = {}
-    for node in graph.nodes:
-        task_id = node.task.task_id
-        if states.get(task_id) in DECIDED_BY_UPSTREAM:
-            ended = [f"{name} {states[name]}" for name in node.task.upstream if states.get(name) in NOT_SUCCEEDED]
-            reasons[task_id] = ", ".join(ended).replace("_", " ")
-    return reasons
 
 
 def _reasons(progress: RunProgress | None) -> Mapping[str, str]:

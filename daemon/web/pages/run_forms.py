@@ -62,7 +62,7 @@ class ClearParams(Choices, frozen=True, kw_only=True):
     run_id: str
 
 
-def request_of(dag_id: str, run_id: str, choices: Choices) -> ClearRequested:
+def request_of(user: str, dag_id: str, run_id: str, choices: Choices) -> ClearRequested:
     return ClearRequested(
         dag_id=dag_id,
         run_id=run_id,
@@ -71,13 +71,14 @@ def request_of(dag_id: str, run_id: str, choices: Choices) -> ClearRequested:
         downstream=not choices.no_downstream,
         only_failed=choices.only_failed,
         newest=choices.newest_version,
+        user=user,
     )
 
 
 async def preview_clear(call: Call[ClearParams]) -> Preview:
     """What would run again, by the handler's own decision. It takes the locks of the decision, so the standby cannot read it."""
     params = call.params
-    _, cleared = await call.database.run(preview_clearing, request_of(params.dag_id, params.run_id, params))
+    _, cleared = await call.database.run(preview_clearing, request_of(call.caller.username, params.dag_id, params.run_id, params))
     rows = [(run.run_id, run.state, ", ".join(run.tasks)) for run in cleared]
     return Preview(
         title=f"Clear {params.dag_id} {params.run_id}",
@@ -108,7 +109,9 @@ def _fields(choices: Choices, *, is_hidden: bool) -> list[Field]:
 
 
 async def clear(call: Call[RunPath], body: Choices) -> str:
-    request, _ = await call.database.run(preview_clearing, request_of(call.params.dag_id, call.params.run_id, body))
+    request, _ = await call.database.run(
+        preview_clearing, request_of(call.caller.username, call.params.dag_id, call.params.run_id, body)
+    )
     await apply_request(call.database, request)
     return _page(call.params)
 
@@ -159,7 +162,7 @@ async def preview_mark_task(db: Db, call: Call[TaskPath]) -> Preview:
     task = await find_task(db, run, call.params.task_id)
     since = f" since {utc(task.start_date)}" if task.start_date else ""
     return Preview(
-        title=f"Mark {task.task_id} of {run.run_id}",
+        title=f"Mark {task.label} of {run.run_id}",
         says=[f"The task is {task.state}{since}. An active attempt is killed, and the tasks after it are decided again."],
         back=_page(call.params),
         button="Mark the task",
@@ -170,7 +173,7 @@ async def preview_mark_task(db: Db, call: Call[TaskPath]) -> Preview:
 
 async def mark_task(call: Call[TaskPath], body: State) -> str:
     path = call.params
-    await runs.mark_task(call.database, path.dag_id, path.run_id, path.task_id, TaskState(body.state))
+    await runs.mark_task(call.database, call.caller.username, path.dag_id, path.run_id, path.task_id, TaskState(body.state))
     return _page(path)
 
 

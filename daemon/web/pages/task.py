@@ -65,13 +65,13 @@ async def read(call: Call[TaskParams]) -> TaskScreen:
 async def _facts(db: Db, params: TaskParams, settings: Settings) -> Facts:
     run = await find_run(db, params.dag_id, params.run_id)
     task = await find_task(db, run, params.task_id)
-    attempts = await run_pages.attempts_of(db, run.dag_id, run.run_id, task.task_id)
+    attempts = await run_pages.attempts_of(db, run.dag_id, run.run_id, task.label)
     why, result = None, None
     with suppress(DagFaultError):
         if task.state not in TASK_ENDED:
-            why = await read_task(db, run, task.task_id, settings)
+            why = await read_task(db, run, task.label, settings)
         elif task.state == TaskState.SUCCESS:
-            result = await result_of(db, run, task.task_id)
+            result = await result_of(db, run, task.label)
     return Facts(run, task, attempts, why, "" if result is None else json_text(result))
 
 
