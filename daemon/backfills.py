@@ -6,7 +6,7 @@ log. All raise RequestError for what the user has to change; its `reason` is a c
 answer, and DagFaultError when a version of the DAG cannot be read. None prints.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,24 +15,25 @@ import msgspec
 from tidegate.daemon.conf import checked_conf
 from tidegate.daemon.permissions import can_edit
 from tidegate.daemon.postgres.database import Database
+from tidegate.daemon.read_model.backfill import read_backfill
 from tidegate.daemon.request import apply_request
 from tidegate.daemon.settings import Settings
 from tidegate.handlers import backfill_requested
 from tidegate.handlers.backfills.cascade import why_not_again
 from tidegate.handlers.backfills.dates import PlannedDate, is_replay, next_ticks, plan_dates
-from tidegate.handlers.backfills.rejections import no_such_backfill
 from tidegate.schemas.backfill import MAX_DESCRIPTION, MAX_LISTED_DATES, BackfillSpec, BackfillView, Consumer, Limits, Outlets
 from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import BackfillActed, BackfillAction, BackfillChanged, BackfillRequested, Message
 from tidegate.schemas.queries import backfills, pools
-from tidegate.schemas.queries.backfill_pages import BackfillRow, list_backfills
+from tidegate.schemas.queries.backfill_pages import BackfillRow
 from tidegate.schemas.queries.db import Db
 
 FORBIDDEN = "forbidden"
 
-MAX_ID = 2**63 - 1
+Action = Callable[[Database, Settings, str, int], Awaitable[BackfillRow]]
+"""What a user does with a backfill, by its number."""
 
 
 class PreviewDate(msgspec.Struct, frozen=True):
@@ -66,11 +67,17 @@ def checked(spec: BackfillSpec) -> BackfillSpec:
 async def create(database: Database, settings: Settings, user: str, spec: BackfillSpec) -> BackfillRow:
     """Create a backfill, and return it; its runs start in the background."""
     checked(spec)
-    for dag_id in await database.run(_dags_of, spec):
+    for dag_id in await database.run(dags_of, spec):
         await _check_right(database, settings, user, dag_id, f"create a backfill of DAG {dag_id!r}")
     id_ = await database.run(backfills.reserve)
     await apply_request(database, await _request_of(database, spec, id_))
     return await get(database, id_)
+
+
+async def dags_of(db: Db, spec: BackfillSpec) -> list[str]:
+    """The DAGs whose runs a backfill runs."""
+    edges = await backfills.edges(db, spec.dag_id) if spec.outlets is Outlets.CASCADE else []
+    return [spec.dag_id, *sorted({consumer for _, consumer in edges} - {spec.dag_id})]
 
 
 async def preview(database: Database, spec: BackfillSpec, limit: int) -> Preview:
@@ -81,15 +88,6 @@ async def preview(database: Database, spec: BackfillSpec, limit: int) -> Preview
 async def get(database: Database, id_: int, *, deleted: bool = False) -> BackfillRow:
     """The backfill. A deleted one is not found unless `deleted` is given."""
     return await database.run(read_backfill, id_, deleted=deleted)
-
-
-async def read_backfill(db: Db, id_: int, *, deleted: bool = False) -> BackfillRow:
-    """As `get`, in a transaction."""
-    rows = await list_backfills(db, backfill_id=id_, deleted=deleted) if 0 < id_ <= MAX_ID else []
-    if not rows:
-        rejected = no_such_backfill(id_)
-        raise RequestError(rejected.message, reason=rejected.reason)
-    return rows[0]
 
 
 async def pause(database: Database, settings: Settings, user: str, id_: int) -> BackfillRow:
@@ -131,10 +129,16 @@ async def change(
     id_: int,
     limits: Mapping[str, Any],
     end_date: datetime | None = None,
+    *,
+    expected: str | None = None,
 ) -> BackfillRow:
-    """Change limits, fields of `Limits` with their new values, and with `end_date` add dates at the end of the backfill."""
+    """Change limits, fields of `Limits` with their new values, and with `end_date` add dates at the end of the backfill.
+
+    `expected`: only if this is the version of its limits (`limits_version`). Raises StaleError otherwise.
+    """
     await _check_right(database, settings, user, (await get(database, id_)).dag_id, f"change backfill {id_}")
-    await apply_request(database, BackfillChanged(backfill_id=id_, changes=_checked_limits(limits), end_date=end_date))
+    changes = _checked_limits(limits)
+    await apply_request(database, BackfillChanged(backfill_id=id_, changes=changes, end_date=end_date, expected=expected))
     return await get(database, id_)
 
 
@@ -149,12 +153,6 @@ async def _request_of(database: Database, spec: BackfillSpec, id_: int = 0) -> B
     """The message that creates the backfill, once its conf is checked."""
     params = await checked_conf(database, spec.dag_id, spec.dag_params)
     return BackfillRequested(backfill_id=id_, params=params, **msgspec.structs.asdict(spec))
-
-
-async def _dags_of(db: Db, spec: BackfillSpec) -> list[str]:
-    """The DAGs whose runs a backfill runs."""
-    edges = await backfills.edges(db, spec.dag_id) if spec.outlets is Outlets.CASCADE else []
-    return [spec.dag_id, *sorted({consumer for _, consumer in edges} - {spec.dag_id})]
 
 
 async def _preview(db: Db, request: BackfillRequested, limit: int) -> Preview:

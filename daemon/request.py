@@ -7,9 +7,10 @@ from tidegate.daemon import wake
 from tidegate.daemon.engine import Batch, apply
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.work import Work
+from tidegate.handlers.backfills.rejections import STALE
 from tidegate.handlers.runs.rejections import NO_SUCH_DAG
 from tidegate.schemas.effect import RejectMessage
-from tidegate.schemas.error import RequestError, UnavailableError
+from tidegate.schemas.error import RequestError, StaleError, UnavailableError
 from tidegate.schemas.message import (
     BackfillActed,
     BackfillChanged,
@@ -41,8 +42,13 @@ Request = (
 
 
 async def apply_request(database: Database, request: Request) -> None:
-    """Apply the request and notify the daemons. Raises RequestError with the reason of a rejection."""
+    """Apply the request and notify the daemons. Raises RequestError with the reason of a rejection.
+
+    Raises StaleError if the subject was changed meanwhile.
+    """
     applied = await apply(database, Batch(messages=[Message(body=request, at=datetime.now(UTC))]))
+    if applied.rejected and applied.rejected[0].reason == STALE:
+        raise StaleError(applied.rejected[0].message)
     if applied.rejected:
         rejected = applied.rejected[0]
         raise RequestError(await _refusal(database, request, rejected), reason=rejected.reason)

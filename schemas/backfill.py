@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
+from hashlib import sha256
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -109,6 +110,12 @@ class BackfillView(BackfillSpec, frozen=True, kw_only=True):
     def stage_dag_id(self) -> str:
         """The DAG whose runs it starts."""
         return self.stages[self.stage - 1] if self.stage else self.dag_id
+
+
+def limits_version(backfill: BackfillView) -> str:
+    """What changes with each change of the limits or of the end of a backfill, and with nothing else."""
+    limits = [getattr(backfill, name) for name in (*Limits.__struct_fields__, "end_date")]
+    return sha256(msgspec.json.encode(limits)).hexdigest()[:16]
 
 
 class BackfillCapacity(NamedTuple):

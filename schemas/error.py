@@ -132,6 +132,10 @@ class NotFoundError(RequestError):
     """The subject of a request does not exist."""
 
 
+class StaleError(RequestError):
+    """The subject of a change is not as its user saw it."""
+
+
 class ForbiddenError(RequestError):
     """The caller lacks the right that a request needs; the message says which."""
 

@@ -130,11 +130,15 @@ class BackfillActed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackfillChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """A user changes the limits of a backfill, or its end. `changes` are new values of fields of `Limits`, checked before."""
+    """A user changes the limits of a backfill, or its end. `changes` are new values of fields of `Limits`, checked before.
+
+    `expected`: the version of the limits that the user saw; None: any.
+    """
 
     backfill_id: int
     changes: Mapping[str, Any] = {}
     end_date: datetime | None = None
+    expected: str | None = None
 
 
 class BackfillDue(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,11 +3,12 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from tidegate.schemas.error import NotFoundError
+from tidegate.schemas.error import NotFoundError, RequestError
 from tidegate.schemas.queries import dag_pages, run_pages
 from tidegate.schemas.queries.dag_pages import DagRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
+from tidegate.schemas.view import DagView
 
 LATEST = "latest"
 
@@ -20,6 +21,15 @@ async def find_dag(db: Db, dag_id: str) -> DagRow:
     if not found:
         raise NotFoundError(f"there is no DAG {dag_id!r}; `tidegate dags list` shows all")
     return found[0]
+
+
+async def find_timed_dag(db: Db, dag_id: str) -> DagView:
+    """Raises RequestError for an unknown DAG, and for one without a timetable."""
+    await find_dag(db, dag_id)
+    dag = (await dag_pages.plans(db, dag_id)).get(dag_id)
+    if dag is None:
+        raise RequestError(f"DAG {dag_id!r} does not run by time; `tidegate dags show {dag_id}` shows what starts it")
+    return dag
 
 
 async def list_of_dag(db: Db, list_rows: Callable[..., Awaitable[list[Row]]], dag_id: str | None, **filters: Any) -> list[Row]:

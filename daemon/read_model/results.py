@@ -2,11 +2,25 @@
 
 from typing import Any
 
+from tidegate.daemon.read_model.lookup import find_task
 from tidegate.handlers.explain.task_facts import index_of
+from tidegate.schemas.error import NotFoundError, RequestError
 from tidegate.schemas.queries import tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.facts import run_facts
 from tidegate.schemas.queries.run_pages import RunRow
+from tidegate.schemas.state import TaskState
+
+
+async def read_result(db: Db, run: RunRow, task_id: str) -> Any:
+    """The value that a successful task returned. Raises RequestError where there is none."""
+    task = await find_task(db, run, task_id)
+    if task.state != TaskState.SUCCESS:
+        raise RequestError(f"task {task_id!r} of run {run.run_id!r} has not succeeded: it is {task.state}")
+    value = await result_of(db, run, task_id)
+    if value is None:
+        raise NotFoundError(f"task {task_id!r} of run {run.run_id!r} returned nothing")
+    return value
 
 
 async def result_of(db: Db, run: RunRow, label: str) -> Any:

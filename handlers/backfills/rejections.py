@@ -18,6 +18,7 @@ NO_SUCH_BACKFILL = "no_such_backfill"
 NO_SUCH_POOL = "no_such_pool"
 PARAMS_CHANGED = "params_changed"
 NOT_POSSIBLE = "not_possible"
+STALE = "stale"
 OVERLAPS = "overlaps"
 NO_DATES = "no_dates"
 

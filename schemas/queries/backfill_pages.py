@@ -68,10 +68,11 @@ async def list_backfills(
     dag_id: str | None = None,
     state: str | None = None,
     deleted: bool = False,
+    before: int | None = None,
     limit: int = 1,
 ) -> list[BackfillRow]:
-    """Backfills, newest first."""
-    rows = await db.fetch(_SQL["list"], backfill_id, dag_id, state, deleted, limit)
+    """Backfills, newest first; those before one."""
+    rows = await db.fetch(_SQL["list"], backfill_id, dag_id, state, deleted, limit, before)
     return [msgspec.convert(dict(row), BackfillRow) for row in rows]
 
 

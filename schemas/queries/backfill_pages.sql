@@ -41,6 +41,7 @@ WHERE ($1::bigint IS NULL OR backfill.id = $1)
   AND ($2::text IS NULL OR backfill.dag_id = $2)
   AND ($3::text IS NULL OR backfill.state::text = $3)
   AND ($4 OR NOT backfill.deleted)
+  AND ($6::bigint IS NULL OR backfill.id < $6)
 ORDER BY backfill.id DESC
 LIMIT $5
 

@@ -135,9 +135,9 @@ async def discard(db: Db, effects: Sequence[DiscardEvents]) -> None:
     await db.execute(_SQL["discard"], *zip(*rows, strict=True), db.now)
 
 
-async def list_datasets(db: Db, prefix: str | None, limit: int) -> list[DatasetRow]:
-    """The datasets by URI."""
-    return [DatasetRow(*row) for row in await db.fetch(_SQL["list_datasets"], prefix, limit)]
+async def list_datasets(db: Db, prefix: str | None, limit: int, after: str | None = None) -> list[DatasetRow]:
+    """The datasets by URI; those after one."""
+    return [DatasetRow(*row) for row in await db.fetch(_SQL["list_datasets"], prefix, limit, after)]
 
 
 async def pending_counts(db: Db, dag_id: str) -> list[PendingRow]:
@@ -145,9 +145,9 @@ async def pending_counts(db: Db, dag_id: str) -> list[PendingRow]:
     return [PendingRow(*row) for row in await db.fetch(_SQL["pending_counts"], dag_id)]
 
 
-async def events(db: Db, uri: str, id_: str | None, limit: int) -> list[EventRow]:
-    """The events of a dataset, newest first; with `id_` only events of that id."""
-    return [EventRow(*with_producer(row)) for row in await db.fetch(_SQL["events"], uri, id_, limit)]
+async def events(db: Db, uri: str, id_: str | None, limit: int, before: int | None = None) -> list[EventRow]:
+    """The events of a dataset, newest first; with `id_` only events of that id; those before the number of an event."""
+    return [EventRow(*with_producer(row)) for row in await db.fetch(_SQL["events"], uri, id_, limit, before)]
 
 
 async def outcomes(db: Db, numbers: Collection[int]) -> Mapping[int, list[OutcomeRow]]:

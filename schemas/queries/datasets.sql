@@ -124,7 +124,7 @@ SELECT
 FROM dataset
 LEFT JOIN dag_schedule_dataset_reference AS consumer ON consumer.dataset_id = dataset.id
 LEFT JOIN task_outlet_dataset_reference AS producer ON producer.dataset_id = dataset.id
-WHERE $1::text IS NULL OR starts_with(dataset.uri, $1)
+WHERE ($1::text IS NULL OR starts_with(dataset.uri, $1)) AND ($3::text IS NULL OR dataset.uri > $3)
 GROUP BY dataset.id
 ORDER BY dataset.uri
 LIMIT $2
@@ -144,7 +144,7 @@ SELECT
     event.source_dag_id, event.source_run_id, event.source_task_id, event.source_map_index
 FROM dataset
 JOIN dataset_event AS event ON event.dataset_id = dataset.id
-WHERE dataset.uri = $1 AND ($2::text IS NULL OR event.event_id = $2)
+WHERE dataset.uri = $1 AND ($2::text IS NULL OR event.event_id = $2) AND ($4::bigint IS NULL OR event.id < $4)
 ORDER BY event.id DESC
 LIMIT $3
 

@@ -66,9 +66,11 @@ class Closed(msgspec.Struct, frozen=True):
     reason: str
 
 
-async def list_dead_letters(db: Db, state: DeadLetterState | None, chosen: DeadLetterFilter, limit: int) -> list[DeadLetterRow]:
-    """The dead letters of a filter, newest first."""
-    rows = await db.fetch(_SQL["list_dead_letters"], state, *msgspec.structs.astuple(chosen), limit)
+async def list_dead_letters(
+    db: Db, state: DeadLetterState | None, chosen: DeadLetterFilter, limit: int, before: int | None = None
+) -> list[DeadLetterRow]:
+    """The dead letters of a filter, newest first; those before one."""
+    rows = await db.fetch(_SQL["list_dead_letters"], state, *msgspec.structs.astuple(chosen), limit, before)
     return [DeadLetterRow(row[0], DeadLetterState(row[1]), *row[2:]) for row in rows]
 
 

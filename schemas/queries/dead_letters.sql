@@ -6,6 +6,7 @@ WHERE ($1::dead_letter_state IS NULL OR state = $1)
   AND ($3::text IS NULL OR topic = $3)
   AND ($4::timestamptz IS NULL OR received_at >= $4)
   AND ($5::timestamptz IS NULL OR received_at <= $5)
+  AND ($7::bigint IS NULL OR id < $7)
 ORDER BY id DESC
 LIMIT $6
 

@@ -15,6 +15,7 @@ _SQL = load("deadlines")
 class DeadlineRow(msgspec.Struct, frozen=True):
     """A line of the list of deadlines; `state` is pending, met or missed."""
 
+    id: int
     dag_id: str
     run_id: str
     task_id: str | None
@@ -36,7 +37,13 @@ async def lock_due(db: Db, ids: Collection[int], dag_run_ids: Collection[int]) -
 
 
 async def list_deadlines(
-    db: Db, *, dag_id: str | None = None, run_id: str | None = None, missed: bool = False, limit: int = 100
+    db: Db,
+    *,
+    dag_id: str | None = None,
+    run_id: str | None = None,
+    missed: bool = False,
+    before: int | None = None,
+    limit: int = 100,
 ) -> list[DeadlineRow]:
-    """The deadlines, newest first."""
-    return [DeadlineRow(*row) for row in await db.fetch(_SQL["list_deadlines"], dag_id, run_id, missed, limit)]
+    """The deadlines, newest first; those before one."""
+    return [DeadlineRow(*row) for row in await db.fetch(_SQL["list_deadlines"], dag_id, run_id, missed, limit, before)]

@@ -36,7 +36,7 @@ FOR UPDATE SKIP LOCKED
 
 -- name: list_deadlines
 SELECT
-    run.dag_id, run.run_id, deadline.task_id, deadline.name,
+    deadline.id, run.dag_id, run.run_id, deadline.task_id, deadline.name,
     CASE WHEN missed_at IS NOT NULL THEN 'missed' WHEN met_at IS NOT NULL THEN 'met' ELSE 'pending' END AS state,
     deadline.due_at, deadline.met_at, deadline.missed_at
 FROM deadline
@@ -44,5 +44,6 @@ JOIN dag_run AS run ON run.id = deadline.dag_run_id
 WHERE ($1::text IS NULL OR run.dag_id = $1)
   AND ($2::text IS NULL OR run.run_id = $2)
   AND (NOT $3::boolean OR deadline.missed_at IS NOT NULL)
+  AND ($5::bigint IS NULL OR deadline.id < $5)
 ORDER BY deadline.id DESC
 LIMIT $4

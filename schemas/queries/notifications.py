@@ -109,10 +109,12 @@ async def list_notifications(
     run_id: str | None = None,
     failed: bool = False,
     id_: int | None = None,
+    before: int | None = None,
     limit: int = 100,
 ) -> list[NotificationRow]:
-    """The notifications, newest first."""
-    return [NotificationRow(*row) for row in await db.fetch(_SQL["list_notifications"], dag_id, run_id, failed, id_, limit)]
+    """The notifications, newest first; those before one."""
+    rows = await db.fetch(_SQL["list_notifications"], dag_id, run_id, failed, id_, limit, before)
+    return [NotificationRow(*row) for row in rows]
 
 
 async def notification(db: Db, id_: int) -> NotificationRow | None:

@@ -58,5 +58,6 @@ WHERE ($1::text IS NULL OR coalesce(run.dag_id, version.dag_id) = $1)
   AND ($2::text IS NULL OR run.run_id = $2)
   AND (NOT $3::boolean OR notification.state = 'failed')
   AND ($4::bigint IS NULL OR notification.id = $4)
+  AND ($6::bigint IS NULL OR notification.id < $6)
 ORDER BY notification.id DESC
 LIMIT $5

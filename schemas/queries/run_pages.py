@@ -183,11 +183,18 @@ async def list_runs(
     since: datetime | None = None,
     until: datetime | None = None,
     backfill_id: int | None = None,
+    before: int | None = None,
     limit: int = 100,
 ) -> list[RunRow]:
-    """Runs, newest first. `since` and `until` compare the logical date or, without one, `run_after`."""
-    filters = (dag_id, state, run_id, limit, run_type, since, until, backfill_id)
+    """Runs, newest first; those before the number of a run. `since` and `until` compare the logical date or `run_after`."""
+    filters = (dag_id, state, run_id, limit, run_type, since, until, backfill_id, before)
     return [RunRow(*row) for row in await db.fetch(_SQL["list_runs"], *filters)]
+
+
+async def number_of(db: Db, dag_id: str, run_id: str) -> int | None:
+    """The number of a run, which orders runs by their creation; None for an unknown run."""
+    rows = await db.fetch(_SQL["run_number"], dag_id, run_id)
+    return rows[0]["id"] if rows else None
 
 
 async def events_of(db: Db, dag_id: str, run_id: str) -> list[RunEventRow]:

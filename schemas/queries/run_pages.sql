@@ -18,8 +18,12 @@ WHERE ($1::text IS NULL OR run.dag_id = $1)
   AND ($8::bigint IS NULL OR run.id IN (
       SELECT dag_run_id FROM backfill_date WHERE backfill_id = $8 AND state <> 'skipped'
   ))
+  AND ($9::bigint IS NULL OR run.id < $9)
 ORDER BY run.id DESC
 LIMIT $4
+
+-- name: run_number
+SELECT id FROM dag_run WHERE dag_id = $1 AND run_id = $2
 
 -- name: run_events
 SELECT

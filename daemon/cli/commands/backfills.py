@@ -1,8 +1,9 @@
 """`tidegate backfills`: runs for past dates, as one thing that is created, followed and changed."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 
@@ -19,54 +20,24 @@ from tidegate.daemon.cli.command import (
     parse_time,
     shared_options,
 )
+from tidegate.daemon.cli.commands.backfill_spec import LimitOptions, body_of, check_dates, checked_spec, limits_of
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.session import query_at, read_settings, with_database
+from tidegate.daemon.cli.session import at, changed, listed, read_settings, shown, with_database
 from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.read_model.lookup import list_of_dag
-from tidegate.schemas.backfill import LAST_PRIORITY, BackfillSpec, Outlets, Reprocess
-from tidegate.schemas.error import RequestError
+from tidegate.schemas.backfill import BackfillSpec, Outlets, Reprocess
 from tidegate.schemas.queries import backfill_pages
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BackfillState, DateState
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
+    from tidegate.daemon import backfills
     from tidegate.daemon.postgres.database import Database
-    from tidegate.daemon.settings import Settings
 
 app = command_group()
 
 Id = Annotated[int, typer.Argument(metavar="ID", min=1, help="The number of the backfill.")]
-
-
-class LimitOptions(TypedDict):
-    """The limits of a backfill."""
-
-    max_active_runs: Annotated[int | None, typer.Option(metavar="N", help="The most runs at once. Default: 10.")]
-    max_active_tasks: Annotated[int | None, typer.Option(metavar="N", help="The most active tasks of all its runs together.")]
-    share: Annotated[
-        float | None, typer.Option(metavar="PERCENT", help="The most slots of a pool for its tasks, in percent of the pool.")
-    ]
-    pool: Annotated[str | None, typer.Option(metavar="NAME", help="The pool of its tasks. Default: the pools they name.")]
-    priority: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help=f"Added to the weights of its tasks; 0 is that of other runs. Default: {LAST_PRIORITY}, after all."
-        ),
-    ]
-    max_failed_runs: Annotated[
-        int | None, typer.Option(metavar="N", help="Stop after so many failed dates. 0: never. Default: 0.")
-    ]
-
-
-def _limits(options: LimitOptions) -> dict[str, Any]:
-    """The limits that were given."""
-    given = {name: value for name, value in options.items() if value is not None}
-    if options["share"] is not None:
-        given["share"] = options["share"] / 100
-    return given
 
 
 @app.command(
@@ -116,14 +87,12 @@ def create(
 
     A date has one run: existing ones stay as they are, or run again as --reprocess says. Dates in the future get none.
     """
-    from tidegate.daemon import backfills
-
-    _check_dates(start, end, date)
+    check_dates(start, end, date)
     dates = sorted(set(date or ()))
     first, last = (dates[0], dates[-1]) if dates else (start, end)
     if first is None or last is None:
         raise typer.BadParameter("give --from and --to, or --date", param_hint="--from")
-    spec = _checked(
+    spec = checked_spec(
         options,
         dag_id=dag_id,
         start_date=first,
@@ -138,33 +107,27 @@ def create(
     if dry_run:
         _dry_run(context, spec, limit, json=json)
         return
-    settings = read_settings(context)
-
-    async def work(database: "Database") -> BackfillRow:
-        row = await backfills.create(database, settings, current_user(settings), spec)
-        if not json:
-            output.write(f"created backfill {row.id} of {dag_id}")
-        return await _watched(database, row) if watch else row
-
-    row = with_database(context, work)
+    row = _created(context, spec, watch=watch, json=json)
     if json:
         output.write_json(row)
     if watch and row.state != BackfillState.SUCCESS:
         raise typer.Exit(1)
 
 
-def _check_dates(start: datetime | None, end: datetime | None, dates: list[datetime] | None) -> None:
-    if bool(dates) == (start is not None or end is not None):
-        raise typer.BadParameter("give either --from and --to, or --date", param_hint="--from")
+def _created(context: typer.Context, spec: BackfillSpec, *, watch: bool, json: bool) -> BackfillRow:
+    from tidegate.daemon import backfills
 
+    settings = read_settings(context)
+    if watch and settings.server:
+        raise typer.BadParameter("it cannot be followed over --server; leave it out", param_hint="--watch")
 
-def _checked(options: LimitOptions, **spec: Any) -> BackfillSpec:
-    from tidegate.daemon.backfills import checked
+    async def work(database: "Database") -> BackfillRow:
+        return await backfills.create(database, settings, current_user(settings), spec)
 
-    try:
-        return checked(BackfillSpec(**spec, **_limits(options)))
-    except RequestError as error:
-        raise typer.BadParameter(str(error)) from error
+    row = changed(context, ("POST", "/backfills"), BackfillRow, work, body_of(spec))
+    if not json:
+        output.write(f"created backfill {row.id} of {row.dag_id}")
+    return with_database(context, lambda database: _watched(database, row)) if watch else row
 
 
 def _dry_run(context: typer.Context, spec: BackfillSpec, limit: int, *, json: bool) -> None:
@@ -174,7 +137,7 @@ def _dry_run(context: typer.Context, spec: BackfillSpec, limit: int, *, json: bo
     async def work(database: "Database") -> backfills.Preview:
         return await backfills.preview(database, spec, limit)
 
-    found = with_database(context, work)
+    found = changed(context, ("POST", "/backfills/preview"), backfills.Preview, work, body_of(spec), limit=limit)
     output.write_page(found, partial(print_preview, found), json=json)
 
 
@@ -195,15 +158,17 @@ def list_(
     async def read(db: Db) -> list[BackfillRow]:
         return await list_of_dag(db, backfill_pages.list_backfills, dag_id, limit=limit, state=state, deleted=deleted)
 
-    print_list(BACKFILLS, *query_at(context, read), json=json)
+    filters = {"dag_id": dag_id, "state": state, "deleted": deleted}
+    print_list(BACKFILLS, *listed(context, "/backfills", BackfillRow, read, limit, **filters), json=json)
 
 
 @app.command(epilog=examples("tidegate backfills show 3"))
 def show(context: typer.Context, backfill_id: Id, *, json: Json = False) -> None:
     """Show a backfill: what was asked for, how far it has come, why it waits, and its last dates."""
-    from tidegate.daemon.cli.pages.backfill import print_page, read_page
+    from tidegate.daemon.cli.pages.backfill import print_page
+    from tidegate.daemon.read_model.backfill import BackfillPage, read_page
 
-    page, now = query_at(context, read_page, backfill_id)
+    page, now = shown(context, at("backfills", backfill_id), BackfillPage, lambda db: read_page(db, backfill_id))
     output.write_page(page, partial(print_page, page, now), json=json)
 
 
@@ -218,15 +183,16 @@ def dates(
     json: Json = False,
 ) -> None:
     """List the planned dates of a backfill in their order, each with its run, or with the reason why it has none."""
-    from tidegate.daemon.backfills import read_backfill
     from tidegate.daemon.cli.pages.backfill import DATES
     from tidegate.daemon.cli.pages.lists import print_list
+    from tidegate.daemon.read_model.backfill import read_backfill
 
     async def read(db: Db) -> list[DateRow]:
         await read_backfill(db, backfill_id, deleted=True)
         return await backfill_pages.list_dates(db, backfill_id, state, after, limit)
 
-    print_list(DATES, *query_at(context, read), json=json)
+    path = at("backfills", backfill_id, "dates")
+    print_list(DATES, *listed(context, path, DateRow, read, limit, state=state, after=after), json=json)
 
 
 @app.command(epilog=examples("tidegate backfills watch 3"))
@@ -254,7 +220,7 @@ def pause(context: typer.Context, backfill_id: Id, *, json: Json = False) -> Non
     """Start no more runs of a backfill. Its running runs go on."""
     from tidegate.daemon import backfills
 
-    _act(context, backfill_id, backfills.pause, "paused", json=json)
+    _act(context, backfill_id, ("POST", "pause"), backfills.pause, "paused", json=json)
 
 
 @app.command(epilog=examples("tidegate backfills resume 3"))
@@ -262,7 +228,7 @@ def resume(context: typer.Context, backfill_id: Id, *, json: Json = False) -> No
     """Resume a paused backfill."""
     from tidegate.daemon import backfills
 
-    _act(context, backfill_id, backfills.resume, "resumed", json=json)
+    _act(context, backfill_id, ("POST", "resume"), backfills.resume, "resumed", json=json)
 
 
 @app.command(epilog=examples("tidegate backfills cancel 3", "tidegate backfills cancel 3 --kill"))
@@ -276,7 +242,8 @@ def cancel(
     """End a backfill: its queued runs fail, its running runs go on to their end, and its other dates get no run."""
     from tidegate.daemon import backfills
 
-    _act(context, backfill_id, partial(backfills.cancel, kills=kill), "cancelled", json=json)
+    act, body = partial(backfills.cancel, kills=kill), {"kill": kill}
+    _act(context, backfill_id, ("POST", "cancel"), act, "cancelled", json=json, body=body)
 
 
 @app.command(epilog=examples("tidegate backfills retry 3", "tidegate backfills retry 3 --newest-version"))
@@ -292,7 +259,8 @@ def retry(
     """Run the failed dates of a backfill again: their failed tasks, and what follows these."""
     from tidegate.daemon import backfills
 
-    _act(context, backfill_id, partial(backfills.retry, newest_version=newest_version), "retries the failed dates of", json=json)
+    act, body = partial(backfills.retry, newest_version=newest_version), {"newest_version": newest_version}
+    _act(context, backfill_id, ("POST", "retry"), act, "retries the failed dates of", json=json, body=body)
 
 
 @app.command(epilog=examples("tidegate backfills delete 3 --yes"))
@@ -302,7 +270,7 @@ def delete(context: typer.Context, backfill_id: Id, *, yes: Yes = False, json: J
 
     if not yes:
         confirm("delete", f"backfill {backfill_id}")
-    _act(context, backfill_id, backfills.delete, "deleted", json=json)
+    _act(context, backfill_id, ("DELETE", ""), backfills.delete, "deleted", json=json)
 
 
 @app.command(
@@ -323,27 +291,34 @@ def set_(
     """Change the limits of a backfill while it runs, or add dates at its end."""
     from tidegate.daemon import backfills
 
-    limits, settings = _limits(options), read_settings(context)
+    limits, settings = limits_of(options), read_settings(context)
     if not limits and end is None:
         raise typer.BadParameter("give a limit, or --to")
 
     async def work(database: "Database") -> BackfillRow:
         return await backfills.change(database, settings, current_user(settings), backfill_id, limits, end)
 
-    output.write_result(with_database(context, work), f"changed backfill {backfill_id}", json=json)
+    body = {"limits": limits, "end_date": end}
+    row = changed(context, ("PATCH", at("backfills", backfill_id)), BackfillRow, work, body)
+    output.write_result(row, f"changed backfill {backfill_id}", json=json)
 
 
 def _act(
     context: typer.Context,
     id_: int,
-    act: "Callable[[Database, Settings, str, int], Awaitable[BackfillRow]]",
+    change: tuple[str, str],
+    act: "backfills.Action",
     done: str,
     *,
     json: bool,
+    body: Mapping[str, Any] | None = None,
 ) -> None:
-    settings = read_settings(context)
+    """Act on a backfill: by `act`, or by the API of the server. `change` is the method there, and the end of the path."""
+    settings, (method, verb) = read_settings(context), change
 
     async def work(database: "Database") -> BackfillRow:
         return await act(database, settings, current_user(settings), id_)
 
-    output.write_result(with_database(context, work), f"{done} backfill {id_}", json=json)
+    path = at("backfills", id_, verb) if verb else at("backfills", id_)
+    row = changed(context, (method, path), BackfillRow, work, body)
+    output.write_result(row, f"{done} backfill {id_}", json=json)

@@ -13,7 +13,7 @@ from tidegate.daemon.cli.pages.dag import print_list, print_page
 from tidegate.daemon.cli.pages.plan import print_planned
 from tidegate.daemon.cli.session import query, query_at, with_database
 from tidegate.daemon.read_model.dag import ListedDag, read_list, read_page
-from tidegate.daemon.read_model.lookup import find_dag
+from tidegate.daemon.read_model.lookup import find_timed_dag
 from tidegate.daemon.read_model.plan import (
     UTC_CLOCK,
     Planned,
@@ -24,10 +24,9 @@ from tidegate.daemon.read_model.plan import (
     timezone_of,
     upcoming_ticks,
 )
-from tidegate.schemas.error import RequestError
 from tidegate.schemas.message import DagDeleteRequested, ReleaseRequested
 from tidegate.schemas.queries import dag_pages
-from tidegate.schemas.queries.dag_pages import ImportErrorRow, plans
+from tidegate.schemas.queries.dag_pages import ImportErrorRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.timetable.text import local, utc
 from tidegate.schemas.timetable.wallclock import zone
@@ -104,7 +103,7 @@ def next_(
     """
     if on is not None and after is not None:
         raise typer.BadParameter("give either --on or --after, not both", param_hint="--on")
-    dag, now = query_at(context, _find_timed_dag, dag_id)
+    dag, now = query_at(context, find_timed_dag, dag_id)
     if on is None:
         _print_runs(dag, _runs(dag, after, now, limit), json=json)
     else:
@@ -166,15 +165,6 @@ def _set_paused(context: typer.Context, dag_id: str, *, paused: bool, json: bool
     with_database(context, lambda database: runs.set_paused(database, dag_id, paused=paused))
     document = {"dag_id": dag_id, "is_paused": paused}
     output.write_result(document, f"{'paused' if paused else 'unpaused'} {dag_id}", json=json)
-
-
-async def _find_timed_dag(db: Db, dag_id: str) -> DagView:
-    """Raises RequestError for an unknown DAG, and for one without a timetable."""
-    await find_dag(db, dag_id)
-    dag = (await plans(db, dag_id)).get(dag_id)
-    if dag is None:
-        raise RequestError(f"DAG {dag_id!r} does not run by time; `tidegate dags show {dag_id}` shows what starts it")
-    return dag
 
 
 def _runs(dag: DagView, after: str | None, now: datetime, limit: int) -> list[Planned]:

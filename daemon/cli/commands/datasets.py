@@ -8,9 +8,10 @@ import typer
 from tidegate.daemon.audit import audit_ledger
 from tidegate.daemon.cli.command import Json, Limit, command_group, examples, parse_json_object
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.pages.datasets import EventOutcomes, print_audit, print_events
+from tidegate.daemon.cli.pages.datasets import print_audit, print_events
 from tidegate.daemon.cli.pages.lists import DATASETS, print_list
 from tidegate.daemon.cli.session import query, query_at, read_settings, with_database
+from tidegate.daemon.read_model.datasets import EventOutcomes, read_events
 from tidegate.daemon.terminal import printable
 from tidegate.schemas.queries import datasets
 from tidegate.schemas.queries.db import Db
@@ -50,9 +51,7 @@ def events(
     """List the newest events of a dataset, with the outcome of each for every subscribed DAG: pending, consumed or discarded."""
 
     async def read(db: Db) -> tuple[list[EventOutcomes], int | None]:
-        found = await datasets.events(db, uri, event_id, limit)
-        outcomes = await datasets.outcomes(db, [event.number for event in found])
-        return [EventOutcomes(event, outcomes.get(event.number, ())) for event in found], await datasets.whole_since(db)
+        return await read_events(db, uri, event_id, limit=limit), await datasets.whole_since(db)
 
     found, whole_since = query(context, read)
     output.write_page(found, lambda: print_events(found), json=json)

@@ -1,12 +1,10 @@
 """`tidegate deadletters`: records that could not be processed; list, show, replay and discard them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
 
-import msgspec
 import typer
 
 from tidegate.daemon.cli.command import (
@@ -21,34 +19,20 @@ from tidegate.daemon.cli.command import (
     shared_options,
 )
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.pages.dead_letter import document, print_page
+from tidegate.daemon.cli.pages.dead_letter import print_page
 from tidegate.daemon.cli.pages.lists import DEAD_LETTERS, print_list
 from tidegate.daemon.cli.session import query, query_at, read_settings, with_database
 from tidegate.daemon.identity.local_user import current_user
-from tidegate.daemon.settings import Settings
-from tidegate.schemas.error import RejectedError, RequestError
-from tidegate.schemas.queries import dead_letters, inbox
-from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.dead_letters import DeadLetterFilter, DeadLetterState, DeadLetterStatus
-from tidegate.schemas.queries.inbox import DeadLetter
-from tidegate.schemas.wire.event import ADVICE, INCOMING, Rejection
+from tidegate.daemon.read_model.dead_letter import BATCH_LETTERS, Change, ListedState, Outcome, document, find_dead_letter
+from tidegate.schemas.error import RequestError
+from tidegate.schemas.queries import dead_letters
+from tidegate.schemas.queries.dead_letters import DeadLetterFilter, DeadLetterState
+from tidegate.schemas.wire.event import Rejection
 
 if TYPE_CHECKING:
     from tidegate.daemon.postgres.database import Database
 
 app = command_group()
-
-BATCH_LETTERS = 20
-"""A replay reads whole records into memory, of a megabyte or more each. An interruption leaves whole batches done."""
-
-
-class ListedState(StrEnum):
-    """The states that `list` selects by."""
-
-    OPEN = DeadLetterState.OPEN
-    REPLAYED = DeadLetterState.REPLAYED
-    DISCARDED = DeadLetterState.DISCARDED
-    ALL = "all"
 
 
 class Filters(TypedDict):
@@ -96,9 +80,7 @@ def show(
     json: Json = False,
 ) -> None:
     """Show a dead letter with its headers and value. In JSON, what is not UTF-8 is base64 and `…_encoding` says so."""
-    letter = query(context, dead_letters.read, id_)
-    if letter is None:
-        raise RequestError(f"there is no dead letter {id_}; `tidegate deadletters list --state all` shows all")
+    letter = query(context, find_dead_letter, id_)
     output.write_page(document(letter), lambda: print_page(letter), json=json)
 
 
@@ -153,36 +135,6 @@ def discard(
     )
 
 
-class Change(StrEnum):
-    """What happens to the dead letters."""
-
-    REPLAY = "replay"
-    DISCARD = "discard"
-
-    @property
-    def state(self) -> DeadLetterState:
-        return DeadLetterState(f"{self}ed")
-
-
-class Refused(msgspec.Struct, frozen=True):
-    """A dead letter that is left unchanged, and why."""
-
-    id: int
-    why: str
-
-
-class Outcome(msgspec.Struct):
-    """The ids that were changed, those in that state `already`, and the refused ones."""
-
-    done: list[int] = []
-    already: list[int] = []
-    refused: list[Refused] = []
-
-
-Batch = tuple[Sequence[int], Mapping[int, DeadLetterStatus], Mapping[int, str]]
-"""The changed ids of a batch, the standing of all its dead letters, and why some were refused."""
-
-
 def change_dead_letters(
     context: typer.Context,
     change: Change,
@@ -195,9 +147,11 @@ def change_dead_letters(
     because: str = "",
 ) -> None:
     """Raises BadParameter for an unclear selection; RequestError, after changing the others, if some were refused."""
+    from tidegate.daemon.dead_letters import Changes
+
     _check_selection(ids, chosen, is_all=is_all)
     settings = read_settings(context, "postgres_dsn")
-    changes = _Changes(settings, change, because)
+    changes = Changes(settings, current_user(settings), change, because)
 
     async def select(database: "Database") -> Sequence[int]:
         return list(dict.fromkeys(ids)) or await database.run(dead_letters.open_ids, chosen)
@@ -205,74 +159,9 @@ def change_dead_letters(
     selected = with_database(context, select)
     if not ids and selected and not yes:
         confirm(change, _count(selected))
-    outcome = with_database(context, lambda database: changes.apply(database, selected))
+    with _progress(f"{change.state} dead letters", len(selected)) as advance:
+        outcome = with_database(context, lambda database: changes.apply(database, selected, advance))
     _print(change, outcome, json=json)
-
-
-class _Changes:
-    """One change of many dead letters."""
-
-    def __init__(self, settings: Settings, change: Change, because: str) -> None:
-        self.change = change
-        self.because = because
-        self.user = current_user(settings)
-        self.kinds = {settings.topic(kind): kind for kind in INCOMING}
-
-    async def apply(self, database: "Database", ids: Sequence[int]) -> Outcome:
-        from tidegate.daemon.request import notify_daemons
-        from tidegate.daemon.work import Work
-
-        outcome = Outcome()
-        with _progress(f"{self.change.state} dead letters", len(ids)) as advance:
-            for start in range(0, len(ids), BATCH_LETTERS):
-                batch = ids[start : start + BATCH_LETTERS]
-                done, standing, refused = await database.run(self._apply_batch, batch)
-                outcome.done += done
-                for id_ in (id_ for id_ in batch if id_ not in done):
-                    self._explain(id_, standing.get(id_), refused.get(id_), outcome)
-                advance(len(batch))
-        if self.change is Change.REPLAY and outcome.done:
-            await notify_daemons(database, Work.RELAY)
-        return outcome
-
-    async def _apply_batch(self, db: Db, ids: Sequence[int]) -> Batch:
-        refused = {}
-        if self.change is Change.REPLAY:
-            found = await inbox.whole_dead_letters(db, ids)
-            refused = {id_: why for id_, letter in found.items() if (why := self._refusal(id_, letter))}
-            done = await dead_letters.replay(db, [id_ for id_ in ids if id_ not in refused], self.user)
-        else:
-            done = await dead_letters.discard(db, ids, self.user, self.because)
-        return done, {letter.id: letter for letter in await dead_letters.status(db, ids)}, refused
-
-    def _refusal(self, id_: int, letter: DeadLetter) -> str:
-        """Why a record cannot be replayed; empty if it can."""
-        from tidegate.events import dead_letter
-        from tidegate.events.sink import MAX_MESSAGE_BYTES, message_bytes
-        from tidegate.schemas.wire.envelope import decode
-
-        if (kind := self.kinds.get(letter.topic)) is None:
-            return f"dead letter {id_} is of topic {letter.topic}, which the daemons do not read; check TIDEGATE_TOPIC_PREFIX"
-        message = dead_letter.replay_message(id_, letter)
-        if (size := message_bytes(message)) > MAX_MESSAGE_BYTES:
-            return f"dead letter {id_} has {size} bytes, and at most {MAX_MESSAGE_BYTES} are possible; discard it"
-        try:
-            decode(kind, message.headers, message.value)
-        except RejectedError as error:
-            return f"dead letter {id_} would be refused again ({error}): {ADVICE[Rejection(error.reason)]}"
-        return ""
-
-    def _explain(self, id_: int, standing: DeadLetterStatus | None, refused: str | None, outcome: Outcome) -> None:
-        if standing is None:
-            outcome.refused.append(
-                Refused(id_, f"there is no dead letter {id_}; `tidegate deadletters list --state all` shows all")
-            )
-        elif standing.state is self.change.state:
-            outcome.already.append(id_)
-        elif standing.state is not DeadLetterState.OPEN:
-            outcome.refused.append(Refused(id_, f"dead letter {id_} was {standing.state} by {standing.closed_by}"))
-        else:
-            outcome.refused.append(Refused(id_, refused or f"dead letter {id_} is still open; try again"))
 
 
 def _check_selection(ids: Sequence[int], chosen: DeadLetterFilter, *, is_all: bool) -> None:

@@ -1,7 +1,7 @@
 """`tidegate pools`: slots that limit how many tasks are active at once."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from collections.abc import Mapping
+from typing import Annotated
 
 import typer
 
@@ -10,16 +10,9 @@ from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.pools import change_text, document, print_pools
 from tidegate.daemon.cli.session import query, read_settings, with_database
 from tidegate.daemon.identity.local_user import current_user
-from tidegate.schemas.dag import DEFAULT_POOL
-from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import pools
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.pools import UNLIMITED, PoolRow
-
-if TYPE_CHECKING:
-    from tidegate.daemon.postgres.database import Database
-
-T = TypeVar("T")
 
 app = command_group()
 
@@ -59,60 +52,26 @@ def set_(
 
     Active tasks continue, also when more slots are taken than the pool has now.
     """
+    from tidegate.daemon import pools as changes
+
     _check_name(name)
     user = current_user(read_settings(context))
 
-    async def change(db: Db) -> int | None:
-        before = await pools.slots_of(db, name)
-        if before != slots:
-            await pools.set_slots(db, name, slots)
-            action = "created a pool" if before is None else "changed a pool"
-            await pools.record(db, user, action, name, {"slots": slots, "slots_before": before})
-        return before
-
-    before = with_database(context, lambda database: _change(database, change))
+    before = with_database(context, lambda database: changes.set_slots(database, user, name, slots))
     output.write_result({"name": name, "slots": slots, "slots_before": before}, change_text(name, slots, before), json=json)
 
 
 @app.command(epilog=examples("tidegate pools delete reports"))
 def delete(context: typer.Context, name: Name, *, json: Json = False) -> None:
     """Delete a pool without active or waiting tasks. The user is recorded."""
+    from tidegate.daemon import pools as changes
+
     user = current_user(read_settings(context))
 
-    async def delete_unused(db: Db) -> list[str]:
-        slots = await _deletable(db, name)
-        await pools.delete(db, name)
-        await pools.record(db, user, "deleted a pool", name, {"slots_before": slots})
-        return await pools.dags_with(db, name)
-
-    dags = with_database(context, lambda database: _change(database, delete_unused))
+    dags = with_database(context, lambda database: changes.delete(database, user, name))
     output.write_result({"name": name, "dags": dags}, f"deleted {name}", json=json)
     if dags:
         output.say(f"tasks of {', '.join(dags)} still name the pool; they wait until it exists again")
-
-
-async def _change(database: "Database", change: Callable[[Db], Awaitable[T]]) -> T:
-    """Run `change` in one transaction, then notify the daemons, which admit tasks."""
-    from tidegate.daemon.request import notify_daemons
-    from tidegate.daemon.work import Work
-
-    result = await database.run(change)
-    await notify_daemons(database, Work.ADMIT)
-    return result
-
-
-async def _deletable(db: Db, name: str) -> int:
-    """The slots of a pool that may be deleted; locks its row. Raises RequestError for any other."""
-    if name == DEFAULT_POOL:
-        raise RequestError(f"{name} cannot be deleted: it is the pool of all tasks that name none")
-    slots = await pools.slots_of(db, name)
-    if slots is None:
-        known = ", ".join(pool.name for pool in await pools.list_pools(db))
-        raise RequestError(f"there is no pool {name!r}; the pools are {known}")
-    if tasks := await pools.tasks_in(db, name):
-        there = "1 task is" if tasks == 1 else f"{tasks} tasks are"
-        raise RequestError(f"{there} in pool {name!r}, active or waiting; delete it when they have ended")
-    return slots
 
 
 def _check_name(name: str) -> None:

@@ -8,11 +8,10 @@ from tidegate.daemon.cli.command import DagId, Json, MarkState, RunId, TaskId, Y
 from tidegate.daemon.cli.commands.clearing import ClearOptions, clear_tasks
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import TASKS, print_list
-from tidegate.daemon.cli.session import query, query_at, read_settings, with_database
+from tidegate.daemon.cli.session import at, query, query_at, read_settings, shown, with_database
 from tidegate.daemon.identity.local_user import current_user
-from tidegate.daemon.read_model.lookup import find_run, find_task
-from tidegate.daemon.read_model.results import result_of
-from tidegate.schemas.error import RequestError
+from tidegate.daemon.read_model.lookup import find_run
+from tidegate.daemon.read_model.results import read_result
 from tidegate.schemas.explain.gates import TaskExplanation
 from tidegate.schemas.message import ClearRequested
 from tidegate.schemas.queries import run_pages
@@ -34,7 +33,8 @@ def list_(context: typer.Context, dag_id: DagId, run_id: RunId, *, json: Json = 
         run = await find_run(db, dag_id, run_id)
         return await run_pages.tasks_of(db, dag_id, run.run_id)
 
-    print_list(TASKS, *query_at(context, read), json=json)
+    path = at("dags", dag_id, "runs", run_id, "tasks")
+    print_list(TASKS, *shown(context, path, list[RunTaskRow], read), json=json)
 
 
 @app.command(epilog=examples("tidegate tasks logs daily_delays latest join --follow"))
@@ -74,14 +74,7 @@ def result(context: typer.Context, dag_id: DagId, run_id: RunId, task_id: TaskId
     """Print the result that a task returned, as JSON with and without --json. Exit code 1 if there is none."""
 
     async def read(db: Db) -> Any:
-        run = await find_run(db, dag_id, run_id)
-        task = await find_task(db, run, task_id)
-        if task.state != TaskState.SUCCESS:
-            raise RequestError(f"task {task_id!r} of run {run.run_id!r} has not succeeded: it is {task.state}")
-        value = await result_of(db, run, task_id)
-        if value is None:
-            raise RequestError(f"task {task_id!r} of run {run.run_id!r} returned nothing")
-        return value
+        return await read_result(db, await find_run(db, dag_id, run_id), task_id)
 
     output.write_json(query(context, read))
 

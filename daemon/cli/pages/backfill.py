@@ -1,117 +1,17 @@
 """`backfills`: the list, one backfill with its progress, and its dates."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
-from tidegate.daemon.backfills import Preview, read_backfill
+from tidegate.daemon.backfills import Preview
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import Listing
-from tidegate.handlers.backfills.dates import next_ticks
-from tidegate.schemas.error import DagFaultError
-from tidegate.schemas.graph import Graph
-from tidegate.schemas.queries import backfill_pages, backfills, versions
-from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, StageRow
-from tidegate.schemas.queries.db import Db
+from tidegate.daemon.read_model.backfill import BackfillPage, Progress, Stage
+from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
 from tidegate.schemas.timetable.text import age, span, took, utc
-
-LAST_DATES = 20
-MOST_COUNTED = 10_000
-"""The most dates that are counted before they are planned."""
-
-
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a backfill has come. `dagruns` and `tasks` include those to come; `is_exact` is false if there may be more.
-
-    `finished` tasks are the sum of the three after it. `left_s` estimates the time left from the time taken so far.
-    """
-
-    dagruns: int
-    tasks: int
-    finished: int
-    succeeded: int
-    skipped: int
-    failed: int
-    is_exact: bool = True
-    left_s: float | None = None
-
-    @property
-    def done(self) -> float:
-        """The finished part, from 0 to 1. Without any task it is done."""
-        return self.finished / self.tasks if self.tasks else 1.0
-
-
-class BackfillPage(msgspec.Struct, frozen=True):
-    """A backfill with its progress and its last planned dates. `stages`: the DAGs of a cascade, the first one at depth 0."""
-
-    backfill: BackfillRow
-    progress: Progress
-    dates: list[DateRow]
-    stages: list["Stage"]
-
-
-class Stage(msgspec.Struct, frozen=True):
-    """A DAG of a cascade. `depth` counts the DAGs on the longest way from the first one to it."""
-
-    depth: int
-    row: StageRow
-
-
-async def read_page(db: Db, backfill_id: int) -> BackfillPage:
-    """Raises RequestError for an unknown backfill."""
-    row = await read_backfill(db, backfill_id, deleted=True)
-    dates = await backfill_pages.list_dates(db, backfill_id, None, max(row.dates - LAST_DATES, 0), LAST_DATES)
-    return BackfillPage(row, await read_progress(db, row), dates, await _read_stages(db, row) if row.stages else [])
-
-
-async def _read_stages(db: Db, row: BackfillRow) -> list[Stage]:
-    rows = await backfill_pages.list_stages(db, row.id)
-    depths = {row.dag_id: 0}
-    edges = await backfills.edges(db, row.dag_id)
-    for dag_id in row.stages:
-        depths[dag_id] = 1 + max(
-            (depths[producer] for producer, consumer in edges if consumer == dag_id and producer in depths), default=0
-        )
-    return [Stage(depth, rows.get(dag_id) or StageRow(dag_id=dag_id)) for dag_id, depth in depths.items()]
-
-
-async def read_progress(db: Db, row: BackfillRow) -> Progress:
-    """The dates to come are counted from the timetable, up to a bound; not at all if the version cannot be read."""
-    try:
-        graph: Graph | None = (await versions.graphs(db, {row.version_id}))[row.version_id]
-    except DagFaultError:
-        graph = None
-    left = 0
-    if graph is not None and not row.is_planned and row.state not in BACKFILL_ENDED:
-        left = len(next_ticks(await backfills.view(db, row.id), graph, MOST_COUNTED + 1))
-    return progress(row, graph, left, db.now)
-
-
-def progress(row: BackfillRow, graph: Graph | None, left: int, now: datetime) -> Progress:
-    """`left` dates are not planned yet, and the runs of others wait to run again: their tasks are as many as the version has."""
-    size = 0 if graph is None else len(graph.nodes)
-    waiting = row.dates - row.succeeded - row.failed - row.skipped - row.cancelled - row.queued - row.running
-    without_tasks = left + row.unstarted + max(waiting, 0)
-    found = Progress(
-        dagruns=row.dates - row.skipped + left,
-        tasks=row.tasks + without_tasks * size,
-        finished=row.tasks_succeeded + row.tasks_skipped + row.tasks_failed,
-        succeeded=row.tasks_succeeded,
-        skipped=row.tasks_skipped,
-        failed=row.tasks_failed,
-        is_exact=graph is not None and left <= MOST_COUNTED and row.stage == len(row.stages),
-    )
-    return msgspec.structs.replace(found, left_s=_time_left(row, found, now))
-
-
-def _time_left(row: BackfillRow, found: Progress, now: datetime) -> float | None:
-    """At the mean pace so far; None while nothing has finished, or nothing goes on."""
-    if row.run_start_date is None or row.state is not BackfillState.RUNNING or not found.finished:
-        return None
-    taken: timedelta = now - row.run_start_date
-    return taken.total_seconds() * (found.tasks - found.finished) / found.finished
 
 
 def line(found: Progress, *, with_time: bool = True) -> str:

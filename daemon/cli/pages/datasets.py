@@ -2,23 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-import msgspec
-
 from tidegate.daemon.audit import Report
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.event import extra_text, producer_text
-from tidegate.schemas.queries.datasets import EventRow, OutcomeRow
+from tidegate.daemon.read_model.datasets import EventOutcomes
 
 EVENT_TITLES = ("EVENT", "OCCURRED", "SOURCE", "ID", "PRODUCER", "EXTRA", "DAG", "OUTCOME", "RUN OR REASON")
 OUTCOME_TITLES = ("OUTCOME", "REASON", "COUNT")
 FINDING_TITLES = ("EVENT", "DATASET", "SOURCE", "ID", "DAG", "PROBLEM")
-
-
-class EventOutcomes(msgspec.Struct, frozen=True):
-    """An event, and its outcome for each DAG that was subscribed to its dataset."""
-
-    event: EventRow
-    outcomes: Sequence[OutcomeRow]
 
 
 def print_events(events: Iterable[EventOutcomes]) -> None:

@@ -1,18 +1,11 @@
 """The page of `deadletters show`."""
 
-from base64 import b64encode
 from typing import Any
 
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.terminal import printable
 from tidegate.schemas.queries.dead_letters import DeadLetterState
 from tidegate.schemas.wire.event import ADVICE
-
-
-def document(letter: dict[str, Any]) -> dict[str, Any]:
-    """The JSON document. A key or value that is not UTF-8 is base64, and `…_encoding` says so."""
-    letter = {**letter, "replayed_as": list(letter["replayed_as"]), "advice": ADVICE.get(letter["reason"])}
-    return {**letter, **_content("key", letter["key"]), **_content("value", letter["value"])}
 
 
 def print_page(letter: dict[str, Any]) -> None:
@@ -35,15 +28,6 @@ def print_page(letter: dict[str, Any]) -> None:
     output.write(f"  {_text(letter['value'])}")
     if letter["value"] is not None and len(letter["value"]) < letter["value_bytes"]:
         output.write(f"  (the first {len(letter['value'])} bytes of it)")
-
-
-def _content(name: str, content: bytes | None) -> dict[str, str | None]:
-    if content is None:
-        return {name: None}
-    try:
-        return {name: content.decode()}
-    except UnicodeDecodeError:
-        return {name: b64encode(content).decode(), f"{name}_encoding": "base64"}
 
 
 def _replays(letter: dict[str, Any]) -> str | None:

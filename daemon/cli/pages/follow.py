@@ -7,10 +7,10 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import anyio
 
-from tidegate.daemon.backfills import read_backfill
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.pages.backfill import Progress, line, read_progress
+from tidegate.daemon.cli.pages.backfill import line
 from tidegate.daemon.postgres.database import Database
+from tidegate.daemon.read_model.backfill import Progress, read_backfill, read_progress
 from tidegate.daemon.read_model.lookup import find_run
 from tidegate.daemon.terminal import printable
 from tidegate.schemas.error import UnavailableError

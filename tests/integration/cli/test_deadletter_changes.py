@@ -8,7 +8,7 @@ import pytest
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.dead_letters import NOON, letter
 from tests.integration.cli.history import History
-from tidegate.daemon.cli.commands.dead_letters import BATCH_LETTERS
+from tidegate.daemon.read_model.dead_letter import BATCH_LETTERS
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import dead_letters, inbox
 from tidegate.schemas.queries.db import Db

@@ -1,0 +1,80 @@
+"""Replays and discards dead letters: what the command line, the API and the pages share. Slow to import."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tidegate.daemon.postgres.database import Database
+from tidegate.daemon.read_model.dead_letter import BATCH_LETTERS, Change, Outcome, Refused
+from tidegate.daemon.request import notify_daemons
+from tidegate.daemon.settings import Settings
+from tidegate.daemon.work import Work
+from tidegate.events import dead_letter
+from tidegate.events.sink import MAX_MESSAGE_BYTES, message_bytes
+from tidegate.schemas.error import RejectedError
+from tidegate.schemas.queries import dead_letters, inbox
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.dead_letters import DeadLetterState, DeadLetterStatus
+from tidegate.schemas.queries.inbox import DeadLetter
+from tidegate.schemas.wire.envelope import decode
+from tidegate.schemas.wire.event import ADVICE, INCOMING, Rejection
+
+Batch = tuple[Sequence[int], Mapping[int, DeadLetterStatus], Mapping[int, str]]
+"""The changed ids of a batch, the standing of all its dead letters, and why some were refused."""
+
+
+class Changes:
+    """One change of many dead letters."""
+
+    def __init__(self, settings: Settings, user: str, change: Change, because: str = "") -> None:
+        self.change = change
+        self.because = because
+        self.user = user
+        self.kinds = {settings.topic(kind): kind for kind in INCOMING}
+
+    async def apply(self, database: Database, ids: Sequence[int], advance: Callable[[int], None] = lambda _: None) -> Outcome:
+        """Change these. `advance` gets the size of each batch that is done."""
+        outcome = Outcome()
+        for start in range(0, len(ids), BATCH_LETTERS):
+            batch = ids[start : start + BATCH_LETTERS]
+            done, standing, refused = await database.run(self._apply_batch, batch)
+            outcome.done += done
+            for id_ in (id_ for id_ in batch if id_ not in done):
+                self._explain(id_, standing.get(id_), refused.get(id_), outcome)
+            advance(len(batch))
+        if self.change is Change.REPLAY and outcome.done:
+            await notify_daemons(database, Work.RELAY)
+        return outcome
+
+    async def _apply_batch(self, db: Db, ids: Sequence[int]) -> Batch:
+        refused = {}
+        if self.change is Change.REPLAY:
+            found = await inbox.whole_dead_letters(db, ids)
+            refused = {id_: why for id_, letter in found.items() if (why := self._refusal(id_, letter))}
+            done = await dead_letters.replay(db, [id_ for id_ in ids if id_ not in refused], self.user)
+        else:
+            done = await dead_letters.discard(db, ids, self.user, self.because)
+        return done, {letter.id: letter for letter in await dead_letters.status(db, ids)}, refused
+
+    def _refusal(self, id_: int, letter: DeadLetter) -> str:
+        """Why a record cannot be replayed; empty if it can."""
+        if (kind := self.kinds.get(letter.topic)) is None:
+            return f"dead letter {id_} is of topic {letter.topic}, which the daemons do not read; check TIDEGATE_TOPIC_PREFIX"
+        message = dead_letter.replay_message(id_, letter)
+        if (size := message_bytes(message)) > MAX_MESSAGE_BYTES:
+            return f"dead letter {id_} has {size} bytes, and at most {MAX_MESSAGE_BYTES} are possible; discard it"
+        try:
+            decode(kind, message.headers, message.value)
+        except RejectedError as error:
+            return f"dead letter {id_} would be refused again ({error}): {ADVICE[Rejection(error.reason)]}"
+        return ""
+
+    def _explain(self, id_: int, standing: DeadLetterStatus | None, refused: str | None, outcome: Outcome) -> None:
+        if standing is None:
+            outcome.refused.append(
+                Refused(id_, f"there is no dead letter {id_}; `tidegate deadletters list --state all` shows all")
+            )
+        elif standing.state is self.change.state:
+            outcome.already.append(id_)
+        elif standing.state is not DeadLetterState.OPEN:
+            outcome.refused.append(Refused(id_, f"dead letter {id_} was {standing.state} by {standing.closed_by}"))
+        else:
+            outcome.refused.append(Refused(id_, refused or f"dead letter {id_} is still open; try again"))

@@ -1,0 +1,69 @@
+"""Changes of pools: what the command line, the API and the pages share. Slow to import."""
+
+from collections.abc import Awaitable, Callable
+from typing import Concatenate, ParamSpec, TypeVar
+
+from tidegate.daemon.postgres.database import Database
+from tidegate.daemon.request import notify_daemons
+from tidegate.daemon.work import Work
+from tidegate.schemas.dag import DEFAULT_POOL
+from tidegate.schemas.error import NotFoundError, RequestError, StaleError
+from tidegate.schemas.queries import pools
+from tidegate.schemas.queries.db import Db
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+async def set_slots(database: Database, user: str, name: str, slots: int, *, expected: int | None = None) -> int | None:
+    """Create a pool, or change its slots; returns those before. Raises StaleError if these are not the `expected` ones."""
+    return await _change(database, _set_slots, user, name, slots, expected)
+
+
+async def delete(database: Database, user: str, name: str, *, expected: int | None = None) -> list[str]:
+    """Delete a pool without active or waiting tasks; returns the DAGs that still name it. Raises RequestError for any other."""
+    return await _change(database, _delete, user, name, expected)
+
+
+async def _change(database: Database, change: Callable[Concatenate[Db, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run `change` in one transaction, then notify the daemons, which admit tasks."""
+    result = await database.run(change, *args, **kwargs)
+    await notify_daemons(database, Work.ADMIT)
+    return result
+
+
+async def _set_slots(db: Db, user: str, name: str, slots: int, expected: int | None) -> int | None:
+    before = await pools.slots_of(db, name)
+    _check_expected(name, before, expected)
+    if before != slots:
+        await pools.set_slots(db, name, slots)
+        action = "created a pool" if before is None else "changed a pool"
+        await pools.record(db, user, action, name, {"slots": slots, "slots_before": before})
+    return before
+
+
+async def _delete(db: Db, user: str, name: str, expected: int | None) -> list[str]:
+    slots = await _deletable(db, name)
+    _check_expected(name, slots, expected)
+    await pools.delete(db, name)
+    await pools.record(db, user, "deleted a pool", name, {"slots_before": slots})
+    return await pools.dags_with(db, name)
+
+
+def _check_expected(name: str, slots: int | None, expected: int | None) -> None:
+    if expected is not None and slots != expected:
+        raise StaleError(f"pool {name!r} was changed meanwhile; read it again, and repeat the change")
+
+
+async def _deletable(db: Db, name: str) -> int:
+    """The slots of a pool that may be deleted; locks its row. Raises RequestError for any other."""
+    if name == DEFAULT_POOL:
+        raise RequestError(f"{name} cannot be deleted: it is the pool of all tasks that name none")
+    slots = await pools.slots_of(db, name)
+    if slots is None:
+        known = ", ".join(pool.name for pool in await pools.list_pools(db))
+        raise NotFoundError(f"there is no pool {name!r}; the pools are {known}")
+    if tasks := await pools.tasks_in(db, name):
+        there = "1 task is" if tasks == 1 else f"{tasks} tasks are"
+        raise RequestError(f"{there} in pool {name!r}, active or waiting; delete it when they have ended")
+    return slots
