@@ -1,33 +1,42 @@
 """DAGs."""
 
-from typing import Annotated
-
-from msgspec import Meta
+from itertools import islice
+from typing import Any
 
 from tidegate.daemon import runs
-from tidegate.daemon.gateway import cursor
+from tidegate.daemon.api.lists import Keyset, Limit, Listed, Time
 from tidegate.daemon.gateway.cursor import Page
-from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
+from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.dag import DagPage, ListedDag, read_list, read_page
-from tidegate.schemas.queries.dag_pages import DagRow
+from tidegate.daemon.read_model.lookup import find_dag, find_timed_dag
+from tidegate.daemon.read_model.plan import Planned, planned, ticks_after, upcoming_ticks
+from tidegate.daemon.read_model.why_not import dag_document, read_dag
+from tidegate.daemon.request import apply_request
+from tidegate.schemas.message import DagDeleteRequested, ReleaseRequested
+from tidegate.schemas.queries.dag_pages import DagRow, ImportErrorRow, list_import_errors
 from tidegate.schemas.queries.db import Db
 
-Limit = Annotated[int, Meta(ge=1, le=500)]
+BY_ID = Keyset("dags", ("dag.dag_id",), (str,))
 
 
-class DagList(Params, frozen=True):
+class DagList(Listed, frozen=True):
     """`search` is a part of the DAG's id."""
 
     search: str | None = None
-    cursor: str | None = None
-    limit: Limit = 50
 
 
 class DagPath(Params, frozen=True):
     """A DAG by its id."""
 
     dag_id: str
+
+
+class NextRuns(DagPath, frozen=True):
+    """`after`: only runs due later than this time, which may be past."""
+
+    after: Time | None = None
+    limit: Limit = 10
 
 
 class DagPatch(Params, frozen=True):
@@ -39,9 +48,8 @@ class DagPatch(Params, frozen=True):
 async def list_dags(db: Db, call: Call[DagList]) -> Page[ListedDag]:
     """List DAGs by id, each with its next run by time."""
     wanted = call.params
-    after = cursor.decode(wanted.cursor, tuple[str])[0] if wanted.cursor else None
-    rows = await read_list(db, after=after, search=wanted.search, limit=wanted.limit + 1)
-    return cursor.page(rows, wanted.limit, lambda row: (row.dag.dag_id,))
+    rows = await read_list(db, after=BY_ID.first(wanted), search=wanted.search, limit=wanted.limit + 1)
+    return BY_ID.page(rows, wanted)
 
 
 async def show_dag(db: Db, call: Call[DagPath]) -> DagPage:
@@ -49,13 +57,50 @@ async def show_dag(db: Db, call: Call[DagPath]) -> DagPage:
     return await read_page(db, call.params.dag_id)
 
 
+async def why_not_dag(db: Db, call: Call[DagPath]) -> dict[str, Any]:
+    """Explain why a DAG has no new run: the state of each gate, and the change that opens it."""
+    return dag_document(await read_dag(db, call.params.dag_id))
+
+
+async def next_runs(db: Db, call: Call[NextRuns]) -> list[Planned]:
+    """List the next runs that a DAG's timetable plans; without `after`, those that a daemon will start."""
+    wanted = call.params
+    dag = await find_timed_dag(db, wanted.dag_id)
+    ticks = upcoming_ticks(dag, db.now) if wanted.after is None else ticks_after(dag, wanted.after, db.now)
+    return [planned(tick) for tick in islice(ticks, wanted.limit)]
+
+
 async def change_dag(call: Call[DagPath], body: DagPatch) -> DagRow:
     """Pause or unpause a DAG."""
     return await runs.set_paused(call.database, call.params.dag_id, paused=body.is_paused)
 
 
+async def release_dag(call: Call[DagPath], _body: Nothing) -> DagRow:
+    """Release a held DAG: a daemon decides about it again."""
+    await call.database.run(find_dag, call.params.dag_id)
+    await apply_request(call.database, ReleaseRequested(dag_id=call.params.dag_id))
+    return await call.database.run(find_dag, call.params.dag_id)
+
+
+async def delete_dag(call: Call[DagPath], _body: Nothing) -> DagRow:
+    """Delete a DAG that is in no DAG file: its versions, runs and pending events. Returns it as it was."""
+    dag = await call.database.run(find_dag, call.params.dag_id)
+    await apply_request(call.database, DagDeleteRequested(dag_id=call.params.dag_id))
+    return dag
+
+
+async def import_errors(db: Db, _call: Call[Params]) -> list[ImportErrorRow]:
+    """List the DAG files that cannot be parsed, and why."""
+    return await list_import_errors(db)
+
+
 ENDPOINTS = (
     Read("/dags", Right.VIEW, list_dags, DagList, Page[ListedDag]),
     Read("/dags/{dag_id}", Right.VIEW, show_dag, DagPath, DagPage),
+    Read("/dags/{dag_id}/why-not", Right.VIEW, why_not_dag, DagPath, dict[str, Any]),
+    Read("/dags/{dag_id}/next-runs", Right.VIEW, next_runs, NextRuns, list[Planned]),
     Act("PATCH", "/dags/{dag_id}", Right.EDIT, change_dag, DagPath, DagPatch, DagRow),
+    Act("POST", "/dags/{dag_id}/release", Right.EDIT, release_dag, DagPath, Nothing, DagRow),
+    Act("DELETE", "/dags/{dag_id}", Right.EDIT, delete_dag, DagPath, Nothing, DagRow),
+    Read("/import-errors", Right.VIEW, import_errors, Params, list[ImportErrorRow]),
 )

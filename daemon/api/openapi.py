@@ -6,24 +6,48 @@ from typing import Any
 
 import msgspec
 
-from tidegate.daemon.gateway.endpoint import Act, Endpoint
+from tidegate.daemon.gateway.endpoint import Act, Endpoint, Nothing
 from tidegate.daemon.gateway.problem import Problem
 
 PREFIX = "/api/v1"
 REF = "#/components/schemas/{name}"
+
+PROBLEMS = {
+    "400": "A parameter or the body has the wrong shape",
+    "401": "No valid token",
+    "404": "The subject does not exist",
+    "409": "The request is refused: the detail says why",
+    "429": "Too many requests: `Retry-After` says when the next may come",
+    "500": "A fault of the server, which its log names",
+    "503": "A server that the request needs is away or too slow: `Retry-After` says when to repeat it",
+}
+"""By status, the problems of every endpoint."""
+
+ACT_PROBLEMS = {
+    "403": "The caller lacks the right for this",
+    "412": "The subject was changed since the ETag that If-Match names",
+    "413": "The body is too large",
+    "422": "Another request had this Idempotency-Key",
+}
+"""Those of changes."""
+
+KEY = "A repeat of the request with the same key, of at most 255 characters and for a day, returns the first result."
+TAG = "The ETag of what the caller saw: the change is refused if it was changed since."
 
 
 def document(endpoints: Sequence[Endpoint]) -> Mapping[str, Any]:
     """The document of all endpoints."""
     types = [Problem, *(type_ for endpoint in endpoints for type_ in _types(endpoint))]
     references, components = msgspec.json.schema_components(types, ref_template=REF)
-    schemas = dict(zip(types, references, strict=True))
+    # Equal types are one: `list[X]` of two endpoints is a type of its own at each.
+    schemas = dict(zip(map(str, types), references, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
-        paths.setdefault(f"{PREFIX}{endpoint.path}", {})[endpoint.method.lower()] = _operation(endpoint, schemas, components)
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schemas, components)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Tidegate", "version": version("tidegate")},
+        "servers": [{"url": PREFIX}],
         "security": [{"token": []}],
         "paths": paths,
         "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
@@ -37,26 +61,50 @@ def _types(endpoint: Endpoint) -> Iterator[Any]:
         yield endpoint.body
 
 
-def _operation(endpoint: Endpoint, schemas: Mapping[Any, Any], components: Mapping[str, Any]) -> dict[str, Any]:
-    problem = {"description": "A problem", "content": {"application/problem+json": {"schema": schemas[Problem]}}}
+def _operation(endpoint: Endpoint, schemas: Mapping[str, Any], components: Mapping[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": endpoint.work.__name__,
         "summary": (endpoint.work.__doc__ or "").partition("\n")[0],
         "description": f"Needs the right `{endpoint.right}`.",
-        "parameters": list(_parameters(endpoint, schemas, components)),
-        "responses": {"200": _content("The result", schemas[endpoint.result]), "default": problem},
+        "parameters": [*_parameters(endpoint, schemas, components), *_headers(endpoint)],
+        "responses": _responses(endpoint, schemas),
     }
     if isinstance(endpoint, Act):
-        operation["requestBody"] = {**_content("The change", schemas[endpoint.body]), "required": True}
+        is_required = any(field.required for field in msgspec.structs.fields(endpoint.body))
+        if endpoint.body is not Nothing:
+            operation["requestBody"] = {**_content("The change", schemas[str(endpoint.body)]), "required": is_required}
     return operation
+
+
+def _responses(endpoint: Endpoint, schemas: Mapping[str, Any]) -> dict[str, Any]:
+    content = {"application/problem+json": {"schema": schemas[str(Problem)]}}
+    problems = PROBLEMS | ACT_PROBLEMS if isinstance(endpoint, Act) else PROBLEMS
+    responses = {status: {"description": text, "content": content} for status, text in sorted(problems.items())}
+    result = _content("The result", schemas[str(endpoint.result)])
+    if isinstance(endpoint, Act):
+        return {str(endpoint.status): result, **responses}
+    tag = {"ETag": {"description": "The version of the result", "schema": {"type": "string"}}}
+    unchanged = {"description": "The caller has the result: `If-None-Match` names its ETag"}
+    return {"200": {**result, "headers": tag}, "304": unchanged, **responses}
 
 
 def _content(description: str, schema: Any) -> dict[str, Any]:
     return {"description": description, "content": {"application/json": {"schema": schema}}}
 
 
-def _parameters(endpoint: Endpoint, schemas: Mapping[Any, Any], components: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    properties = components[schemas[endpoint.params]["$ref"].rpartition("/")[2]]["properties"]
+def _headers(endpoint: Endpoint) -> Iterator[dict[str, Any]]:
+    if isinstance(endpoint, Act) and endpoint.repeats:
+        yield _header("Idempotency-Key", KEY, {"type": "string", "minLength": 1, "maxLength": 255})
+    if isinstance(endpoint, Act) and endpoint.versioned:
+        yield _header("If-Match", TAG, {"type": "string"})
+
+
+def _header(name: str, description: str, schema: Any) -> dict[str, Any]:
+    return {"name": name, "in": "header", "required": False, "description": description, "schema": schema}
+
+
+def _parameters(endpoint: Endpoint, schemas: Mapping[str, Any], components: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    properties = components[schemas[str(endpoint.params)]["$ref"].rpartition("/")[2]]["properties"]
     for field in msgspec.structs.fields(endpoint.params):
         in_path = f"{{{field.encode_name}}}" in endpoint.path
         yield {

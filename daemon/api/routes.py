@@ -1,6 +1,9 @@
 """The routes of the API, made from the tables of endpoints."""
 
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from hashlib import sha256
 from http import HTTPStatus
 from typing import Any
 
@@ -9,15 +12,43 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tidegate.daemon.api import dags
+from tidegate.daemon.api import (
+    audit,
+    backfills,
+    dags,
+    datasets,
+    dead_letters,
+    idempotency,
+    installation,
+    notices,
+    pools,
+    runs,
+    tasks,
+    tokens,
+)
 from tidegate.daemon.api.openapi import document
+from tidegate.daemon.api.rate_limit import RateLimit
 from tidegate.daemon.gateway.authenticate import check_csrf, require
-from tidegate.daemon.gateway.endpoint import Act, Endpoint, call_of, converted, perform
-from tidegate.daemon.gateway.problem import RETRY_S, InvalidError, Problem, problem_of
+from tidegate.daemon.gateway.endpoint import Act, Call, Endpoint, Load, Read, call_of, converted, perform
+from tidegate.daemon.gateway.problem import RETRY_S, InvalidError, Problem, TooManyError, problem_of
 from tidegate.daemon.gateway.service import Service
 from tidegate.schemas.error import FATAL
 
-ENDPOINTS: tuple[Endpoint, ...] = (*dags.ENDPOINTS,)
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *dags.ENDPOINTS,
+    *runs.ENDPOINTS,
+    *tasks.ENDPOINTS,
+    *datasets.ENDPOINTS,
+    *backfills.ENDPOINTS,
+    *pools.ENDPOINTS,
+    *notices.ENDPOINTS,
+    *dead_letters.ENDPOINTS,
+    *installation.ENDPOINTS,
+    *tokens.ENDPOINTS,
+    *audit.ENDPOINTS,
+)
+
+JSON = "application/json"
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -25,51 +56,77 @@ Handler = Callable[[Request], Awaitable[Response]]
 def routes(service: Service) -> list[Route]:
     """A route for each endpoint, and the OpenAPI document."""
     content = msgspec.json.encode(document(ENDPOINTS))
+    limit = RateLimit(service.settings.web_requests_per_s, time.monotonic)
 
     async def openapi(_request: Request) -> Response:
-        return Response(content, media_type="application/json")
+        return Response(content, media_type=JSON)
 
-    made = [Route(endpoint.path, handler(endpoint, service), methods=[endpoint.method]) for endpoint in ENDPOINTS]
+    made = [Route(_path(endpoint), handler(endpoint, service, limit), methods=[endpoint.method]) for endpoint in ENDPOINTS]
     return [*made, Route("/openapi.json", openapi)]
 
 
-def handler(endpoint: Endpoint, service: Service) -> Handler:
+def _path(endpoint: Endpoint) -> str:
+    """Names of pools may have slashes."""
+    return endpoint.path.replace("{name}", "{name:path}")
+
+
+def handler(endpoint: Endpoint, service: Service, limit: RateLimit) -> Handler:
     async def handle(request: Request) -> Response:
         try:
-            return json_response(await _result(request, endpoint, service))
+            return await _answer(request, endpoint, service, limit)
         except FATAL:
             raise
         except Exception as error:  # noqa: BLE001 - a fault is a problem for its caller, and logged
-            return problem_response(problem_of(error, request.url.path))
+            return problem_response(problem_of(error, request.url.path), _retry(error))
 
     return handle
 
 
-async def _result(request: Request, endpoint: Endpoint, service: Service) -> Any:
+async def _answer(request: Request, endpoint: Endpoint, service: Service, limit: RateLimit) -> Response:
     identity = await require(request, service)
+    limit.take(identity.caller.username)
     call = await call_of(request, service, identity, endpoint)
     if not isinstance(endpoint, Act):
-        return await perform(endpoint, call)
+        return _representation(request, endpoint, await perform(endpoint, call))
     check_csrf(request, identity, "")
-    return await perform(endpoint, call, await _body(request, endpoint))
+    content = await request.body() or b"{}"
+    body = _decoded(content, endpoint)
+    work = partial(_done, endpoint, call, body)
+    status, result = await idempotency.once(call, endpoint, request.url.path, content, work)
+    return Response(result, status, media_type=JSON)
 
 
-async def _body(request: Request, endpoint: Act[Any, Any, Any]) -> Any:
+async def _done(endpoint: Act[Any, Any, Any], call: Call[Any], body: Any) -> idempotency.Content:
+    return endpoint.status, msgspec.json.encode(await perform(endpoint, call, body))
+
+
+def _representation(request: Request, endpoint: Read[Any, Any] | Load[Any, Any], result: Any) -> Response:
+    """The result with its ETag; without the result if the caller has it."""
+    content = msgspec.json.encode(result)
+    version = endpoint.version if isinstance(endpoint, Read) else None
+    tag = f'"{version(result) if version else sha256(content).hexdigest()[:32]}"'
+    headers = {"etag": tag}
+    if version is None and tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    return Response(content, headers=headers, media_type=JSON)
+
+
+def _decoded(content: bytes, endpoint: Act[Any, Any, Any]) -> Any:
     try:
-        values = msgspec.json.decode(await request.body())
+        values = msgspec.json.decode(content)
     except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidError(f"the body is no JSON: {error}") from error
     return converted(values, endpoint.body, strict=True)
 
 
-def json_response(result: Any) -> Response:
-    return Response(msgspec.json.encode(result), media_type="application/json")
-
-
-def problem_response(problem: Problem) -> Response:
-    headers = {}
+def problem_response(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
+    named = dict(headers or {})
     if problem.status == HTTPStatus.UNAUTHORIZED:
-        headers["www-authenticate"] = "Bearer"
+        named["www-authenticate"] = "Bearer"
     if problem.status == HTTPStatus.SERVICE_UNAVAILABLE:
-        headers["retry-after"] = str(RETRY_S)
-    return Response(msgspec.json.encode(problem), problem.status, headers, "application/problem+json")
+        named["retry-after"] = str(RETRY_S)
+    return Response(msgspec.json.encode(problem), problem.status, named, "application/problem+json")
+
+
+def _retry(error: Exception) -> Mapping[str, str]:
+    return {"retry-after": str(error.retry_s)} if isinstance(error, TooManyError) else {}

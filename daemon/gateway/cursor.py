@@ -9,6 +9,8 @@ import msgspec
 
 from tidegate.daemon.gateway.problem import InvalidError
 
+NOT_OURS = "cursor: it is not one that this list gave; leave it out to begin at the first row"
+
 T = TypeVar("T")
 Row = TypeVar("Row")
 
@@ -35,4 +37,4 @@ def decode(cursor: str, type_: type[T]) -> T:
     try:
         return msgspec.json.decode(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), type=type_)
     except (Error, ValueError, msgspec.DecodeError, RecursionError) as error:
-        raise InvalidError("cursor: it is not one that this list gave; leave it out to begin at the first row") from error
+        raise InvalidError(NOT_OURS) from error

@@ -4,7 +4,8 @@ A table of endpoints is the one place that says which right a path needs. Routes
 every role on every route follow from the tables.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -16,13 +17,38 @@ from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.permissions import Caller, Right, refusal
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.settings import Settings
-from tidegate.schemas.error import ForbiddenError
+from tidegate.schemas.error import ForbiddenError, RequestError
 from tidegate.schemas.queries import pools
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.time_range import in_range
+
+RECORDED_BYTES = 4096
+"""The largest body that the audit log keeps whole."""
 
 
 class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """the parameters of an endpoint: of its path, and of the query. A field `dag_id` names its DAG."""
+    """The parameters of an endpoint: of its path, and of the query. A field `dag_id` names its DAG."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a value that no column can store."""
+        for value in _scalars(msgspec.structs.astuple(self)):
+            if isinstance(value, datetime):
+                in_range("the time", value)
+            elif isinstance(value, str) and "\0" in value:
+                raise ValueError("a text has the character NUL, which cannot be stored")
+
+
+class Nothing(Params, frozen=True):
+    """The body of a change that needs none."""
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """A request beside its parameters: the address it came from, its id, and what its headers ask for."""
+
+    address: str = ""
+    request_id: str = ""
+    if_match: str | None = None
+    idempotency_key: str | None = None
 
 
 P = TypeVar("P", bound=Params)
@@ -36,6 +62,7 @@ class Call(msgspec.Struct, Generic[P], frozen=True):
     service: Service
     caller: Caller
     params: P
+    facts: Facts = Facts()
 
     @property
     def settings(self) -> Settings:
@@ -47,13 +74,17 @@ class Call(msgspec.Struct, Generic[P], frozen=True):
 
 
 class Read(msgspec.Struct, Generic[P, R], frozen=True):
-    """An endpoint that reads. `work` runs in one transaction that only reads, with statements of at most five seconds."""
+    """An endpoint that reads. `work` runs in one transaction that only reads, with statements of at most five seconds.
+
+    `version` of a result is its ETag, which a change compares with If-Match.
+    """
 
     path: str
     right: Right
     work: Callable[[Db, Call[P]], Awaitable[R]]
     params: type[P]
     result: type[R]
+    version: Callable[[R], str] | None = None
 
     @property
     def method(self) -> str:
@@ -75,7 +106,11 @@ class Load(msgspec.Struct, Generic[P, R], frozen=True):
 
 
 class Act(msgspec.Struct, Generic[P, B, R], frozen=True):
-    """An endpoint that changes state, with a body."""
+    """An endpoint that changes state, with a body.
+
+    `repeats`: by an Idempotency-Key its result is stored, and returned to a repeated request. `resumes`: a repeat of a request
+    whose server ended may do the work again, which then finds what was done. `versioned`: it compares If-Match.
+    """
 
     method: str
     path: str
@@ -84,6 +119,10 @@ class Act(msgspec.Struct, Generic[P, B, R], frozen=True):
     params: type[P]
     body: type[B]
     result: type[R]
+    status: int = 200
+    repeats: bool = True
+    resumes: bool = False
+    versioned: bool = False
 
 
 Endpoint = Read[Any, Any] | Load[Any, Any] | Act[Any, Any, Any]
@@ -94,21 +133,34 @@ async def call_of(request: Request, service: Service, identity: Identity, endpoi
 
     Raises InvalidError or ForbiddenError; a refused change is recorded in the audit log.
     """
-    call = Call(service, identity.caller, params_of(request, endpoint.params))
+    call = Call(service, identity.caller, params_of(request, endpoint.params), facts_of(request))
     await check_right(call, endpoint.right, f"{endpoint.method} {request.url.path}")
     return call
 
 
-async def check_right(call: Call[Any], right: Right, what: str) -> None:
-    """Raises ForbiddenError; a refused change is recorded in the audit log."""
-    dag_id = getattr(call.params, "dag_id", None)
+async def check_right(call: Call[Any], right: Right, what: str, *, dag_id: str | None = None) -> None:
+    """Raises ForbiddenError; a refused change is recorded in the audit log. `dag_id`: of an object that another id names."""
+    dag_id = dag_id or getattr(call.params, "dag_id", None)
     reason = refusal(call.settings, call.caller, right, dag_id)
     if reason is None:
         return
     if right is not Right.VIEW:
         subject = "the installation" if dag_id is None else f"DAG {dag_id}"
-        await call.service.database.run(pools.record, call.caller.username, "was refused", subject, {"request": what})
+        await record(call, "was refused", subject, {"request": what, "reason": reason})
     raise ForbiddenError(reason)
+
+
+def facts_of(request: Request) -> Facts:
+    headers = request.headers
+    address = request.client.host if request.client else ""
+    request_id = getattr(request.state, "request_id", "")
+    return Facts(address, request_id, headers.get("if-match"), headers.get("idempotency-key"))
+
+
+async def record(call: Call[Any], what: str, subject: str, details: Mapping[str, Any]) -> None:
+    """Write the audit log: who did what with which object, from where, by which request."""
+    origin = {"from": call.facts.address, "request_id": call.facts.request_id}
+    await call.service.database.run(pools.record, call.caller.username, what, subject, {**details, **origin})
 
 
 def params_of(request: Request, type_: type[P]) -> P:
@@ -128,7 +180,46 @@ async def perform(endpoint: Endpoint, call: Call[Any], body: Any = None) -> Any:
     """The result of the endpoint."""
     if isinstance(endpoint, Read):
         return await call.service.reader.run(endpoint.work, call)
-    return await (endpoint.work(call) if isinstance(endpoint, Load) else endpoint.work(call, body))
+    if isinstance(endpoint, Load):
+        return await endpoint.work(call)
+    return await (endpoint.work(call, body) if endpoint.right is Right.VIEW else _act(endpoint, call, body))
+
+
+async def _act(endpoint: Act[Any, Any, Any], call: Call[Any], body: Any) -> Any:
+    """Recorded before it is done, so that nothing is done without a record; a refusal is recorded, too."""
+    what, subject = f"{endpoint.method} {endpoint.path}", subject_of(call.params)
+    await record(call, what, subject, _recorded(body))
+    try:
+        return await endpoint.work(call, body)
+    except ForbiddenError:
+        raise  # recorded where it was decided
+    except RequestError as error:
+        await record(call, "was refused", subject, {"request": what, "reason": str(error)})
+        raise
+
+
+def subject_of(params: Params) -> str:
+    """What a change is about, by the parameters of its path and query: `DAG daily_delays, run_id latest`."""
+    known = {name: value for name, value in msgspec.to_builtins(params).items() if value is not None}
+    named = [f"DAG {known.pop('dag_id')}"] if "dag_id" in known else []
+    return ", ".join([*named, *(f"{name} {value}" for name, value in known.items())]) or "the installation"
+
+
+def _recorded(body: Any) -> dict[str, Any]:
+    size = len(msgspec.json.encode(body))
+    return {"body": msgspec.to_builtins(body)} if size <= RECORDED_BYTES else {"body_bytes": size}
+
+
+def _scalars(value: Any) -> Iterator[Any]:
+    """All texts, numbers and times of a value, also keys."""
+    if isinstance(value, Mapping):
+        yield from (found for pair in value.items() for part in pair for found in _scalars(part))
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from (found for part in value for found in _scalars(part))
+    elif isinstance(value, msgspec.Struct):
+        yield from _scalars(msgspec.structs.astuple(value))
+    else:
+        yield value
 
 
 def _sentence(problem: str) -> str:

@@ -11,6 +11,7 @@ from tidegate.schemas.error import (
     ForbiddenError,
     NotFoundError,
     RequestError,
+    StaleError,
     TidegateError,
     TooSlowError,
     UnavailableError,
@@ -28,6 +29,18 @@ class InvalidError(RequestError):
 
 class TooLargeError(RequestError):
     """The body exceeds its limit."""
+
+
+class ReusedKeyError(RequestError):
+    """Another request had the same Idempotency-Key."""
+
+
+class TooManyError(RequestError):
+    """The caller sends more requests than the limit; the next one may come after `retry_s`."""
+
+    def __init__(self, message: str, retry_s: int) -> None:
+        super().__init__(message)
+        self.retry_s = retry_s
 
 
 class UnauthenticatedError(RequestError):
@@ -56,6 +69,9 @@ KINDS: tuple[tuple[type[Exception], str, HTTPStatus], ...] = (
     (ForbiddenError, "forbidden", HTTPStatus.FORBIDDEN),
     (NotFoundError, "not-found", HTTPStatus.NOT_FOUND),
     (DagFaultError, "refused", HTTPStatus.CONFLICT),
+    (StaleError, "stale", HTTPStatus.PRECONDITION_FAILED),
+    (ReusedKeyError, "reused-key", HTTPStatus.UNPROCESSABLE_ENTITY),
+    (TooManyError, "too-many", HTTPStatus.TOO_MANY_REQUESTS),
     (RequestError, "refused", HTTPStatus.CONFLICT),
     (TooSlowError, "too-slow", HTTPStatus.SERVICE_UNAVAILABLE),
     (UnavailableError, "unavailable", HTTPStatus.SERVICE_UNAVAILABLE),

@@ -8,6 +8,7 @@ import msgspec
 
 from tidegate.daemon.cli.pages import output
 from tidegate.schemas.notice import instance_name
+from tidegate.schemas.queries.audit_log import AuditRow
 from tidegate.schemas.queries.credentials import TokenRow
 from tidegate.schemas.queries.datasets import DatasetRow
 from tidegate.schemas.queries.dead_letters import DeadLetterRow
@@ -152,3 +153,10 @@ def _token(row: TokenRow, _now: datetime) -> Sequence[output.Cell]:
 
 
 TOKENS = Listing(("ID", "USER", "ROLE", "DAGS", "CREATED", "BY", "EXPIRES", "REVOKED", "FOR"), _token, "there are no tokens")
+
+
+def _entry(row: AuditRow, _now: datetime) -> Sequence[output.Cell]:
+    return row.id, row.at, row.who, row.what, row.object, output.compact(row.details)
+
+
+AUDIT = Listing(("ID", "AT", "WHO", "WHAT", "OBJECT", "DETAILS"), _entry, "there are no such entries")

@@ -1,0 +1,199 @@
+"""Backfills."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from tidegate.daemon import backfills
+from tidegate.daemon.api.lists import Id, Keyset, Limit, Listed, ListedOfDag, Time, newest_first
+from tidegate.daemon.gateway.cursor import Page
+from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read, check_right
+from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.backfill import BackfillPage, found, read_page
+from tidegate.daemon.read_model.lookup import list_of_dag
+from tidegate.schemas.backfill import MAX_DESCRIPTION, MAX_LISTED_DATES, BackfillSpec, Limits, Outlets, Reprocess, limits_version
+from tidegate.schemas.message import BackfillAction
+from tidegate.schemas.queries import backfill_pages
+from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.state import BackfillState, DateState
+
+NEWEST = newest_first("backfills")
+DATES = Keyset("backfill dates", ("ordinal",), (Annotated[int, Meta(ge=0, le=2**31 - 1)],))
+
+
+class BackfillList(ListedOfDag, frozen=True):
+    """`deleted`: also deleted ones."""
+
+    state: BackfillState | None = None
+    deleted: bool = False
+
+
+class BackfillPath(Params, frozen=True):
+    """A backfill by its number."""
+
+    backfill_id: Id
+
+
+class DateList(Listed, frozen=True, kw_only=True):
+    """The planned dates of a backfill."""
+
+    backfill_id: Id
+    state: DateState | None = None
+
+
+class NewBackfill(Limits, Params, frozen=True):
+    """A backfill: the dates of the DAG's timetable from `start_date` to `end_date`, or a list of `logical_dates`."""
+
+    dag_id: str
+    start_date: Time | None = None
+    end_date: Time | None = None
+    logical_dates: Annotated[tuple[Time, ...], Meta(max_length=MAX_LISTED_DATES)] | None = None
+    dag_params: dict[str, Any] = msgspec.field(default_factory=dict)
+    reprocess: Reprocess = Reprocess.NONE
+    is_reverse: bool = False
+    outlets: Outlets = Outlets.EVENTS
+    description: Annotated[str, Meta(max_length=MAX_DESCRIPTION)] = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if bool(self.logical_dates) == (self.start_date is not None or self.end_date is not None):
+            raise ValueError("give either start_date and end_date, or logical_dates")
+        if not self.logical_dates and not (self.start_date and self.end_date):
+            raise ValueError("give start_date and end_date")
+        if self.start_date and self.end_date and self.end_date < self.start_date:
+            raise ValueError("end_date is before start_date")
+
+    def spec(self) -> BackfillSpec:
+        dates = tuple(sorted(set(self.logical_dates or ())))
+        ends = {"start_date": dates[0], "end_date": dates[-1]} if dates else {}
+        return BackfillSpec(**{**msgspec.structs.asdict(self), "logical_dates": dates or None, **ends})
+
+
+class PreviewQuery(Params, frozen=True):
+    """`limit`: only so many dates."""
+
+    limit: Limit = 100
+
+
+class BackfillPatch(Params, frozen=True):
+    """New limits, as those of a new backfill, and a later last date. What is left out stays as it is."""
+
+    limits: dict[str, int | float | str | None] = msgspec.field(default_factory=dict)
+    end_date: Time | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if unknown := self.limits.keys() - set(Limits.__struct_fields__):
+            raise ValueError(f"there is no limit {min(unknown)!r}; the limits are {', '.join(Limits.__struct_fields__)}")
+        if not self.limits and self.end_date is None:
+            raise ValueError("give a limit, or end_date")
+
+
+class Cancel(Params, frozen=True):
+    """`kill`: also end its running runs; their attempts are killed."""
+
+    kill: bool = False
+
+
+async def list_backfills(db: Db, call: Call[BackfillList]) -> Page[BackfillRow]:
+    """List backfills, newest first."""
+    wanted = call.params
+    filters = {"state": wanted.state, "deleted": wanted.deleted, "before": NEWEST.first(wanted)}
+    rows = await list_of_dag(db, backfill_pages.list_backfills, wanted.dag_id, limit=wanted.limit + 1, **filters)
+    return NEWEST.page(rows, wanted)
+
+
+async def show_backfill(db: Db, call: Call[BackfillPath]) -> BackfillPage:
+    """Show a backfill: what was asked for, how far it has come, and its last dates."""
+    return await read_page(db, call.params.backfill_id)
+
+
+async def list_dates(db: Db, call: Call[DateList]) -> Page[DateRow]:
+    """List the planned dates of a backfill in their order, each with its run, or with the reason why it has none."""
+    wanted = call.params
+    await found(db, wanted.backfill_id, deleted=True)
+    after = DATES.first(wanted) or 0
+    rows = await backfill_pages.list_dates(db, wanted.backfill_id, wanted.state, after, wanted.limit + 1)
+    return DATES.page(rows, wanted)
+
+
+async def preview_backfill(call: Call[PreviewQuery], body: NewBackfill) -> backfills.Preview:
+    """Show what a backfill would do with each date; change nothing."""
+    request = await backfills.request_of(call.database, body.spec())
+    return await call.database.run(backfills.preview, request, call.params.limit)
+
+
+async def create_backfill(call: Call[Params], body: NewBackfill) -> BackfillRow:
+    """Run a DAG for past dates, with its newest version. Runs appear as there is room."""
+    spec = body.spec()
+    for dag_id in await call.database.run(backfills.dags_of, spec):
+        await check_right(call, Right.BACKFILL, f"create a backfill of DAG {dag_id}", dag_id=dag_id)
+    return await backfills.create(call.database, call.settings, call.caller.username, spec)
+
+
+async def change_backfill(call: Call[BackfillPath], body: BackfillPatch) -> BackfillRow:
+    """Change the limits of a backfill while it runs, or add dates at its end."""
+    id_, tag = await _permitted(call, "change"), call.facts.if_match
+    user, expected = call.caller.username, None if tag is None else tag.strip('"')
+    return await backfills.change(call.database, call.settings, user, id_, body.limits, body.end_date, expected=expected)
+
+
+async def pause_backfill(call: Call[BackfillPath], _body: Nothing) -> BackfillRow:
+    """Start no more runs of a backfill. Its running runs go on."""
+    return await _act(call, BackfillAction.PAUSE)
+
+
+async def resume_backfill(call: Call[BackfillPath], _body: Nothing) -> BackfillRow:
+    """Resume a paused backfill."""
+    return await _act(call, BackfillAction.RESUME)
+
+
+async def cancel_backfill(call: Call[BackfillPath], body: Cancel) -> BackfillRow:
+    """End a backfill: its queued runs fail, its running runs go on to their end, and its other dates get no run."""
+    return await _act(call, BackfillAction.CANCEL, kills=body.kill)
+
+
+async def retry_backfill(call: Call[BackfillPath], _body: Nothing) -> BackfillRow:
+    """Run the failed dates of a backfill again: their failed tasks, and what follows these."""
+    return await _act(call, BackfillAction.RETRY)
+
+
+async def delete_backfill(call: Call[BackfillPath], _body: Nothing) -> BackfillRow:
+    """Delete an ended backfill with its list of dates. Its runs stay."""
+    return await _act(call, BackfillAction.DELETE)
+
+
+async def _act(call: Call[BackfillPath], action: BackfillAction, *, kills: bool = False) -> BackfillRow:
+    id_ = await _permitted(call, action)
+    return await backfills.act(call.database, call.settings, call.caller.username, id_, action, kills=kills)
+
+
+async def _permitted(call: Call[BackfillPath], action: str) -> int:
+    """The number of a backfill that the caller may change. Raises ForbiddenError."""
+    id_ = call.params.backfill_id
+    row = await backfills.find(call.database, id_)
+    await check_right(call, Right.BACKFILL, f"{action} backfill {id_}", dag_id=row.dag_id)
+    return id_
+
+
+def _version(page: BackfillPage) -> str:
+    return limits_version(page.backfill)
+
+
+ID = "/backfills/{backfill_id}"
+
+ENDPOINTS = (
+    Read("/backfills", Right.VIEW, list_backfills, BackfillList, Page[BackfillRow]),
+    Read(ID, Right.VIEW, show_backfill, BackfillPath, BackfillPage, version=_version),
+    Read(f"{ID}/dates", Right.VIEW, list_dates, DateList, Page[DateRow]),
+    Act("POST", "/backfills/preview", Right.VIEW, preview_backfill, PreviewQuery, NewBackfill, backfills.Preview, repeats=False),
+    Act("POST", "/backfills", Right.BACKFILL, create_backfill, Params, NewBackfill, BackfillRow, status=201),
+    Act("PATCH", ID, Right.BACKFILL, change_backfill, BackfillPath, BackfillPatch, BackfillRow, versioned=True),
+    Act("POST", f"{ID}/pause", Right.BACKFILL, pause_backfill, BackfillPath, Nothing, BackfillRow),
+    Act("POST", f"{ID}/resume", Right.BACKFILL, resume_backfill, BackfillPath, Nothing, BackfillRow),
+    Act("POST", f"{ID}/cancel", Right.BACKFILL, cancel_backfill, BackfillPath, Cancel, BackfillRow),
+    Act("POST", f"{ID}/retry", Right.BACKFILL, retry_backfill, BackfillPath, Nothing, BackfillRow),
+    Act("DELETE", ID, Right.BACKFILL, delete_backfill, BackfillPath, Nothing, BackfillRow),
+)

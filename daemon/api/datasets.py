@@ -1,0 +1,78 @@
+"""Datasets and their events. A URI is a parameter of the query, for it has slashes."""
+
+from typing import Any
+
+import msgspec
+
+from tidegate.daemon.api.lists import Id, Keyset, Listed
+from tidegate.daemon.gateway.cursor import Page
+from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
+from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.datasets import EventOutcomes, read_events
+from tidegate.events import Publisher
+from tidegate.schemas.queries import datasets
+from tidegate.schemas.queries.datasets import DatasetRow
+from tidegate.schemas.queries.db import Db
+
+BY_URI = Keyset("datasets", ("uri",), (str,))
+EVENTS = Keyset("events", ("event.number",), (Id,))
+
+SOURCE = "tidegate-api"
+
+
+class DatasetList(Listed, frozen=True):
+    """`prefix`: only URIs that begin with this text."""
+
+    prefix: str | None = None
+
+
+class EventList(Listed, frozen=True, kw_only=True):
+    """The events of a dataset; `event_id`: only those with this id of their producer."""
+
+    uri: str
+    event_id: str | None = None
+
+
+class NewEvent(Params, frozen=True):
+    """An event; source and id identify it. Without an id it gets the Idempotency-Key, or a new one."""
+
+    uri: str
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
+    event_id: str | None = None
+    source: str = SOURCE
+
+
+class Published(msgspec.Struct, frozen=True):
+    """The identity of an event that Kafka has stored."""
+
+    uri: str
+    source: str
+    id: str
+
+
+async def list_datasets(db: Db, call: Call[DatasetList]) -> Page[DatasetRow]:
+    """List datasets by URI."""
+    wanted = call.params
+    return BY_URI.page(await datasets.list_datasets(db, wanted.prefix, wanted.limit + 1, BY_URI.first(wanted)), wanted)
+
+
+async def list_events(db: Db, call: Call[EventList]) -> Page[EventOutcomes]:
+    """List the newest events of a dataset, with the outcome of each for every subscribed DAG."""
+    wanted = call.params
+    found = await read_events(db, wanted.uri, wanted.event_id, before=EVENTS.first(wanted), limit=wanted.limit + 1)
+    return EVENTS.page(found, wanted)
+
+
+async def publish_event(call: Call[Params], body: NewEvent) -> Published:
+    """Publish that a dataset has new data; returns when Kafka has stored the event. The same id again has no effect."""
+    settings, event_id = call.settings, body.event_id or call.facts.idempotency_key
+    async with Publisher(settings.kafka_servers, source=body.source, topic_prefix=settings.topic_prefix) as publisher:
+        identity = await publisher.dataset_updated(body.uri, body.extra, event_id=event_id)
+    return Published(body.uri, identity.source, identity.id)
+
+
+ENDPOINTS = (
+    Read("/datasets", Right.VIEW, list_datasets, DatasetList, Page[DatasetRow]),
+    Read("/events", Right.VIEW, list_events, EventList, Page[EventOutcomes]),
+    Act("POST", "/events", Right.OPERATE, publish_event, Params, NewEvent, Published, status=201, resumes=True),
+)

@@ -1,0 +1,95 @@
+"""Dead letters: records that could not be processed."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from tidegate.daemon.api.lists import Id, Listed, Time, newest_first
+from tidegate.daemon.dead_letters import Changes
+from tidegate.daemon.gateway.cursor import Page
+from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
+from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.dead_letter import Change, ListedState, Outcome, document, find_dead_letter
+from tidegate.schemas.queries import dead_letters
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.dead_letters import DeadLetterFilter, DeadLetterRow, DeadLetterState
+from tidegate.schemas.wire.event import Rejection
+
+NEWEST = newest_first("dead letters")
+
+Ids = Annotated[tuple[Id, ...], Meta(min_length=1, max_length=1000)]
+
+
+class DeadLetterList(Listed, frozen=True):
+    """`since` and `until` compare the time at which they were received."""
+
+    state: ListedState = ListedState.OPEN
+    reason: Rejection | None = None
+    topic: str | None = None
+    since: Time | None = None
+    until: Time | None = None
+
+
+class DeadLetterPath(Params, frozen=True):
+    """A dead letter by its number."""
+
+    id: Id
+
+
+class Replay(Params, frozen=True):
+    """The dead letters to replay."""
+
+    ids: Ids
+
+
+class Discard(Params, frozen=True):
+    """The dead letters to discard, and why they are not needed."""
+
+    ids: Ids
+    because: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_because(self.because)
+
+
+def check_because(text: str) -> None:
+    """Raises ValueError for an empty reason."""
+    if not text.strip():
+        raise ValueError("because: write a few words that say why")
+
+
+async def list_dead_letters(db: Db, call: Call[DeadLetterList]) -> Page[DeadLetterRow]:
+    """List dead letters, newest first."""
+    wanted = call.params
+    chosen = DeadLetterFilter(wanted.reason, wanted.topic, wanted.since, wanted.until)
+    state = None if wanted.state is ListedState.ALL else DeadLetterState(wanted.state)
+    return NEWEST.page(await dead_letters.list_dead_letters(db, state, chosen, wanted.limit + 1, NEWEST.first(wanted)), wanted)
+
+
+async def show_dead_letter(db: Db, call: Call[DeadLetterPath]) -> dict[str, Any]:
+    """Show a dead letter with its headers and value. What is not UTF-8 is base64, and `…_encoding` says so."""
+    return document(await find_dead_letter(db, call.params.id))
+
+
+async def replay_dead_letters(call: Call[Params], body: Replay) -> Outcome:
+    """Send records to their topics again, unchanged and as the same events. Each is replayed once."""
+    return await _change(call, Change.REPLAY, body.ids)
+
+
+async def discard_dead_letters(call: Call[Params], body: Discard) -> Outcome:
+    """Close dead letters without replaying them; they can still be shown."""
+    return await _change(call, Change.DISCARD, body.ids, body.because)
+
+
+async def _change(call: Call[Params], change: Change, ids: tuple[int, ...], because: str = "") -> Outcome:
+    changes = Changes(call.settings, call.caller.username, change, because)
+    return await changes.apply(call.database, list(dict.fromkeys(ids)))
+
+
+ENDPOINTS = (
+    Read("/dead-letters", Right.VIEW, list_dead_letters, DeadLetterList, Page[DeadLetterRow]),
+    Read("/dead-letters/{id}", Right.VIEW, show_dead_letter, DeadLetterPath, dict[str, Any]),
+    Act("POST", "/dead-letters/replay", Right.OPERATE, replay_dead_letters, Params, Replay, Outcome),
+    Act("POST", "/dead-letters/discard", Right.OPERATE, discard_dead_letters, Params, Discard, Outcome),
+)

@@ -1,0 +1,78 @@
+"""Idempotency-Key: a repeated request gets the result of the first one, and changes nothing.
+
+Keys are of their user, and kept for a day. A refused request changes nothing, so its key may be used again.
+"""
+
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from typing import Any
+
+from tidegate.daemon.gateway.endpoint import Act, Call
+from tidegate.daemon.gateway.problem import InvalidError, ReusedKeyError
+from tidegate.schemas.error import RequestError
+from tidegate.schemas.queries import idempotency
+from tidegate.schemas.queries.idempotency import Known
+
+LONGEST_KEY = 255
+UNFINISHED_S = 90.0
+"""A request takes less: its server ended before it could store the result."""
+
+REUSED = "another request had this Idempotency-Key; use a new key for each request, and the same one only for its repeats"
+AT_WORK = "the first request with this Idempotency-Key is at work; repeat it later"
+UNKNOWN = (
+    "the server of the first request with this Idempotency-Key ended before its answer: look whether it took effect, and if not,"
+    " send it with a new key"
+)
+
+Content = tuple[int, bytes]
+"""The status and the body of a response."""
+
+
+async def once(
+    call: Call[Any], endpoint: Act[Any, Any, Any], path: str, body: bytes, work: Callable[[], Awaitable[Content]]
+) -> Content:
+    """The result of `work`, or that of the first request with this key. Raises ReusedKeyError, RequestError."""
+    key = call.facts.idempotency_key
+    if key is None:
+        return await work()
+    _check(endpoint, key)
+    digest = sha256(b"\n".join((endpoint.method.encode(), path.encode(), body))).digest()
+    who = (call.caller.username, key)
+    known = await call.service.database.run(idempotency.claim, *who, digest)
+    if known is not None:
+        _check_same(known, digest)
+        if known.status is not None:
+            return known.status, known.content or b""
+        await _resume(call, endpoint, who)
+    return await _stored(call, who, work)
+
+
+def _check(endpoint: Act[Any, Any, Any], key: str) -> None:
+    if not endpoint.repeats:
+        raise InvalidError("Idempotency-Key: this request stores no result; leave the header out")
+    if not key.isprintable() or not 1 <= len(key) <= LONGEST_KEY:
+        raise InvalidError(f"Idempotency-Key: a key is 1 to {LONGEST_KEY} printable characters")
+
+
+def _check_same(known: Known, digest: bytes) -> None:
+    if known.digest != digest:
+        raise ReusedKeyError(REUSED)
+
+
+async def _resume(call: Call[Any], endpoint: Act[Any, Any, Any], who: tuple[str, str]) -> None:
+    """Raises RequestError for a request that is at work, and for one whose outcome is unknown."""
+    if not await call.service.database.run(idempotency.take_over, *who, UNFINISHED_S):
+        raise RequestError(AT_WORK)
+    if not endpoint.resumes:
+        raise RequestError(UNKNOWN)
+
+
+async def _stored(call: Call[Any], who: tuple[str, str], work: Callable[[], Awaitable[Content]]) -> Content:
+    database = call.service.database
+    try:
+        result = await work()
+    except RequestError:
+        await database.run(idempotency.release, *who)
+        raise
+    await database.run(idempotency.finish, *who, *result)
+    return result

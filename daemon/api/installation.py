@@ -1,0 +1,70 @@
+"""The installation: daemons, halted partitions, ignored records, and lost commits."""
+
+from tidegate.daemon.api.dead_letters import check_because
+from tidegate.daemon.api.lists import Id
+from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
+from tidegate.daemon.permissions import Right
+from tidegate.schemas.error import NotFoundError
+from tidegate.schemas.queries import inbox, leases, losses
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.inbox import IgnoredRow
+from tidegate.schemas.queries.leases import Incident, JobRow
+from tidegate.schemas.queries.losses import LossRow
+
+
+class LossList(Params, frozen=True):
+    """`settled`: also settled ones."""
+
+    settled: bool = False
+
+
+class LossPath(Params, frozen=True):
+    """A loss by its number."""
+
+    id: Id
+
+
+class Settle(Params, frozen=True):
+    """What was done about a loss."""
+
+    because: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_because(self.because)
+
+
+async def list_daemons(db: Db, _call: Call[Params]) -> list[JobRow]:
+    """List the daemons that are alive, and the servers that each cannot reach."""
+    return await leases.live(db)
+
+
+async def list_halted(db: Db, _call: Call[Params]) -> list[Incident]:
+    """List halted partitions: their next offset is outside their log."""
+    return await leases.incidents(db)
+
+
+async def list_ignored(db: Db, _call: Call[Params]) -> list[IgnoredRow]:
+    """Count the records that were ignored because they announce no new data."""
+    return await inbox.ignored(db)
+
+
+async def list_losses(db: Db, call: Call[LossList]) -> list[LossRow]:
+    """List acknowledged commits that Postgres has lost, newest first."""
+    return await losses.list_losses(db, settled=call.params.settled)
+
+
+async def settle_loss(call: Call[LossPath], body: Settle) -> list[LossRow]:
+    """Mark a loss as dealt with. Returns all losses."""
+    if not await call.database.run(losses.settle, call.params.id, call.caller.username, body.because):
+        raise NotFoundError(f"there is no open loss {call.params.id}; `tidegate losses list --all` shows all")
+    return await call.database.run(losses.list_losses, settled=True)
+
+
+ENDPOINTS = (
+    Read("/daemons", Right.VIEW, list_daemons, Params, list[JobRow]),
+    Read("/topics/halted", Right.VIEW, list_halted, Params, list[Incident]),
+    Read("/topics/ignored", Right.VIEW, list_ignored, Params, list[IgnoredRow]),
+    Read("/losses", Right.VIEW, list_losses, LossList, list[LossRow]),
+    Act("POST", "/losses/{id}/settle", Right.OPERATE, settle_loss, LossPath, Settle, list[LossRow]),
+)

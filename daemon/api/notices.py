@@ -1,0 +1,47 @@
+"""Deadlines of runs and tasks, and notifications about them."""
+
+from tidegate.daemon.api.lists import ListedOfDag, newest_first
+from tidegate.daemon.gateway.cursor import Page
+from tidegate.daemon.gateway.endpoint import Call, Read
+from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.lookup import list_of_dag
+from tidegate.schemas.queries import deadlines, notifications
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.deadlines import DeadlineRow
+from tidegate.schemas.queries.notifications import NotificationRow
+
+DEADLINES, NOTIFICATIONS = newest_first("deadlines"), newest_first("notifications")
+
+
+class DeadlineList(ListedOfDag, frozen=True):
+    """`missed`: only missed ones."""
+
+    missed: bool = False
+
+
+class NotificationList(ListedOfDag, frozen=True):
+    """`failed`: only those that failed for good."""
+
+    failed: bool = False
+
+
+async def list_deadlines(db: Db, call: Call[DeadlineList]) -> Page[DeadlineRow]:
+    """List deadlines of runs and tasks, newest runs first."""
+    wanted = call.params
+    page = {"before": DEADLINES.first(wanted), "limit": wanted.limit + 1}
+    rows = await list_of_dag(db, deadlines.list_deadlines, wanted.dag_id, missed=wanted.missed, **page)
+    return DEADLINES.page(rows, wanted)
+
+
+async def list_notifications(db: Db, call: Call[NotificationList]) -> Page[NotificationRow]:
+    """List notifications, newest first."""
+    wanted = call.params
+    page = {"before": NOTIFICATIONS.first(wanted), "limit": wanted.limit + 1}
+    rows = await list_of_dag(db, notifications.list_notifications, wanted.dag_id, failed=wanted.failed, **page)
+    return NOTIFICATIONS.page(rows, wanted)
+
+
+ENDPOINTS = (
+    Read("/deadlines", Right.VIEW, list_deadlines, DeadlineList, Page[DeadlineRow]),
+    Read("/notifications", Right.VIEW, list_notifications, NotificationList, Page[NotificationRow]),
+)

@@ -1,0 +1,94 @@
+"""Pools, whose slots limit active tasks."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from tidegate.daemon import pools as changes
+from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
+from tidegate.daemon.gateway.problem import InvalidError
+from tidegate.daemon.permissions import Right
+from tidegate.schemas.error import NotFoundError, StaleError
+from tidegate.schemas.queries import pools
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.pools import UNLIMITED, PoolRow
+
+LONGEST_NAME = 250
+
+
+class PoolPath(Params, frozen=True):
+    """A pool by its name."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+
+
+class Slots(Params, frozen=True):
+    """How many slots; -1 is no limit."""
+
+    slots: Annotated[int, Meta(ge=UNLIMITED, le=2**31 - 1)]
+
+
+class ChangedPool(msgspec.Struct, frozen=True):
+    """`slots_before` is None for a new pool."""
+
+    name: str
+    slots: int
+    slots_before: int | None
+
+
+class DeletedPool(msgspec.Struct, frozen=True):
+    """`dags` still name the pool: their tasks wait until it exists again."""
+
+    name: str
+    dags: list[str]
+
+
+async def list_pools(db: Db, _call: Call[Params]) -> list[PoolRow]:
+    """List pools by name."""
+    return await pools.list_pools(db)
+
+
+async def show_pool(db: Db, call: Call[PoolPath]) -> PoolRow:
+    """Show a pool."""
+    for pool in await pools.list_pools(db, call.params.name):
+        return pool
+    raise NotFoundError(f"there is no pool {call.params.name!r}; `tidegate pools list` shows all")
+
+
+async def set_pool(call: Call[PoolPath], body: Slots) -> ChangedPool:
+    """Create a pool, or change its number of slots. Active tasks continue."""
+    name = call.params.name
+    if not name.isprintable():
+        raise InvalidError(f"name: a name is 1 to {LONGEST_NAME} printable characters")
+    before = await changes.set_slots(call.database, call.caller.username, name, body.slots, expected=_expected(call))
+    return ChangedPool(name, body.slots, before)
+
+
+async def delete_pool(call: Call[PoolPath], _body: Nothing) -> DeletedPool:
+    """Delete a pool without active or waiting tasks."""
+    name = call.params.name
+    return DeletedPool(name, await changes.delete(call.database, call.caller.username, name, expected=_expected(call)))
+
+
+def _version(pool: PoolRow) -> str:
+    return str(pool.slots)
+
+
+def _expected(call: Call[Any]) -> int | None:
+    """The slots that If-Match names. Raises StaleError for an ETag that no pool had."""
+    tag = call.facts.if_match
+    if tag is None:
+        return None
+    try:
+        return int(tag.strip('"'))
+    except ValueError as error:
+        raise StaleError(f"If-Match {tag} is no ETag of a pool; read the pool again, and repeat the change") from error
+
+
+ENDPOINTS = (
+    Read("/pools", Right.VIEW, list_pools, Params, list[PoolRow]),
+    Read("/pools/{name}", Right.VIEW, show_pool, PoolPath, PoolRow, version=_version),
+    Act("PUT", "/pools/{name}", Right.OPERATE, set_pool, PoolPath, Slots, ChangedPool, versioned=True),
+    Act("DELETE", "/pools/{name}", Right.OPERATE, delete_pool, PoolPath, Nothing, DeletedPool, versioned=True),
+)

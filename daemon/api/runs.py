@@ -1,0 +1,219 @@
+"""Runs."""
+
+from hashlib import sha256
+from typing import Any, Literal
+
+import anyio
+import msgspec
+
+from tidegate.daemon import runs
+from tidegate.daemon.api.dags import DagPath
+from tidegate.daemon.api.lists import Id, Keyset, ListedOfDag, Time
+from tidegate.daemon.gateway.cursor import Page
+from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
+from tidegate.daemon.gateway.problem import InvalidError
+from tidegate.daemon.permissions import Right
+from tidegate.daemon.postgres.database import Database
+from tidegate.daemon.read_model.clearing import ClearedRun, preview
+from tidegate.daemon.read_model.lookup import find_run, list_of_dag
+from tidegate.daemon.read_model.run import RunPage, read_page
+from tidegate.daemon.read_model.run_origin import RunOrigin
+from tidegate.daemon.read_model.run_origin import read_page as read_origin
+from tidegate.daemon.read_model.run_progress import read_page as read_progress
+from tidegate.daemon.request import apply_request
+from tidegate.schemas.error import RequestError
+from tidegate.schemas.explain.gates import RunProgress
+from tidegate.schemas.message import ClearRequested, RunRequested
+from tidegate.schemas.queries import run_pages
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.run_pages import RunRow
+from tidegate.schemas.state import RUN_ENDED, RunState, RunType
+from tidegate.schemas.timetable.text import seconds
+
+BY_AGE = Keyset("runs", ("dag_id", "run_id"), (str, str))
+
+MAX_WAIT_S = 60.0
+POLL_S = 0.5
+
+
+class RunList(ListedOfDag, frozen=True):
+    """`since` and `until` compare the logical date; runs without one count by their earliest start."""
+
+    state: RunState | None = None
+    run_type: RunType | None = None
+    since: Time | None = None
+    until: Time | None = None
+    backfill_id: Id | None = None
+
+
+class RunPath(DagPath, frozen=True):
+    """A run by its id, or the newest one of its DAG as `latest`."""
+
+    run_id: str
+
+
+class NewRunQuery(DagPath, frozen=True):
+    """`wait`, such as `30s`: answer when the run has ended, or after this time, at most a minute."""
+
+    wait: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.wait is not None and not 0 <= seconds(self.wait) <= MAX_WAIT_S:
+            raise ValueError(f"a request waits for at most {MAX_WAIT_S:g} seconds")
+
+
+class NewRun(Params, frozen=True):
+    """A requested run. Its id is made from the time, or from the Idempotency-Key, where none is given."""
+
+    run_id: str | None = None
+    conf: dict[str, Any] = msgspec.field(default_factory=dict)
+    logical_date: Time | None = None
+    run_after: Time | None = None
+
+
+class Mark(Params, frozen=True):
+    """The state to set."""
+
+    state: Literal["success", "failed"]
+
+
+class Clear(Params, frozen=True):
+    """The tasks to clear: of one run, or of all runs from `since` to `until`; without `task_ids` all tasks.
+
+    `dry_run`: only return what would be cleared.
+    """
+
+    run_id: str | None = None
+    since: Time | None = None
+    until: Time | None = None
+    task_ids: tuple[str, ...] = ()
+    upstream: bool = False
+    downstream: bool = True
+    only_failed: bool = False
+    newest_version: bool = False
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.run_id is None) == (self.since is None and self.until is None):
+            raise ValueError("give either run_id, or since, until or both")
+
+
+async def list_runs(db: Db, call: Call[RunList]) -> Page[RunRow]:
+    """List runs, newest first."""
+    wanted = call.params
+    rows = await list_of_dag(
+        db,
+        run_pages.list_runs,
+        wanted.dag_id,
+        state=wanted.state,
+        run_type=wanted.run_type,
+        since=wanted.since,
+        until=wanted.until,
+        backfill_id=wanted.backfill_id,
+        before=await _number(db, BY_AGE.position(wanted)),
+        limit=wanted.limit + 1,
+    )
+    return BY_AGE.page(rows, wanted)
+
+
+async def _number(db: Db, key: tuple[Any, ...] | None) -> int | None:
+    if key is None:
+        return None
+    number = await run_pages.number_of(db, *key)
+    if number is None:
+        raise InvalidError(f"cursor: run {key[1]!r} at the end of the earlier page was deleted; leave it out to begin again")
+    return number
+
+
+async def show_run(db: Db, call: Call[RunPath]) -> RunPage:
+    """Show a run: the events it consumed, its state changes, its tasks and their attempts."""
+    return await read_page(db, await find_run(db, call.params.dag_id, call.params.run_id))
+
+
+async def run_progress(db: Db, call: Call[RunPath]) -> RunProgress:
+    """Show the active tasks of a run, and what each other one awaits."""
+    return await read_progress(db, await find_run(db, call.params.dag_id, call.params.run_id), call.settings)
+
+
+async def explain_run(db: Db, call: Call[RunPath]) -> RunOrigin:
+    """Explain why a run exists, and how long each stage took."""
+    return await read_origin(db, await find_run(db, call.params.dag_id, call.params.run_id))
+
+
+async def trigger_run(call: Call[NewRunQuery], body: NewRun) -> RunRow:
+    """Start a run. It stays queued while the DAG is paused or at its limit of active runs."""
+    dag_id, key = call.params.dag_id, call.facts.idempotency_key
+    run_id = body.run_id or (_id_of_key(call, key) if key else None)
+    request = RunRequested(
+        dag_id=dag_id,
+        run_id=_checked_id(run_id),
+        conf=body.conf,
+        logical_date=body.logical_date,
+        run_after=body.run_after,
+    )
+    known = await call.database.run(run_pages.list_runs, dag_id=dag_id, run_id=request.run_id, limit=1) if key else []
+    run = known[0] if known else await runs.trigger(call.database, request)
+    return await _ended(call.database, run, seconds(call.params.wait)) if call.params.wait else run
+
+
+def _checked_id(given: str | None) -> str:
+    try:
+        return runs.new_run_id(given)
+    except RequestError as error:
+        raise InvalidError(f"run_id: {error}") from error
+
+
+def _id_of_key(call: Call[Any], key: str) -> str:
+    """A repeat of the request names the same run."""
+    return f"api__{sha256(f'{call.caller.username} {key}'.encode()).hexdigest()[:32]}"
+
+
+async def _ended(database: Database, run: RunRow, wait_s: float) -> RunRow:
+    with anyio.move_on_after(wait_s):
+        while run.state not in RUN_ENDED:
+            await anyio.sleep(POLL_S)
+            run = await database.run(find_run, run.dag_id, run.run_id)
+    return run
+
+
+async def cancel_run(call: Call[RunPath], _body: Nothing) -> RunRow:
+    """Stop a run: active attempts are killed, waiting tasks skipped, and the run fails."""
+    return await runs.cancel(call.database, call.caller.username, call.params.dag_id, call.params.run_id)
+
+
+async def mark_run(call: Call[RunPath], body: Mark) -> RunRow:
+    """Set a run to success, with all its tasks, or to failed. Active attempts are killed; outlets are not updated."""
+    return await runs.mark(call.database, call.caller.username, call.params.dag_id, call.params.run_id, RunState(body.state))
+
+
+async def clear_tasks(call: Call[DagPath], body: Clear) -> list[ClearedRun]:
+    """Run tasks of one run, or of all runs in a time range, again. Active attempts are killed."""
+    request = ClearRequested(
+        dag_id=call.params.dag_id,
+        run_id=body.run_id,
+        start=body.since,
+        end=body.until,
+        task_ids=body.task_ids,
+        upstream=body.upstream,
+        downstream=body.downstream,
+        only_failed=body.only_failed,
+        newest=body.newest_version,
+    )
+    request, cleared = await call.database.run(preview, request)
+    if not body.dry_run:
+        await apply_request(call.database, request)
+    return cleared
+
+
+ENDPOINTS = (
+    Read("/runs", Right.VIEW, list_runs, RunList, Page[RunRow]),
+    Act("POST", "/dags/{dag_id}/runs", Right.EDIT, trigger_run, NewRunQuery, NewRun, RunRow, status=201, resumes=True),
+    Read("/dags/{dag_id}/runs/{run_id}", Right.VIEW, show_run, RunPath, RunPage),
+    Read("/dags/{dag_id}/runs/{run_id}/progress", Right.VIEW, run_progress, RunPath, RunProgress),
+    Read("/dags/{dag_id}/runs/{run_id}/origin", Right.VIEW, explain_run, RunPath, RunOrigin),
+    Act("POST", "/dags/{dag_id}/runs/{run_id}/cancel", Right.EDIT, cancel_run, RunPath, Nothing, RunRow),
+    Act("POST", "/dags/{dag_id}/runs/{run_id}/mark", Right.EDIT, mark_run, RunPath, Mark, RunRow),
+    Act("POST", "/dags/{dag_id}/clear", Right.EDIT, clear_tasks, DagPath, Clear, list[ClearedRun]),
+)

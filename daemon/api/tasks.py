@@ -1,0 +1,74 @@
+"""Task instances: their logs and results, and why one does not run."""
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from tidegate.daemon import runs
+from tidegate.daemon.api.runs import Mark, RunPath
+from tidegate.daemon.gateway.endpoint import Act, Call, Load, Read
+from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.logs import Log, LogReader, LogRequest
+from tidegate.daemon.read_model.lookup import find_run
+from tidegate.daemon.read_model.results import read_result
+from tidegate.daemon.read_model.why_not import read_task, task_document
+from tidegate.schemas.queries import run_pages
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
+from tidegate.schemas.state import TaskState
+
+
+class TaskPath(RunPath, frozen=True):
+    """A task of a run, or an instance such as `load[3]` of a mapped one."""
+
+    task_id: str
+
+
+class LogQuery(TaskPath, frozen=True):
+    """`try_number`: of this try; without it the last one."""
+
+    try_number: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
+
+
+async def list_tasks(db: Db, call: Call[RunPath]) -> list[RunTaskRow]:
+    """List the tasks of a run."""
+    run = await _run(db, call)
+    return await run_pages.tasks_of(db, run.dag_id, run.run_id)
+
+
+async def task_log(call: Call[LogQuery]) -> Log:
+    """Read what a try of a task wrote to stdout and stderr. Only on the host where it ran."""
+    run = await call.service.reader.run(_run, call)
+    request = LogRequest(run.dag_id, run.run_id, call.params.task_id, call.params.try_number)
+    return await LogReader(call.settings, call.service.reader, request).document()
+
+
+async def task_result(db: Db, call: Call[TaskPath]) -> Any:
+    """Read the result that a task returned."""
+    return await read_result(db, await _run(db, call), call.params.task_id)
+
+
+async def why_not_task(db: Db, call: Call[TaskPath]) -> dict[str, Any]:
+    """Explain why a task does not run: the state of each gate, and the change that opens it."""
+    return task_document(await read_task(db, await _run(db, call), call.params.task_id, call.settings))
+
+
+async def mark_task(call: Call[TaskPath], body: Mark) -> RunTaskRow:
+    """Set a task to success or failed. An active attempt is killed, and the tasks after it are decided again."""
+    wanted = call.params
+    return await runs.mark_task(call.database, wanted.dag_id, wanted.run_id, wanted.task_id, TaskState(body.state))
+
+
+async def _run(db: Db, call: Call[Any]) -> RunRow:
+    return await find_run(db, call.params.dag_id, call.params.run_id)
+
+
+RUN = "/dags/{dag_id}/runs/{run_id}"
+
+ENDPOINTS = (
+    Read(f"{RUN}/tasks", Right.VIEW, list_tasks, RunPath, list[RunTaskRow]),
+    Load(f"{RUN}/tasks/{{task_id}}/log", Right.VIEW, task_log, LogQuery, Log),
+    Read(f"{RUN}/tasks/{{task_id}}/result", Right.VIEW, task_result, TaskPath, Any),
+    Read(f"{RUN}/tasks/{{task_id}}/why-not", Right.VIEW, why_not_task, TaskPath, dict[str, Any]),
+    Act("POST", f"{RUN}/tasks/{{task_id}}/mark", Right.EDIT, mark_task, TaskPath, Mark, RunTaskRow),
+)

@@ -1,0 +1,46 @@
+"""`tidegate audit`: who did what, and whether the record of it was changed."""
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from tidegate.daemon.cli.command import Json, Limit, command_group, examples, parse_time
+from tidegate.daemon.cli.pages import output
+from tidegate.daemon.cli.pages.lists import AUDIT, print_list
+from tidegate.daemon.cli.session import query_at, with_database
+from tidegate.daemon.read_model.audit_log import verify as verify_log
+from tidegate.schemas.error import RequestError
+from tidegate.schemas.queries import audit_log
+from tidegate.schemas.queries.audit_log import AuditFilter
+
+app = command_group()
+
+
+@app.command("list", epilog=examples("tidegate audit list --who anna", "tidegate audit list --object 'DAG daily_delays' --json"))
+def list_(
+    context: typer.Context,
+    *,
+    who: Annotated[str | None, typer.Option(metavar="USER", help="Only entries of this user.")] = None,
+    object_: Annotated[str | None, typer.Option("--object", metavar="TEXT", help="Only entries about this object.")] = None,
+    since: Annotated[datetime | None, typer.Option(parser=parse_time, metavar="TIME", help="Only entries from then on.")] = None,
+    until: Annotated[datetime | None, typer.Option(parser=parse_time, metavar="TIME", help="Only entries until then.")] = None,
+    limit: Limit = 50,
+    json: Json = False,
+) -> None:
+    """List changes and refusals, newest first."""
+    chosen = AuditFilter(who, object_, since, until)
+    print_list(AUDIT, *query_at(context, audit_log.list_entries, chosen, limit), json=json)
+
+
+@app.command(epilog=examples("tidegate audit verify", "tidegate audit verify --json | jq -r .head"))
+def verify(context: typer.Context, *, json: Json = False) -> None:
+    """Check that no entry was changed or removed since it was written: each is chained to the one before by its hash.
+
+    Keep the hash of the last entry elsewhere: it shows whether entries at the end were removed. Exit code 1 if anything is wrong.
+    """
+    found = with_database(context, lambda database: verify_log(database.autocommit))
+    if json or not found.problems:
+        output.write_result(found, f"{found.number} entries are unchanged; the last has the hash {found.head}", json=json)
+    if found.problems:
+        raise RequestError(f"the audit log was changed: {'; '.join(found.problems)}")

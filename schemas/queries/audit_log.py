@@ -1,0 +1,71 @@
+"""The audit log: who did what, and whether an entry was changed since."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.sql import load
+
+_SQL = load("audit_log")
+
+LINKS_AT_ONCE = 2_000
+
+
+class AuditRow(msgspec.Struct, frozen=True):
+    """An entry of the audit log."""
+
+    id: int
+    at: datetime
+    who: str
+    what: str
+    object: str
+    details: dict[str, Any]
+
+
+class AuditFilter(msgspec.Struct, frozen=True):
+    """A filter of entries; None matches any."""
+
+    who: str | None = None
+    object: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+class Link(msgspec.Struct, frozen=True):
+    """A link of the chain, and whether it follows the one before, has its entry, and matches both."""
+
+    number: int
+    audit_id: int
+    hash: bytes
+    follows: bool
+    has_entry: bool
+    matches: bool
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong, in one sentence."""
+        if not self.follows:
+            return f"links before number {self.number} of the chain are missing"
+        if not self.has_entry:
+            return f"entry {self.audit_id} is missing"
+        return None if self.matches else f"entry {self.audit_id}, or the chain before it, was changed"
+
+
+async def list_entries(db: Db, chosen: AuditFilter, limit: int, before: int | None = None) -> list[AuditRow]:
+    """The entries, newest first; those before one."""
+    return [AuditRow(*row) for row in await db.fetch(_SQL["list"], *msgspec.structs.astuple(chosen), before, limit)]
+
+
+async def links_after(db: Db, last: Link | None) -> Sequence[Link]:
+    """The next links of the chain."""
+    number, digest = (last.number, last.hash) if last else (0, b"")
+    return [Link(*row) for row in await db.fetch(_SQL["verify"], number, digest, LINKS_AT_ONCE)]
+
+
+async def first_unchained(db: Db) -> int | None:
+    """The first entry without a link."""
+    rows = await db.fetch(_SQL["unchained"])
+    return rows[0]["id"] if rows else None

@@ -1,0 +1,34 @@
+-- name: list
+SELECT id, at, who, what, object, details
+FROM audit_log
+WHERE ($1::text IS NULL OR who = $1)
+  AND ($2::text IS NULL OR object = $2)
+  AND ($3::timestamptz IS NULL OR at >= $3)
+  AND ($4::timestamptz IS NULL OR at <= $4)
+  AND ($5::bigint IS NULL OR id < $5)
+ORDER BY id DESC
+LIMIT $6
+
+-- name: verify
+-- The links after $1, whose hash is $2: whether each follows the one before, and is that of its entry.
+WITH link AS (
+    SELECT
+        number, audit_id, hash, lag(hash, 1, $2::bytea) OVER (ORDER BY number) AS previous,
+        lag(number, 1, $1::bigint) OVER (ORDER BY number) + 1 AS expected
+    FROM audit_chain
+    WHERE number > $1
+    ORDER BY number
+    LIMIT $3
+)
+SELECT
+    link.number, link.audit_id, link.hash, link.number = link.expected AS follows, entry.id IS NOT NULL AS has_entry,
+    link.hash = audit_digest(link.previous, entry) AS matches
+FROM link
+LEFT JOIN audit_log AS entry ON entry.id = link.audit_id
+ORDER BY link.number
+
+-- name: unchained
+SELECT id FROM audit_log AS entry
+WHERE NOT EXISTS (SELECT FROM audit_chain AS link WHERE link.audit_id = entry.id)
+ORDER BY id
+LIMIT 1

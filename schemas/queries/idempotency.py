@@ -1,0 +1,43 @@
+"""Requests with an Idempotency-Key, and their results."""
+
+import msgspec
+
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.sql import load
+
+_SQL = load("idempotency")
+
+KEPT_S = 24 * 3600.0
+"""How long a result is kept."""
+
+
+class Known(msgspec.Struct, frozen=True):
+    """A request of the same key. `status` and `content` are its result; None while it is at work for `age_s`."""
+
+    digest: bytes
+    status: int | None
+    content: bytes | None
+    age_s: float
+
+
+async def claim(db: Db, username: str, key: str, digest: bytes) -> Known | None:
+    """Claim a key for a request. Returns the earlier request of the key, if there is one."""
+    await db.execute(_SQL["forget"], KEPT_S)
+    if await db.fetch(_SQL["claim"], username, key, digest):
+        return None
+    return Known(*(await db.fetch(_SQL["read"], username, key))[0])
+
+
+async def take_over(db: Db, username: str, key: str, after_s: float) -> bool:
+    """Claim the key of a request that has been unfinished for longer than `after_s`; False if another request did."""
+    return bool(await db.fetch(_SQL["take_over"], username, key, after_s))
+
+
+async def finish(db: Db, username: str, key: str, status: int, content: bytes) -> None:
+    """Store the result of the request."""
+    await db.execute(_SQL["finish"], username, key, status, content)
+
+
+async def release(db: Db, username: str, key: str) -> None:
+    """Forget a request that changed nothing."""
+    await db.execute(_SQL["release"], username, key)

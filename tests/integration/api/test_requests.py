@@ -1,0 +1,249 @@
+"""What the requests of all endpoints share: keys, ETags, limits, bad input, and the audit log."""
+
+from http import HTTPStatus
+from typing import Any
+
+import anyio
+import httpx
+import msgspec
+import pytest
+
+from tests.integration.web.conftest import MakeSite, Site
+from tidegate.daemon.permissions import Role
+
+RUNS = "/api/v1/dags/mine_a/runs"
+
+
+async def run_ids(client: httpx.AsyncClient) -> list[str]:
+    listed = (await client.get("/api/v1/runs", params={"dag_id": "mine_a"})).json()
+    return [run["run_id"] for run in listed["items"]]
+
+
+async def test_a_repeated_key_returns_the_first_result(two: Site) -> None:
+    async with two.program() as client:
+        first = await client.post(RUNS, json={"conf": {"n": 1}}, headers={"idempotency-key": "k"})
+        again = await client.post(RUNS, json={"conf": {"n": 1}}, headers={"idempotency-key": "k"})
+
+        assert (first.status_code, first.content) == (again.status_code, again.content)
+        assert first.status_code == HTTPStatus.CREATED
+        assert await run_ids(client) == [first.json()["run_id"], "r"]
+
+
+async def test_a_key_of_many_requests_at_once_makes_one_run(two: Site) -> None:
+    answers: list[httpx.Response] = []
+
+    async def post() -> None:
+        answers.append(await client.post(RUNS, json={}, headers={"idempotency-key": "k"}))
+
+    async with two.program() as client:
+        async with anyio.create_task_group() as group:
+            for _ in range(8):
+                group.start_soon(post)
+        assert len(await run_ids(client)) == 2
+
+    codes = {answer.status_code for answer in answers}
+    assert codes <= {HTTPStatus.CREATED, HTTPStatus.CONFLICT}
+    assert HTTPStatus.CREATED in codes
+
+
+async def test_another_body_or_path_under_the_same_key_is_refused(two: Site) -> None:
+    async with two.program() as client:
+        await client.post(RUNS, json={}, headers={"idempotency-key": "k"})
+        body = await client.post(RUNS, json={"conf": {"n": 1}}, headers={"idempotency-key": "k"})
+        path = await client.post("/api/v1/dags/other/runs", json={}, headers={"idempotency-key": "k"})
+        async with two.program(user="ben") as other:
+            of_another_user = await other.post(RUNS, json={}, headers={"idempotency-key": "k"})
+
+    assert [body.status_code, path.status_code] == [HTTPStatus.UNPROCESSABLE_ENTITY] * 2
+    assert body.json()["type"] == "urn:tidegate:problem:reused-key"
+    assert of_another_user.status_code == HTTPStatus.CREATED
+
+
+async def test_a_refused_request_leaves_its_key_free(two: Site) -> None:
+    async with two.program() as client:
+        headers = {"idempotency-key": "k"}
+        assert (await client.post(RUNS, json={"run_id": "r"}, headers=headers)).status_code == HTTPStatus.CREATED
+        missing = await client.put("/api/v1/pools/p", json={"slots": 1}, headers={"idempotency-key": "p", "if-match": '"9"'})
+        now = await client.put("/api/v1/pools/p", json={"slots": 1}, headers={"idempotency-key": "p"})
+
+    assert (missing.status_code, now.status_code) == (HTTPStatus.PRECONDITION_FAILED, HTTPStatus.OK)
+
+
+async def test_a_run_of_a_server_that_ended_is_found_by_its_key(two: Site) -> None:
+    """The claim of the key is committed, the run as well, and the result was not stored."""
+    async with two.program() as client:
+        first = await client.post(RUNS, json={}, headers={"idempotency-key": "k"})
+        unfinished = "UPDATE idempotency_key SET status = NULL, content = NULL, claimed_at = now() - interval '{}'"
+        await two.history.database.pool.execute(unfinished.format("1 second"))
+        at_work = await client.post(RUNS, json={}, headers={"idempotency-key": "k"})
+        await two.history.database.pool.execute(unfinished.format("1 hour"))
+        again = await client.post(RUNS, json={}, headers={"idempotency-key": "k"})
+
+        assert at_work.status_code == HTTPStatus.CONFLICT
+        assert again.json()["run_id"] == first.json()["run_id"]
+        assert len(await run_ids(client)) == 2
+
+
+async def test_a_request_waits_for_the_end_of_its_run(two: Site) -> None:
+    async with two.program() as client:
+        answer = await client.post(RUNS, params={"wait": "1s"}, json={"run_id": "x"})
+        too_long = await client.post(RUNS, params={"wait": "1h"}, json={})
+        async with anyio.create_task_group() as group:
+            group.start_soon(worked, two)
+            ended = await client.post(RUNS, params={"wait": "30s"}, json={"run_id": "y"}, timeout=40)
+
+    assert answer.json()["state"] in ("queued", "running")
+    assert too_long.json()["detail"] == "a request waits for at most 60 seconds"
+    assert ended.json()["state"] == "success"
+
+
+async def worked(site: Site) -> None:
+    while (await site.history.database.pool.fetchval("SELECT state FROM dag_run WHERE run_id = 'y'")) != "success":
+        await site.history.worked()
+
+
+async def test_a_change_of_what_has_changed_is_refused(two: Site) -> None:
+    pool, backfills = "/api/v1/pools/a/b", "/api/v1/backfills"
+    dates = {"start_date": "2013-01-01T00:00:00Z", "end_date": "2013-01-02T00:00:00Z"}
+    async with two.program() as client:
+        await client.put(pool, json={"slots": 1})
+        stale = (await client.get(pool)).headers["etag"]
+        await client.put(pool, json={"slots": 2}, headers={"if-match": stale})
+        refused = await client.put(pool, json={"slots": 3}, headers={"if-match": stale})
+        await client.post(backfills, json={"dag_id": "mine_a", **dates})
+        tag = (await client.get(f"{backfills}/1")).headers["etag"]
+        changed = await client.patch(f"{backfills}/1", json={"limits": {"max_active_runs": 2}}, headers={"if-match": tag})
+        again = await client.patch(f"{backfills}/1", json={"limits": {"max_active_runs": 3}}, headers={"if-match": tag})
+        slots = (await client.get(pool)).json()["slots"]
+
+    assert (refused.status_code, slots) == (HTTPStatus.PRECONDITION_FAILED, 2)
+    assert changed.status_code == HTTPStatus.OK, changed.text
+    assert (again.status_code, again.json()["type"]) == (HTTPStatus.PRECONDITION_FAILED, "urn:tidegate:problem:stale")
+
+
+async def test_an_unchanged_result_is_not_sent_again(two: Site) -> None:
+    async with two.program() as client:
+        tag = (await client.get("/api/v1/runs")).headers["etag"]
+        same = await client.get("/api/v1/runs", headers={"if-none-match": tag})
+        await client.post(RUNS, json={})
+        other = await client.get("/api/v1/runs", headers={"if-none-match": tag})
+
+    assert (same.status_code, same.content) == (HTTPStatus.NOT_MODIFIED, b"")
+    assert other.status_code == HTTPStatus.OK
+
+
+async def test_a_caller_above_the_rate_waits(make_site: MakeSite) -> None:
+    async with make_site(web_requests_per_s=0.1) as site, site.program(user="a") as client, site.program(user="b") as other:
+        answers = [await client.get("/api/v1/pools") for _ in range(2)]
+        of_another = await other.get("/api/v1/pools")
+
+    assert [answer.status_code for answer in answers] == [HTTPStatus.OK, HTTPStatus.TOO_MANY_REQUESTS]
+    assert 1 <= int(answers[1].headers["retry-after"]) <= 10
+    assert answers[1].json()["type"] == "urn:tidegate:problem:too-many"
+    assert of_another.status_code == HTTPStatus.OK
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content"),
+    [
+        ("GET", "/runs?limit=0", {}),
+        ("GET", "/runs?since=2013-01-01T00:00:00", {}),
+        ("GET", "/runs?since=0001-01-01T00:00:00Z", {}),
+        ("GET", "/runs?backfill_id=99999999999999999999", {}),
+        ("GET", "/runs?state=weird", {}),
+        ("GET", "/runs?dag_id=%00", {}),
+        ("GET", "/dags/%00", {}),
+        ("GET", "/backfills?cursor=WyJkZWFkIGxldHRlcnMiLDFd", {}),
+        ("POST", "/dags/mine_a/runs", {"conf": {"\0": 1}}),
+        ("POST", "/dags/mine_a/runs", {"conf": []}),
+        ("POST", "/dags/mine_a/runs", {"run_id": "a b"}),
+        ("POST", "/dags/mine_a/runs", {"run_id": "latest"}),
+        ("POST", "/dags/mine_a/runs", {"logical_date": "9999-12-31T00:00:00Z"}),
+        ("POST", "/dags/mine_a/runs", {"colour": "red"}),
+        ("POST", "/dags/mine_a/clear", {}),
+        ("POST", "/backfills", {"dag_id": "mine_a"}),
+        ("POST", "/backfills", {"dag_id": "mine_a", "logical_dates": ["2013-01-01T06:00:00Z"], "max_active_runs": 0}),
+        ("PATCH", "/backfills/1", {"limits": {"colour": 1}}),
+        ("PUT", "/pools/%07", {"slots": 1}),
+        ("PUT", "/pools/p", {"slots": 2**40}),
+        ("POST", "/dead-letters/discard", {"ids": [1], "because": " "}),
+        ("POST", "/dead-letters/replay", {"ids": []}),
+    ],
+)
+async def test_bad_input_is_a_problem_and_changes_nothing(two: Site, method: str, path: str, content: Any) -> None:
+    async with two.program() as client:
+        before = await client.get("/api/v1/runs")
+        answer = await client.request(method, f"/api/v1{path}", content=msgspec.json.encode(content))
+        after = await client.get("/api/v1/runs")
+
+    assert answer.status_code == HTTPStatus.BAD_REQUEST, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert before.content == after.content
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/dags/none",
+        "/dags/none/runs/latest",
+        "/dags/mine_a/runs/none",
+        "/dags/mine_a/runs/none/origin",
+        "/dags/mine_a/runs/r/tasks/none/result",
+        "/runs?dag_id=none",
+        "/backfills/77",
+        "/backfills/77/dates",
+        "/pools/none",
+        "/dead-letters/77",
+    ],
+)
+async def test_an_unknown_object_is_not_found(two: Site, path: str) -> None:
+    async with two.program(Role.VIEWER) as client:
+        answer = await client.get(f"/api/v1{path}")
+
+    assert (answer.status_code, answer.json()["type"]) == (HTTPStatus.NOT_FOUND, "urn:tidegate:problem:not-found"), answer.text
+
+
+async def test_every_list_of_many_rows_is_read_by_pages(two: Site) -> None:
+    dates = {"start_date": "2013-01-01T00:00:00Z", "end_date": "2013-01-05T00:00:00Z"}
+    async with two.program() as client:
+        for number in range(5):
+            await client.post(RUNS, json={"run_id": f"r{number}"})
+            await two.history.updated("lake://a", str(number))
+            await two.history.updated(f"lake://{number}", f"other-{number}")
+        for month in range(1, 4):
+            body = {"dag_id": "mine_a", **{name: at.replace("-01-", f"-0{month}-") for name, at in dates.items()}}
+            assert (await client.post("/api/v1/backfills", json=body)).status_code == HTTPStatus.CREATED
+        await two.history.backfilled()
+        for path, rows in (("/runs", 7), ("/datasets", 6), ("/events?uri=lake://a", 5), ("/backfills", 3)):
+            whole = (await client.get(f"/api/v1{path}")).json()["items"]
+            assert len(whole) >= rows
+            assert await by_pages(client, path) == whole
+        await client.get("/api/v1/backfills/1/dates")
+        whole = (await client.get("/api/v1/backfills/1/dates")).json()["items"]
+        assert await by_pages(client, "/backfills/1/dates") == whole
+
+
+async def by_pages(client: httpx.AsyncClient, path: str) -> list[Any]:
+    rows, url = [], httpx.URL(f"/api/v1{path}")
+    page = (await client.get(url.copy_merge_params({"limit": 2}))).json()
+    rows += page["items"]
+    while page["next_cursor"]:
+        page = (await client.get(url.copy_merge_params({"limit": 2, "cursor": page["next_cursor"]}))).json()
+        rows += page["items"]
+    return rows
+
+
+async def test_a_change_and_a_refusal_are_in_the_audit_log(two: Site) -> None:
+    async with two.program(user="anna") as client:
+        done = await client.patch("/api/v1/dags/mine_a", json={"is_paused": True})
+        refused = await client.post("/api/v1/dags/mine_a/runs/none/cancel")
+
+    query = "SELECT what, object, details FROM audit_log WHERE who = 'anna' ORDER BY id DESC LIMIT 3"
+    rows = [(row["what"], row["object"], row["details"]) for row in await two.history.database.pool.fetch(query)]
+    origin = [{"from": "127.0.0.1", "request_id": answer.headers["x-request-id"]} for answer in (done, refused)]
+    cancel = "POST /dags/{dag_id}/runs/{run_id}/cancel"
+    assert rows == [
+        ("was refused", "DAG mine_a, run_id none", {"request": cancel, "reason": refused.json()["detail"], **origin[1]}),
+        (cancel, "DAG mine_a, run_id none", {"body": {}, **origin[1]}),
+        ("PATCH /dags/{dag_id}", "DAG mine_a", {"body": {"is_paused": True}, **origin[0]}),
+    ]

@@ -1,0 +1,71 @@
+"""`tidegate audit` on a real database."""
+
+import asyncpg
+import pytest
+
+from tests.integration.cli.conftest import Cli
+from tests.integration.cli.history import History
+
+
+@pytest.fixture
+async def entries(cli: Cli) -> None:
+    """Three entries."""
+    for slots in (1, 2, 3):
+        await cli("pools", "set", "p", str(slots))
+
+
+async def test_entries_are_listed_newest_first(cli: Cli, entries: None) -> None:
+    rows = (await cli("audit", "list", "--json")).json
+    assert [row["details"]["slots"] for row in rows] == [3, 2, 1]
+    assert (await cli("audit", "list", "--object", "q")).err == "there are no such entries\n"
+    assert len((await cli("audit", "list", "--who", rows[0]["who"], "-n", "2", "--json")).json) == 2
+
+
+async def test_an_unchanged_log_is_verified(cli: Cli, entries: None) -> None:
+    answer = await cli("audit", "verify")
+    assert (answer.code, answer.out.partition(";")[0]) == (0, "3 entries are unchanged")
+
+
+async def test_an_empty_log_is_verified(cli: Cli) -> None:
+    assert (await cli("audit", "verify", "--json")).json == {"number": 0, "head": "", "problems": []}
+
+
+@pytest.mark.parametrize("change", ["UPDATE audit_log SET who = 'eve'", "DELETE FROM audit_log", "TRUNCATE audit_log CASCADE"])
+async def test_the_log_only_grows(history: History, entries: None, change: str) -> None:
+    with pytest.raises(asyncpg.RaiseError, match="the audit log only grows"):
+        await history.database.pool.execute(change)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("UPDATE audit_log SET who = 'eve' WHERE id = 2", "entry 2, or the chain before it, was changed"),
+        ("UPDATE audit_log SET at = at - interval '1 s' WHERE id = 3", "entry 3, or the chain before it, was changed"),
+        ("UPDATE audit_log SET details = '{}' WHERE id = 1", "entry 1, or the chain before it, was changed"),
+        (
+            "DELETE FROM audit_chain WHERE number = 2",
+            "links before number 3 of the chain are missing; entry 2 is not in the chain",
+        ),
+    ],
+)
+async def test_a_change_behind_its_back_is_found(cli: Cli, history: History, entries: None, change: str, problem: str) -> None:
+    """`session_replication_role` switches triggers off: a superuser can do that."""
+    await history.database.pool.execute(f"SET session_replication_role = replica; {change}; RESET session_replication_role")
+
+    answer = await cli("audit", "verify")
+
+    assert answer == (1, "", f"tidegate: the audit log was changed: {problem}\n")
+
+
+async def test_concurrent_writers_make_one_chain(cli: Cli, history: History) -> None:
+    write = "INSERT INTO audit_log (who, what, object) SELECT 'a', 'b', n::text FROM generate_series(1, 20) AS n"
+    async with history.database.pool.acquire() as one, history.database.pool.acquire() as two:
+        first, second = one.transaction(), two.transaction()
+        await first.start()
+        await second.start()
+        await one.execute(write)
+        await two.execute(write)
+        await second.commit()
+        await first.commit()
+
+    assert (await cli("audit", "verify", "--json")).json["number"] == 40
