@@ -170,6 +170,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     notify_timeout_s: Annotated[float, _seconds("Time limit of one attempt to deliver a mail or a webhook.")] = 10.0
     callback_timeout_s: Annotated[float, _seconds("Time limit of a callback function.")] = 300.0
 
+    server: Annotated[str, _text("Address of a `tidegate web` that commands call instead of Postgres, with a token.")] = ""
+    token: Annotated[str, _text("The token for it; `tidegate tokens create` makes one.")] = ""
     web_host: Annotated[str, _text("Address that `tidegate web` listens on.")] = "127.0.0.1"
     web_port: Annotated[
         int, Meta(ge=0, le=65_535, description="Port that `tidegate web` listens on. 0: a free one, which it prints.")

@@ -19,8 +19,10 @@ from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BackfillState, DateState
 
+Ordinal = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+
 NEWEST = newest_first("backfills")
-DATES = Keyset("backfill dates", ("ordinal",), (Annotated[int, Meta(ge=0, le=2**31 - 1)],))
+DATES = Keyset("backfill dates", ("ordinal",), (Ordinal,))
 
 
 class BackfillList(ListedOfDag, frozen=True):
@@ -37,10 +39,11 @@ class BackfillPath(Params, frozen=True):
 
 
 class DateList(Listed, frozen=True, kw_only=True):
-    """The planned dates of a backfill."""
+    """The planned dates of a backfill; `after`: only those after this ordinal."""
 
     backfill_id: Id
     state: DateState | None = None
+    after: Ordinal = 0
 
 
 class NewBackfill(Limits, Params, frozen=True):
@@ -114,7 +117,7 @@ async def list_dates(db: Db, call: Call[DateList]) -> Page[DateRow]:
     """List the planned dates of a backfill in their order, each with its run, or with the reason why it has none."""
     wanted = call.params
     await found(db, wanted.backfill_id, deleted=True)
-    after = DATES.first(wanted) or 0
+    after = DATES.first(wanted) or wanted.after
     rows = await backfill_pages.list_dates(db, wanted.backfill_id, wanted.state, after, wanted.limit + 1)
     return DATES.page(rows, wanted)
 
@@ -188,7 +191,7 @@ ENDPOINTS = (
     Read("/backfills", Right.VIEW, list_backfills, BackfillList, Page[BackfillRow]),
     Read(ID, Right.VIEW, show_backfill, BackfillPath, BackfillPage, version=_version),
     Read(f"{ID}/dates", Right.VIEW, list_dates, DateList, Page[DateRow]),
-    Act("POST", "/backfills/preview", Right.VIEW, preview_backfill, PreviewQuery, NewBackfill, backfills.Preview, repeats=False),
+    Act("POST", "/backfills/preview", Right.VIEW, preview_backfill, PreviewQuery, NewBackfill, backfills.Preview),
     Act("POST", "/backfills", Right.BACKFILL, create_backfill, Params, NewBackfill, BackfillRow, status=201),
     Act("PATCH", ID, Right.BACKFILL, change_backfill, BackfillPath, BackfillPatch, BackfillRow, versioned=True),
     Act("POST", f"{ID}/pause", Right.BACKFILL, pause_backfill, BackfillPath, Nothing, BackfillRow),

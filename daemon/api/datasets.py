@@ -10,6 +10,7 @@ from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.datasets import EventOutcomes, read_events
 from tidegate.events import Publisher
+from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import datasets
 from tidegate.schemas.queries.datasets import DatasetRow
 from tidegate.schemas.queries.db import Db
@@ -66,6 +67,8 @@ async def list_events(db: Db, call: Call[EventList]) -> Page[EventOutcomes]:
 async def publish_event(call: Call[Params], body: NewEvent) -> Published:
     """Publish that a dataset has new data; returns when Kafka has stored the event. The same id again has no effect."""
     settings, event_id = call.settings, body.event_id or call.facts.idempotency_key
+    if not settings.kafka_servers:
+        raise RequestError("this server cannot publish: its setting TIDEGATE_KAFKA_SERVERS is empty")
     async with Publisher(settings.kafka_servers, source=body.source, topic_prefix=settings.topic_prefix) as publisher:
         identity = await publisher.dataset_updated(body.uri, body.extra, event_id=event_id)
     return Published(body.uri, identity.source, identity.id)

@@ -35,7 +35,7 @@ async def once(
     key = call.facts.idempotency_key
     if key is None:
         return await work()
-    _check(endpoint, key)
+    _check(key)
     digest = sha256(b"\n".join((endpoint.method.encode(), path.encode(), body))).digest()
     who = (call.caller.username, key)
     known = await call.service.database.run(idempotency.claim, *who, digest)
@@ -47,9 +47,7 @@ async def once(
     return await _stored(call, who, work)
 
 
-def _check(endpoint: Act[Any, Any, Any], key: str) -> None:
-    if not endpoint.repeats:
-        raise InvalidError("Idempotency-Key: this request stores no result; leave the header out")
+def _check(key: str) -> None:
     if not key.isprintable() or not 1 <= len(key) <= LONGEST_KEY:
         raise InvalidError(f"Idempotency-Key: a key is 1 to {LONGEST_KEY} printable characters")
 

@@ -93,7 +93,7 @@ def _content(description: str, schema: Any) -> dict[str, Any]:
 
 
 def _headers(endpoint: Endpoint) -> Iterator[dict[str, Any]]:
-    if isinstance(endpoint, Act) and endpoint.repeats:
+    if isinstance(endpoint, Act):
         yield _header("Idempotency-Key", KEY, {"type": "string", "minLength": 1, "maxLength": 255})
     if isinstance(endpoint, Act) and endpoint.versioned:
         yield _header("If-Match", TAG, {"type": "string"})

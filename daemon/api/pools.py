@@ -2,7 +2,6 @@
 
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta
 
 from tidegate.daemon import pools as changes
@@ -12,7 +11,7 @@ from tidegate.daemon.permissions import Right
 from tidegate.schemas.error import NotFoundError, StaleError
 from tidegate.schemas.queries import pools
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.pools import UNLIMITED, PoolRow
+from tidegate.schemas.queries.pools import UNLIMITED, ChangedPool, DeletedPool, PoolRow
 
 LONGEST_NAME = 250
 
@@ -27,21 +26,6 @@ class Slots(Params, frozen=True):
     """How many slots; -1 is no limit."""
 
     slots: Annotated[int, Meta(ge=UNLIMITED, le=2**31 - 1)]
-
-
-class ChangedPool(msgspec.Struct, frozen=True):
-    """`slots_before` is None for a new pool."""
-
-    name: str
-    slots: int
-    slots_before: int | None
-
-
-class DeletedPool(msgspec.Struct, frozen=True):
-    """`dags` still name the pool: their tasks wait until it exists again."""
-
-    name: str
-    dags: list[str]
 
 
 async def list_pools(db: Db, _call: Call[Params]) -> list[PoolRow]:

@@ -82,6 +82,9 @@ def root(
     _version: Annotated[
         bool, typer.Option("--version", callback=servers.print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    server: Annotated[
+        str | None, typer.Option(metavar="URL", help="Call this `tidegate web` with TIDEGATE_TOKEN. Default: TIDEGATE_SERVER.")
+    ] = None,
 ) -> None:
     """Event-driven scheduling of Spark pipelines.
 
@@ -94,6 +97,7 @@ def root(
         "KAFKA_SERVERS": kafka_servers,
         "TOPIC_PREFIX": topic_prefix,
         "DAGS_FOLDER": dags_folder,
+        "SERVER": server,
     }
     context.obj = {**os.environ, **{f"{PREFIX}{name}": value for name, value in overrides.items() if value is not None}}
     show_help(context)

@@ -1,15 +1,17 @@
 """Settings and the database connection of a command. Imports are deferred, so that `--help` is fast."""
 
-from collections.abc import Awaitable, Callable
-from datetime import datetime
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from urllib.parse import quote
 
 import typer
 
 from tidegate.daemon.identity.local_user import current_user
-from tidegate.daemon.settings import Settings, read
+from tidegate.daemon.settings import PREFIX, Settings, SettingsError, read
 
 if TYPE_CHECKING:
+    from tidegate.daemon.cli.remote import Remote
     from tidegate.daemon.postgres.database import Database
     from tidegate.schemas.queries.db import Db
 
@@ -40,6 +42,9 @@ def query_at(
 
 def with_database(context: typer.Context, work: Callable[["Database"], Awaitable[T]]) -> T:
     """The result of `work` on a database connection. Raises UnavailableError when Postgres is away, and the errors of `work`."""
+    if read_settings(context).server:
+        command = context.command_path
+        raise SettingsError(f"{command} needs Postgres: leave out --server and {PREFIX}SERVER, and set {PREFIX}POSTGRES_DSN")
     settings = read_settings(context, "postgres_dsn")
     import anyio
 
@@ -50,3 +55,47 @@ def with_database(context: typer.Context, work: Callable[["Database"], Awaitable
             return await work(database)
 
     return anyio.run(run)
+
+
+def remote(context: typer.Context) -> "Remote | None":
+    """The server that commands call instead of Postgres, if there is one."""
+    settings = read_settings(context)
+    if not settings.server:
+        return None
+    from tidegate.daemon.cli.remote import Remote
+
+    return Remote(settings)
+
+
+def listed(
+    context: typer.Context, path: str, row: type[T], work: Callable[["Db"], Awaitable[list[T]]], limit: int, **params: Any
+) -> tuple[list[T], datetime]:
+    """The rows of a list and the time: from the API of the server, or by `work(db)`."""
+    server = remote(context)
+    return query_at(context, work) if server is None else (server.rows(path, row, limit, params), datetime.now(UTC))
+
+
+def shown(
+    context: typer.Context, path: str, type_: type[T], work: Callable[["Db"], Awaitable[T]], **params: Any
+) -> tuple[T, datetime]:
+    """A page and the time: from the API of the server, or by `work(db)`."""
+    server = remote(context)
+    return query_at(context, work) if server is None else (server.read(path, type_, params), datetime.now(UTC))
+
+
+def changed(
+    context: typer.Context,
+    change: tuple[str, str],
+    type_: type[T],
+    work: Callable[["Database"], Awaitable[T]],
+    body: Mapping[str, Any] | None = None,
+    **params: Any,
+) -> T:
+    """The result of a change: by the API of the server, or by `work(database)`. `change` is its method and path."""
+    server = remote(context)
+    return with_database(context, work) if server is None else server.change(*change, type_, body or {}, params)
+
+
+def at(*parts: object) -> str:
+    """A path of these parts, for the functions before."""
+    return "".join(f"/{quote(str(part), safe='')}" for part in parts)

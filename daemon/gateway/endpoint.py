@@ -108,8 +108,8 @@ class Load(msgspec.Struct, Generic[P, R], frozen=True):
 class Act(msgspec.Struct, Generic[P, B, R], frozen=True):
     """An endpoint that changes state, with a body.
 
-    `repeats`: by an Idempotency-Key its result is stored, and returned to a repeated request. `resumes`: a repeat of a request
-    whose server ended may do the work again, which then finds what was done. `versioned`: it compares If-Match.
+    With an Idempotency-Key its result is stored, and returned to a repeated request. `resumes`: a repeat of a request whose
+    server ended may do the work again, which then finds what was done. `versioned`: it compares If-Match.
     """
 
     method: str
@@ -120,7 +120,6 @@ class Act(msgspec.Struct, Generic[P, B, R], frozen=True):
     body: type[B]
     result: type[R]
     status: int = 200
-    repeats: bool = True
     resumes: bool = False
     versioned: bool = False
 

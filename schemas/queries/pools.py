@@ -30,6 +30,21 @@ class PoolRow(msgspec.Struct, frozen=True):
         return _open(self.slots, self.running + self.queued)
 
 
+class ChangedPool(msgspec.Struct, frozen=True):
+    """`slots_before` is None for a new pool."""
+
+    name: str
+    slots: int
+    slots_before: int | None
+
+
+class DeletedPool(msgspec.Struct, frozen=True):
+    """`dags` still name the pool: their tasks wait until it exists again."""
+
+    name: str
+    dags: list[str]
+
+
 async def in_demand(db: Db) -> list[str]:
     """The pools with waiting tasks."""
     return [row[0] for row in await db.fetch(_SQL["pools_in_demand"])]

@@ -3,16 +3,18 @@
 from datetime import datetime
 from typing import Annotated
 
+import msgspec
 import typer
 
 from tidegate.daemon.cli.command import Json, Limit, command_group, examples, parse_time
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import AUDIT, print_list
-from tidegate.daemon.cli.session import query_at, with_database
+from tidegate.daemon.cli.session import listed, with_database
 from tidegate.daemon.read_model.audit_log import verify as verify_log
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import audit_log
-from tidegate.schemas.queries.audit_log import AuditFilter
+from tidegate.schemas.queries.audit_log import AuditFilter, AuditRow
+from tidegate.schemas.queries.db import Db
 
 app = command_group()
 
@@ -30,7 +32,11 @@ def list_(
 ) -> None:
     """List changes and refusals, newest first."""
     chosen = AuditFilter(who, object_, since, until)
-    print_list(AUDIT, *query_at(context, audit_log.list_entries, chosen, limit), json=json)
+
+    async def read(db: Db) -> list[AuditRow]:
+        return await audit_log.list_entries(db, chosen, limit)
+
+    print_list(AUDIT, *listed(context, "/audit", AuditRow, read, limit, **msgspec.structs.asdict(chosen)), json=json)
 
 
 @app.command(epilog=examples("tidegate audit verify", "tidegate audit verify --json | jq -r .head"))

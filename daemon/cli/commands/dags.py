@@ -11,8 +11,8 @@ from tidegate.daemon.cli.command import DagId, Json, Limit, Yes, command_group, 
 from tidegate.daemon.cli.pages import output, tree
 from tidegate.daemon.cli.pages.dag import print_list, print_page
 from tidegate.daemon.cli.pages.plan import print_planned
-from tidegate.daemon.cli.session import query, query_at, with_database
-from tidegate.daemon.read_model.dag import ListedDag, read_list, read_page
+from tidegate.daemon.cli.session import at, changed, query, query_at, remote, shown, with_database
+from tidegate.daemon.read_model.dag import DagPage, ListedDag, read_list, read_page
 from tidegate.daemon.read_model.lookup import find_timed_dag
 from tidegate.daemon.read_model.plan import (
     UTC_CLOCK,
@@ -26,11 +26,13 @@ from tidegate.daemon.read_model.plan import (
 )
 from tidegate.schemas.message import DagDeleteRequested, ReleaseRequested
 from tidegate.schemas.queries import dag_pages
-from tidegate.schemas.queries.dag_pages import ImportErrorRow
+from tidegate.schemas.queries.dag_pages import DagRow, ImportErrorRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.timetable.text import local, utc
 from tidegate.schemas.timetable.wallclock import zone
 from tidegate.schemas.view import DagView
+
+ALL = 10**9
 
 app = command_group()
 
@@ -42,7 +44,11 @@ def list_(context: typer.Context, *, json: Json = False) -> None:
     async def read(db: Db) -> tuple[list[ListedDag], list[ImportErrorRow]]:
         return await read_list(db), await dag_pages.list_import_errors(db)
 
-    dags, errors = query(context, read)
+    server = remote(context)
+    if server is None:
+        dags, errors = query(context, read)
+    else:
+        dags, errors = server.rows("/dags", ListedDag, ALL, {}), server.read("/import-errors", list[ImportErrorRow])
     output.write_page([dag.document() for dag in dags], lambda: print_list(dags), json=json)
     if held := [listed.dag.dag_id for listed in dags if listed.dag.held_since is not None]:
         output.say(f"held: {', '.join(held)}; `tidegate dags why-not {held[0]}` says why, and what to do")
@@ -54,7 +60,7 @@ def list_(context: typer.Context, *, json: Json = False) -> None:
 @app.command(epilog=examples("tidegate dags show daily_delays"))
 def show(context: typer.Context, dag_id: DagId, *, json: Json = False) -> None:
     """Show a DAG: its schedule, pending events, limits, tasks, next and last runs."""
-    page, now = query_at(context, read_page, dag_id)
+    page, now = shown(context, at("dags", dag_id), DagPage, lambda db: read_page(db, dag_id))
     output.write_page(page, lambda: print_page(page, now), json=json)
 
 
@@ -162,7 +168,8 @@ def errors(context: typer.Context, *, json: Json = False) -> None:
 def _set_paused(context: typer.Context, dag_id: str, *, paused: bool, json: bool) -> None:
     from tidegate.daemon import runs
 
-    with_database(context, lambda database: runs.set_paused(database, dag_id, paused=paused))
+    change, body = ("PATCH", at("dags", dag_id)), {"is_paused": paused}
+    changed(context, change, DagRow, lambda database: runs.set_paused(database, dag_id, paused=paused), body)
     document = {"dag_id": dag_id, "is_paused": paused}
     output.write_result(document, f"{'paused' if paused else 'unpaused'} {dag_id}", json=json)
 

@@ -10,10 +10,11 @@ from tidegate.daemon.cli.command import Json, Limit, command_group, examples, pa
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.datasets import print_audit, print_events
 from tidegate.daemon.cli.pages.lists import DATASETS, print_list
-from tidegate.daemon.cli.session import query, query_at, read_settings, with_database
+from tidegate.daemon.cli.session import listed, query, read_settings, with_database
 from tidegate.daemon.read_model.datasets import EventOutcomes, read_events
 from tidegate.daemon.terminal import printable
 from tidegate.schemas.queries import datasets
+from tidegate.schemas.queries.datasets import DatasetRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.timetable.month import begin_of
 from tidegate.schemas.wire.event import EventId
@@ -34,7 +35,11 @@ def list_(
     json: Json = False,
 ) -> None:
     """List datasets by URI."""
-    print_list(DATASETS, *query_at(context, datasets.list_datasets, prefix, limit), json=json)
+
+    async def read(db: Db) -> list[DatasetRow]:
+        return await datasets.list_datasets(db, prefix, limit)
+
+    print_list(DATASETS, *listed(context, "/datasets", DatasetRow, read, limit, prefix=prefix), json=json)
 
 
 @app.command(

@@ -21,12 +21,13 @@ from tidegate.daemon.cli.command import (
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.dead_letter import print_page
 from tidegate.daemon.cli.pages.lists import DEAD_LETTERS, print_list
-from tidegate.daemon.cli.session import query, query_at, read_settings, with_database
+from tidegate.daemon.cli.session import listed, query, read_settings, with_database
 from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.read_model.dead_letter import BATCH_LETTERS, Change, ListedState, Outcome, document, find_dead_letter
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import dead_letters
-from tidegate.schemas.queries.dead_letters import DeadLetterFilter, DeadLetterState
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.dead_letters import DeadLetterFilter, DeadLetterRow, DeadLetterState
 from tidegate.schemas.wire.event import Rejection
 
 if TYPE_CHECKING:
@@ -68,7 +69,11 @@ def list_(
 ) -> None:
     """List dead letters, newest first."""
     selected = None if state is ListedState.ALL else DeadLetterState(state)
-    found, now = query_at(context, dead_letters.list_dead_letters, selected, DeadLetterFilter(**filters), limit)
+
+    async def read(db: Db) -> list[DeadLetterRow]:
+        return await dead_letters.list_dead_letters(db, selected, DeadLetterFilter(**filters), limit)
+
+    found, now = listed(context, "/dead-letters", DeadLetterRow, read, limit, state=state, **filters)
     print_list(DEAD_LETTERS, found, now, json=json)
 
 

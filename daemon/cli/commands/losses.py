@@ -7,10 +7,12 @@ import typer
 from tidegate.daemon.cli.command import Json, check_reason, command_group, examples
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import LOSSES, print_list
-from tidegate.daemon.cli.session import query, query_at, read_settings
+from tidegate.daemon.cli.session import query, read_settings, shown
 from tidegate.daemon.identity.local_user import current_user
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import losses
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.losses import LossRow
 
 app = command_group()
 
@@ -26,7 +28,11 @@ def list_(
     json: Json = False,
 ) -> None:
     """List losses, newest first, with the time in which the missing commits were made."""
-    print_list(LOSSES, *query_at(context, losses.list_losses, settled=all_), json=json)
+
+    async def read(db: Db) -> list[LossRow]:
+        return await losses.list_losses(db, settled=all_)
+
+    print_list(LOSSES, *shown(context, "/losses", list[LossRow], read, settled=all_), json=json)
 
 
 @app.command(epilog=examples('tidegate losses settle 1 --because "the runs of that minute were checked"'))

@@ -9,11 +9,12 @@ import typer
 from tidegate.daemon.cli.command import Json, Limit, command_group, examples
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import DEADLINES, NOTIFICATIONS, print_list
-from tidegate.daemon.cli.session import query, query_at, read_settings
+from tidegate.daemon.cli.session import listed, query, read_settings
 from tidegate.daemon.read_model.lookup import list_of_dag
 from tidegate.schemas.error import RequestError
-from tidegate.schemas.queries.deadlines import list_deadlines
-from tidegate.schemas.queries.notifications import list_notifications, notification
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.deadlines import DeadlineRow, list_deadlines
+from tidegate.schemas.queries.notifications import NotificationRow, list_notifications, notification
 from tidegate.schemas.receiver import FunctionReceiver, Receiver
 
 deadlines = command_group()
@@ -32,7 +33,11 @@ def list_of_deadlines(
     json: Json = False,
 ) -> None:
     """List deadlines of runs and tasks, newest runs first."""
-    found, now = query_at(context, list_of_dag, list_deadlines, dag_id, missed=missed, limit=limit)
+
+    async def read(db: Db) -> list[DeadlineRow]:
+        return await list_of_dag(db, list_deadlines, dag_id, missed=missed, limit=limit)
+
+    found, now = listed(context, "/deadlines", DeadlineRow, read, limit, dag_id=dag_id, missed=missed)
     print_list(DEADLINES, found, now, json=json)
 
 
@@ -48,7 +53,11 @@ def list_of_notifications(
     json: Json = False,
 ) -> None:
     """List notifications, newest first. The table shows only the host of a webhook, JSON its whole URL."""
-    found, now = query_at(context, list_of_dag, list_notifications, dag_id, failed=failed, limit=limit)
+
+    async def read(db: Db) -> list[NotificationRow]:
+        return await list_of_dag(db, list_notifications, dag_id, failed=failed, limit=limit)
+
+    found, now = listed(context, "/notifications", NotificationRow, read, limit, dag_id=dag_id, failed=failed)
     print_list(NOTIFICATIONS, found, now, json=json)
 
 

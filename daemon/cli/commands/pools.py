@@ -8,11 +8,11 @@ import typer
 from tidegate.daemon.cli.command import Json, command_group, examples
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.pools import change_text, document, print_pools
-from tidegate.daemon.cli.session import query, read_settings, with_database
+from tidegate.daemon.cli.session import at, query, read_settings, remote, with_database
 from tidegate.daemon.identity.local_user import current_user
 from tidegate.schemas.queries import pools
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.pools import UNLIMITED, PoolRow
+from tidegate.schemas.queries.pools import UNLIMITED, ChangedPool, DeletedPool, PoolRow
 
 app = command_group()
 
@@ -29,7 +29,8 @@ def list_(context: typer.Context, *, json: Json = False) -> None:
     async def read(db: Db) -> tuple[list[PoolRow], Mapping[str, int]]:
         return await pools.list_pools(db), await pools.missing(db)
 
-    found, missing = query(context, read)
+    server = remote(context)
+    found, missing = query(context, read) if server is None else (server.read("/pools", list[PoolRow]), {})
     output.write_page([document(pool) for pool in found], lambda: print_pools(found), json=json)
     for name, tasks in missing.items():
         waiting = "1 task waits" if tasks == 1 else f"{tasks} tasks wait"
@@ -57,7 +58,11 @@ def set_(
     _check_name(name)
     user = current_user(read_settings(context))
 
-    before = with_database(context, lambda database: changes.set_slots(database, user, name, slots))
+    server = remote(context)
+    if server is None:
+        before = with_database(context, lambda database: changes.set_slots(database, user, name, slots))
+    else:
+        before = server.change("PUT", at("pools", name), ChangedPool, {"slots": slots}, {}).slots_before
     output.write_result({"name": name, "slots": slots, "slots_before": before}, change_text(name, slots, before), json=json)
 
 
@@ -68,7 +73,11 @@ def delete(context: typer.Context, name: Name, *, json: Json = False) -> None:
 
     user = current_user(read_settings(context))
 
-    dags = with_database(context, lambda database: changes.delete(database, user, name))
+    server = remote(context)
+    if server is None:
+        dags = with_database(context, lambda database: changes.delete(database, user, name))
+    else:
+        dags = server.change("DELETE", at("pools", name), DeletedPool, {}, {}).dags
     output.write_result({"name": name, "dags": dags}, f"deleted {name}", json=json)
     if dags:
         output.say(f"tasks of {', '.join(dags)} still name the pool; they wait until it exists again")

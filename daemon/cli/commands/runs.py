@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 
@@ -25,7 +25,7 @@ from tidegate.daemon.cli.commands.clearing import ClearOptions, clear_tasks
 from tidegate.daemon.cli.pages import output, run_progress
 from tidegate.daemon.cli.pages.lists import RUNS, print_list
 from tidegate.daemon.cli.pages.run import print_page
-from tidegate.daemon.cli.session import query_at, read_settings, with_database
+from tidegate.daemon.cli.session import at, changed, listed, query_at, read_settings, remote, shown, with_database
 from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.read_model.lookup import find_run, list_of_dag
 from tidegate.daemon.read_model.run import RunPage, read_page
@@ -39,6 +39,7 @@ from tidegate.schemas.queries.run_pages import RunRow
 from tidegate.schemas.state import RunState, RunType
 
 if TYPE_CHECKING:
+    from tidegate.daemon.cli.remote import Remote
     from tidegate.daemon.postgres.database import Database
 
 app = command_group()
@@ -77,11 +78,12 @@ def list_(
 ) -> None:
     """List runs, newest first."""
 
+    filters = {"state": state, "run_type": run_type, "since": since, "until": until, "backfill_id": backfill_id}
+
     async def read(db: Db) -> list[RunRow]:
-        filters = {"state": state, "run_type": run_type, "since": since, "until": until, "backfill_id": backfill_id}
         return await list_of_dag(db, run_pages.list_runs, dag_id, limit=limit, **filters)
 
-    print_list(RUNS, *query_at(context, read), json=json)
+    print_list(RUNS, *listed(context, "/runs", RunRow, read, limit, dag_id=dag_id, **filters), json=json)
 
 
 @app.command(
@@ -98,16 +100,20 @@ def show(
     json: Json = False,
 ) -> None:
     """Show a run: the events it consumed, its state changes, its tasks and their attempts."""
-    settings = read_settings(context, "postgres_dsn")
+    settings = read_settings(context)
 
-    async def read(db: Db) -> RunPage | RunProgress:
-        run = await find_run(db, dag_id, run_id)
-        return await read_progress(db, run, settings) if progress else await read_page(db, run)
+    async def read(db: Db) -> RunPage:
+        return await read_page(db, await find_run(db, dag_id, run_id))
 
-    page, now = query_at(context, read)
-    if isinstance(page, RunProgress):
-        output.write_page(page, partial(run_progress.print_page, page, now), json=json)
+    async def read_its_progress(db: Db) -> RunProgress:
+        return await read_progress(db, await find_run(db, dag_id, run_id), settings)
+
+    path = at("dags", dag_id, "runs", run_id)
+    if progress:
+        found, now = shown(context, f"{path}/progress", RunProgress, read_its_progress)
+        output.write_page(found, partial(run_progress.print_page, found, now), json=json)
     else:
+        page, now = shown(context, path, RunPage, read)
         output.write_page(page, partial(print_page, page, now), json=json)
 
 
@@ -176,7 +182,9 @@ def trigger(
             output.say(runs.why_queued(run))
         return await follow(database, run) if wait else run
 
-    run = with_database(context, start)
+    server = remote(context)
+    body = {"run_id": new_id, "conf": conf_object, "logical_date": logical_date, "run_after": run_after}
+    run = with_database(context, start) if server is None else _start(server, dag_id, body, wait=wait, json=json)
     if json:
         output.write_json(run)
     if wait and run.state != RunState.SUCCESS:
@@ -244,7 +252,8 @@ def cancel(
             await wait_killed(database, run)
         return await database.run(find_run, dag_id, run.run_id)
 
-    run = with_database(context, work)
+    server = remote(context)
+    run = with_database(context, work) if server is None else _cancel(server, dag_id, run_id, wait=wait, json=json)
     if json:
         output.write_json(run)
 
@@ -255,5 +264,28 @@ def mark(context: typer.Context, dag_id: DagId, run_id: RunId, state: MarkState,
     from tidegate.daemon import runs
 
     user = current_user(read_settings(context))
-    run = with_database(context, lambda database: runs.mark(database, user, dag_id, run_id, RunState(state)))
+    path = at("dags", dag_id, "runs", run_id, "mark")
+    run = changed(
+        context,
+        ("POST", path),
+        RunRow,
+        lambda database: runs.mark(database, user, dag_id, run_id, RunState(state)),
+        {"state": state},
+    )
     output.write_result(run, f"marked {dag_id} {run.run_id} as {run.state}", json=json)
+
+
+def _start(server: "Remote", dag_id: str, body: dict[str, Any], *, wait: bool, json: bool) -> RunRow:
+    run = server.change("POST", at("dags", dag_id, "runs"), RunRow, body, {})
+    if not json:
+        output.write(f"triggered {dag_id} {run.run_id}")
+    return server.ended(at("dags", dag_id, "runs", run.run_id)) if wait else run
+
+
+def _cancel(server: "Remote", dag_id: str, run_id: str, *, wait: bool, json: bool) -> RunRow:
+    if wait:
+        raise typer.BadParameter("it cannot wait over --server; leave it out", param_hint="--wait")
+    run = server.change("POST", at("dags", dag_id, "runs", run_id, "cancel"), RunRow, {}, {})
+    if not json:
+        output.write(f"cancelled {dag_id} {run.run_id}")
+    return run

@@ -99,7 +99,9 @@ async def test_a_request_waits_for_the_end_of_its_run(two: Site) -> None:
 
 async def worked(site: Site) -> None:
     while (await site.history.database.pool.fetchval("SELECT state FROM dag_run WHERE run_id = 'y'")) != "success":
+        await site.history.clock("mine_a")
         await site.history.worked()
+        await anyio.sleep(0.2)
 
 
 async def test_a_change_of_what_has_changed_is_refused(two: Site) -> None:

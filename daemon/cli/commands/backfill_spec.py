@@ -1,0 +1,69 @@
+"""What `backfills create` and `set` read from their options."""
+
+from datetime import datetime
+from typing import Annotated, Any, TypedDict
+
+import typer
+
+from tidegate.schemas.backfill import LAST_PRIORITY, MAX_DESCRIPTION, MAX_LISTED_DATES, BackfillSpec, Limits
+
+
+class LimitOptions(TypedDict):
+    """The limits of a backfill."""
+
+    max_active_runs: Annotated[int | None, typer.Option(metavar="N", help="The most runs at once. Default: 10.")]
+    max_active_tasks: Annotated[int | None, typer.Option(metavar="N", help="The most active tasks of all its runs together.")]
+    share: Annotated[
+        float | None, typer.Option(metavar="PERCENT", help="The most slots of a pool for its tasks, in percent of the pool.")
+    ]
+    pool: Annotated[str | None, typer.Option(metavar="NAME", help="The pool of its tasks. Default: the pools they name.")]
+    priority: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help=f"Added to the weights of its tasks; 0 is that of other runs. Default: {LAST_PRIORITY}, after all."
+        ),
+    ]
+    max_failed_runs: Annotated[
+        int | None, typer.Option(metavar="N", help="Stop after so many failed dates. 0: never. Default: 0.")
+    ]
+
+
+def limits_of(options: LimitOptions) -> dict[str, Any]:
+    """The limits that were given."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if options["share"] is not None:
+        given["share"] = options["share"] / 100
+    return given
+
+
+def body_of(spec: BackfillSpec) -> dict[str, Any]:
+    """The spec for the API, which has either the ends of a range or a list of dates."""
+    import msgspec
+
+    left_out = ("start_date", "end_date") if spec.logical_dates else ("logical_dates",)
+    return {name: value for name, value in msgspec.structs.asdict(spec).items() if name not in left_out}
+
+
+def check_dates(start: datetime | None, end: datetime | None, dates: list[datetime] | None) -> None:
+    if bool(dates) == (start is not None or end is not None):
+        raise typer.BadParameter("give either --from and --to, or --date", param_hint="--from")
+    if start is not None and end is not None and end < start:
+        raise typer.BadParameter("the last date is before the first one", param_hint="--to")
+    if len(dates or ()) > MAX_LISTED_DATES:
+        raise typer.BadParameter(f"at most {MAX_LISTED_DATES} dates; use --from and --to", param_hint="--date")
+
+
+def converted(options: LimitOptions, **spec: Any) -> BackfillSpec:
+    import msgspec
+
+    try:
+        msgspec.convert(limits_of(options), Limits)
+        return BackfillSpec(**spec, **limits_of(options))
+    except msgspec.ValidationError as error:
+        raise typer.BadParameter(f"a limit is out of range: {error}") from error
+
+
+def described(text: str) -> str:
+    if len(text) > MAX_DESCRIPTION or "\0" in text:
+        raise typer.BadParameter(f"write at most {MAX_DESCRIPTION} characters", param_hint="--description")
+    return text

@@ -1,0 +1,112 @@
+"""The OpenAPI document: it is valid, and the answers to drawn requests are those that it declares."""
+
+import os
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+import anyio
+import httpx
+import msgspec
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, seed, settings
+from openapi_spec_validator import validate
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.integration.api.conftest import two_dags
+from tests.integration.cli import dead_letters
+from tests.integration.web.conftest import MakeSite, Site
+from tidegate.daemon.api.openapi import document
+from tidegate.daemon.api.routes import ENDPOINTS
+from tidegate.daemon.gateway.endpoint import Act, Nothing
+
+DOCUMENT: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document(ENDPOINTS)))
+
+CHECKS = [content_type_conformance, response_headers_conformance, response_schema_conformance, status_code_conformance]
+
+EXAMPLES = 300 if os.environ.get("TEST_LONG") else 4
+
+ENDS_THE_CALLER = ("DELETE", "/tokens/{id}")
+"""A drawn request would revoke the token of the test."""
+
+OPERATIONS = [
+    (method.upper(), path)
+    for path, operations in DOCUMENT["paths"].items()
+    for method in operations
+    if (method.upper(), path) != ENDS_THE_CALLER
+]
+
+
+def test_the_document_is_valid() -> None:
+    validate(DOCUMENT)
+
+
+def test_it_has_every_endpoint_with_its_errors() -> None:
+    for endpoint in ENDPOINTS:
+        operation = DOCUMENT["paths"][endpoint.path][endpoint.method.lower()]
+        assert operation["summary"].endswith("."), endpoint
+        assert {"400", "401", "404", "409", "429", "500", "503"} <= operation["responses"].keys()
+        if isinstance(endpoint, Act):
+            assert {str(endpoint.status), "403", "412", "413", "422"} <= operation["responses"].keys()
+            assert ("requestBody" in operation) is (endpoint.body is not Nothing)
+
+
+def test_operations_have_names_of_their_own() -> None:
+    names = [operation["operationId"] for operations in DOCUMENT["paths"].values() for operation in operations.values()]
+    assert len(names) == len(set(names)) == len(ENDPOINTS)
+
+
+async def test_it_is_served(site: Site) -> None:
+    async with site.anonymous() as client:
+        assert (await client.get("/api/v1/openapi.json")).json() == DOCUMENT
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+async def test_drawn_requests_get_declared_answers(make_site: MakeSite) -> None:
+    async with make_site(web_requests_per_s=0) as site:
+        await two_dags(site.history)
+        await dead_letters.written(site.history)
+        async with site.program() as client:
+            for path, body in STATE:
+                assert (await client.post(f"/api/v1{path}", json=body)).status_code == HTTPStatus.CREATED
+        token = await site.token()
+        await anyio.to_thread.run_sync(partial(draw, site.address, token))
+        async with site.program() as client:
+            assert (await client.get("/api/v1/dags")).status_code == HTTPStatus.OK
+
+
+STATE = (
+    ("/dags/mine_a/runs", {"run_id": "r"}),
+    ("/backfills", {"dag_id": "mine_a", "start_date": "2013-01-01T00:00:00Z", "end_date": "2013-01-02T00:00:00Z"}),
+)
+
+IDS = {"dag_id": "mine_a", "run_id": "latest", "task_id": "first", "backfill_id": 1, "id": 1, "name": "default_pool"}
+
+
+def draw(address: str, token: str) -> None:
+    """Each operation with drawn parameters and bodies, and again with ids of objects that exist."""
+    schema = schemathesis.openapi.from_dict(DOCUMENT)
+    with httpx.Client(base_url=address, headers={"authorization": f"Bearer {token}"}) as client:
+        for method, path in OPERATIONS:
+            for known in ({}, IDS):
+                _draw(client, schema[path][method], known)
+
+
+def _draw(client: httpx.Client, operation: Any, known: dict[str, Any]) -> None:
+    @seed(int(os.environ.get("TEST_SEED", "1")))
+    @settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(case=operation.as_strategy())
+    def call(case: Any) -> None:
+        case.path_parameters = {**case.path_parameters, **{n: v for n, v in known.items() if n in case.path_parameters}}
+        response = case.call(base_url=f"{client.base_url}/api/v1".replace("//api", "/api"), headers=dict(client.headers))
+        assert response.status_code < HTTPStatus.INTERNAL_SERVER_ERROR, response.text
+        case.validate_response(response, checks=CHECKS)
+
+    call()

@@ -1,0 +1,118 @@
+"""`tidegate --server`: commands over the API, without a database."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import anyio
+import pytest
+
+from tests.integration.cli.conftest import Answer
+from tests.integration.web.conftest import Site
+from tidegate.daemon.cli.app import run
+from tidegate.daemon.permissions import Role
+
+Cli = Callable[..., Awaitable[Answer]]
+
+DATES = ("--from", "2013-01-01", "--to", "2013-01-02")
+
+
+@pytest.fixture
+async def cli(two: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Call `tidegate` with a token of the DAGs `mine_*`, and with no address of Postgres."""
+    monkeypatch.delenv("TIDEGATE_POSTGRES_DSN", raising=False)
+    monkeypatch.setenv("TIDEGATE_SERVER", two.address)
+    monkeypatch.setenv("TIDEGATE_TOKEN", await two.token(Role.EDITOR, user="anna", dags=("mine_*",)))
+
+    async def call(*args: str) -> Answer:
+        code = await anyio.to_thread.run_sync(partial(run, args))
+        return Answer(code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("dags", "list"),
+        ("dags", "show", "mine_a"),
+        ("runs", "list"),
+        ("runs", "list", "mine_a", "--state", "queued", "--since", "2013-01-01", "-n", "1"),
+        ("runs", "show", "mine_a", "latest"),
+        ("runs", "show", "mine_a", "latest", "--progress"),
+        ("tasks", "list", "mine_a", "r"),
+        ("datasets", "list"),
+        ("backfills", "list"),
+        ("pools", "list"),
+        ("deadlines", "list", "--missed"),
+        ("notifications", "list"),
+        ("deadletters", "list", "--state", "all"),
+        ("losses", "list", "--all"),
+        ("topics", "halted"),
+        ("topics", "ignored"),
+    ],
+)
+async def test_a_list_is_that_of_the_database(
+    cli: Cli, two: Site, dsn: str, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remote = await cli(*command, "--json")
+    monkeypatch.delenv("TIDEGATE_SERVER")
+    monkeypatch.setenv("TIDEGATE_POSTGRES_DSN", dsn)
+    local = await cli(*command, "--json")
+
+    assert remote.code == 0, remote.err
+    assert remote.json == local.json
+
+
+async def test_a_run_is_triggered_and_ended(cli: Cli) -> None:
+    assert await cli("runs", "trigger", "mine_a", "--run-id", "x", "--conf", '{"n": 1}') == (0, "triggered mine_a x\n", "")
+    assert (await cli("runs", "show", "mine_a", "x", "--json")).json["conf"] == {"n": 1}
+    assert (await cli("runs", "cancel", "mine_a", "x")).out == "cancelled mine_a x\n"
+    assert (await cli("runs", "mark", "mine_a", "r", "success")).out == "marked mine_a r as success\n"
+    assert (await cli("dags", "pause", "mine_a")).out == "paused mine_a\n"
+
+
+async def test_a_backfill_is_created_and_changed(cli: Cli, two: Site) -> None:
+    assert len((await cli("backfills", "create", "mine_a", *DATES, "--dry-run", "--json")).json["dates"]) == 2
+    assert (await cli("backfills", "create", "mine_a", *DATES)).out == "created backfill 1 of mine_a\n"
+    await two.history.backfilled()
+    assert (await cli("backfills", "set", "1", "--max-active-runs", "3")).out == "changed backfill 1\n"
+    assert (await cli("backfills", "show", "1", "--json")).json["backfill"]["max_active_runs"] == 3
+    assert len((await cli("backfills", "dates", "1", "--json")).json) == 2
+    assert (await cli("backfills", "pause", "1")).out == "paused backfill 1\n"
+    assert (await cli("backfills", "cancel", "1", "--kill")).out == "cancelled backfill 1\n"
+    assert (await cli("backfills", "create", "mine_a", "--date", "2013-02-05T06:00", "--json")).json["id"] == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        (("runs", "trigger", "other"), (1, "", "tidegate: the token of anna is for the DAGs mine_*, not for 'other'\n")),
+        (("pools", "set", "p", "1"), (1, "", "tidegate: anna has the role editor; this needs operator\n")),
+        (("dags", "show", "none"), (1, "", "tidegate: there is no DAG 'none'; `tidegate dags list` shows all\n")),
+        (
+            ("dags", "why-not", "mine_a"),
+            (
+                2,
+                "",
+                "tidegate: tidegate dags why-not needs Postgres: leave out --server and TIDEGATE_SERVER, and set"
+                " TIDEGATE_POSTGRES_DSN\n",
+            ),
+        ),
+    ],
+)
+async def test_a_refusal_is_one_sentence(cli: Cli, command: tuple[str, ...], answer: Answer) -> None:
+    assert await cli(*command) == answer
+
+
+async def test_a_wrong_address_or_token_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    away = await cli("--server", "http://127.0.0.1:1", "runs", "list")
+    wrong = await cli("--server", "tide", "runs", "list")
+    monkeypatch.setenv("TIDEGATE_TOKEN", "tdg_wrong")
+    unknown = await cli("runs", "list")
+    monkeypatch.setenv("TIDEGATE_TOKEN", "")
+    missing = await cli("runs", "list")
+
+    assert (away.code, away.err.partition(":")[2].partition(":")[0]) == (3, " http")
+    assert (wrong.code, wrong.err) == (2, "tidegate: TIDEGATE_SERVER is 'tide', but must be like https://tidegate.example\n")
+    assert (unknown.code, unknown.err.partition(";")[0]) == (1, "tidegate: the token is unknown, expired or revoked")
+    assert (missing.code, missing.err.partition(";")[0]) == (2, "tidegate: TIDEGATE_TOKEN is not set")
