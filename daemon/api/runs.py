@@ -22,7 +22,6 @@ from tidegate.daemon.read_model.run_origin import read_page as read_origin
 from tidegate.daemon.read_model.run_progress import read_page as read_progress
 from tidegate.daemon.request import apply_request
 from tidegate.schemas.error import RequestError
-from tidegate.schemas.explain.gates import RunProgress
 from tidegate.schemas.message import ClearRequested, RunRequested
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
@@ -132,9 +131,11 @@ async def show_run(db: Db, call: Call[RunPath]) -> RunPage:
     return await read_page(db, await find_run(db, call.params.dag_id, call.params.run_id))
 
 
-async def run_progress(db: Db, call: Call[RunPath]) -> RunProgress:
+async def run_progress(db: Db, call: Call[RunPath]) -> dict[str, Any]:
     """Show the active tasks of a run, and what each other one awaits."""
-    return await read_progress(db, await find_run(db, call.params.dag_id, call.params.run_id), call.settings)
+    run = await find_run(db, call.params.dag_id, call.params.run_id)
+    document: dict[str, Any] = msgspec.to_builtins(await read_progress(db, run, call.settings))
+    return document
 
 
 async def explain_run(db: Db, call: Call[RunPath]) -> RunOrigin:
@@ -211,7 +212,7 @@ ENDPOINTS = (
     Read("/runs", Right.VIEW, list_runs, RunList, Page[RunRow]),
     Act("POST", "/dags/{dag_id}/runs", Right.EDIT, trigger_run, NewRunQuery, NewRun, RunRow, status=201, resumes=True),
     Read("/dags/{dag_id}/runs/{run_id}", Right.VIEW, show_run, RunPath, RunPage),
-    Read("/dags/{dag_id}/runs/{run_id}/progress", Right.VIEW, run_progress, RunPath, RunProgress),
+    Read("/dags/{dag_id}/runs/{run_id}/progress", Right.VIEW, run_progress, RunPath, dict[str, Any]),
     Read("/dags/{dag_id}/runs/{run_id}/origin", Right.VIEW, explain_run, RunPath, RunOrigin),
     Act("POST", "/dags/{dag_id}/runs/{run_id}/cancel", Right.EDIT, cancel_run, RunPath, Nothing, RunRow),
     Act("POST", "/dags/{dag_id}/runs/{run_id}/mark", Right.EDIT, mark_run, RunPath, Mark, RunRow),

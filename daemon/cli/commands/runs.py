@@ -108,12 +108,11 @@ def show(
     async def read_its_progress(db: Db) -> RunProgress:
         return await read_progress(db, await find_run(db, dag_id, run_id), settings)
 
-    path = at("dags", dag_id, "runs", run_id)
     if progress:
-        found, now = shown(context, f"{path}/progress", RunProgress, read_its_progress)
+        found, now = query_at(context, read_its_progress)
         output.write_page(found, partial(run_progress.print_page, found, now), json=json)
     else:
-        page, now = shown(context, path, RunPage, read)
+        page, now = shown(context, at("dags", dag_id, "runs", run_id), RunPage, read)
         output.write_page(page, partial(print_page, page, now), json=json)
 
 

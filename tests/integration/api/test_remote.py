@@ -38,7 +38,6 @@ async def cli(two: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         ("runs", "list"),
         ("runs", "list", "mine_a", "--state", "queued", "--since", "2013-01-01", "-n", "1"),
         ("runs", "show", "mine_a", "latest"),
-        ("runs", "show", "mine_a", "latest", "--progress"),
         ("tasks", "list", "mine_a", "r"),
         ("datasets", "list"),
         ("backfills", "list"),
