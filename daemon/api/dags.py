@@ -63,7 +63,7 @@ async def why_not_dag(db: Db, call: Call[DagPath]) -> dict[str, Any]:
 
 
 async def next_runs(db: Db, call: Call[NextRuns]) -> list[Planned]:
-    """List the next runs that a DAG's timetable plans; without `after`, those that a daemon will start."""
+    """List the next runs that a DAG's timetable plans; without `after`."""
     wanted = call.params
     dag = await find_timed_dag(db, wanted.dag_id)
     ticks = upcoming_ticks(dag, db.now) if wanted.after is None else ticks_after(dag, wanted.after, db.now)

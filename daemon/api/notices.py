@@ -20,7 +20,7 @@ class DeadlineList(ListedOfDag, frozen=True):
 
 
 class NotificationList(ListedOfDag, frozen=True):
-    """`failed`: only those that failed for good."""
+    """`failed`: only notifications that failed for good."""
 
     failed: bool = False
 

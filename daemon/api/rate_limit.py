@@ -9,7 +9,7 @@ from tidegate.daemon.gateway.problem import TooManyError
 
 BURST_S = 10.0
 CALLERS = 10_000
-"""The callers that a process remembers: those that called last."""
+"""A process remembers so many callers, the last ones."""
 
 
 class Bucket(NamedTuple):

@@ -1,4 +1,4 @@
-"""The OpenAPI document: it is valid, and the answers to drawn requests are those that it declares."""
+"""The OpenAPI document: it is valid, and the server answers drawn requests as it declares."""
 
 import os
 from functools import partial

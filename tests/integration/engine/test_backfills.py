@@ -503,6 +503,17 @@ async def test_the_limit_changes_while_it_runs(world: World) -> None:
     assert states(await world.runs()) == ["success"] * 4 + ["running"]
 
 
+async def test_a_change_of_limits_that_were_changed_since_is_refused(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world)
+    seen = limits_version((await world.database.run(backfills.lock, [id_]))[id_])
+
+    await world.tell(BackfillChanged(backfill_id=id_, changes={"max_active_runs": 4}, expected=seen))
+    (rejected,) = (await world.tell(BackfillChanged(backfill_id=id_, changes={"max_active_runs": 5}, expected=seen))).rejected
+
+    assert rejected.message == f"backfill {id_} was changed meanwhile; read it again, and repeat the change"
+
+
 async def test_waiting_tasks_follow_a_new_pool_and_priority(world: World) -> None:
     await world.database.pool.execute("INSERT INTO pool (name, slots) VALUES ('few', 1)")
     await world.file(daily())
