@@ -4,11 +4,12 @@ from collections.abc import Collection
 from http import HTTPStatus
 from uuid import uuid4
 
+import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tidegate.daemon.gateway.problem import TooLargeError
+from tidegate.daemon.gateway.problem import TooLargeError, problem
 
 BODY_BYTES = 1 << 20
 """The largest body of a request."""
@@ -28,7 +29,7 @@ HEADERS = {
 
 
 class Guard:
-    """Answers only for the hosts that it serves, which stops DNS rebinding. An error is one line of text."""
+    """Answers only for the hosts that it serves, which stops DNS rebinding. A wrong host is answered with one line of text."""
 
     def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
         self._app = app
@@ -52,7 +53,8 @@ class Guard:
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length) <= BODY_BYTES:
             return None
-        return Response(f"{TOO_LARGE}\n", HTTPStatus.REQUEST_ENTITY_TOO_LARGE, media_type="text/plain")
+        found = problem("too-large", HTTPStatus.REQUEST_ENTITY_TOO_LARGE, TOO_LARGE)
+        return Response(msgspec.json.encode(found), found.status, media_type="application/problem+json")
 
 
 def host_of(header: str) -> str:

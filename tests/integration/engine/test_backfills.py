@@ -10,7 +10,7 @@ from tests.integration.engine.world import World, states, utc
 from tidegate.daemon.containment import apply_holding
 from tidegate.daemon.engine import Batch
 from tidegate.daemon.postgres.database import Database, connect
-from tidegate.schemas.backfill import LAST_PRIORITY, Outlets, Reprocess
+from tidegate.schemas.backfill import LAST_PRIORITY, Outlets, Reprocess, limits_version
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, ParamSpec, TaskSpec
 from tidegate.schemas.message import (
     BackfillActed,

@@ -21,7 +21,7 @@ PAGES: list[Endpoint] = [
 
 def address(endpoint: Endpoint, prefix: str = "") -> str:
     """An address whose objects do not exist."""
-    return prefix + re.sub(r"\{\w+\}", "none", endpoint.path)
+    return prefix + re.sub(r"\{\w+\}", "999", endpoint.path)
 
 
 def has_right(role: Role, endpoint: Endpoint) -> bool:

@@ -31,7 +31,8 @@ def references(value: Any) -> Iterator[str]:
 def test_it_has_every_endpoint() -> None:
     known = {(method, path) for path, methods in DOCUMENT["paths"].items() for method in methods}
 
-    assert known == {(endpoint.method.lower(), PREFIX + endpoint.path) for endpoint in ENDPOINTS}
+    assert known == {(endpoint.method.lower(), endpoint.path) for endpoint in ENDPOINTS}
+    assert DOCUMENT["servers"] == [{"url": PREFIX}]
 
 
 def test_every_reference_is_a_schema() -> None:
