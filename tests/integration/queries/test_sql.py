@@ -36,6 +36,7 @@ from tidegate.schemas.queries.db import paths
 from tidegate.schemas.queries.dead_letters import DeadLetterRow, DeadLetterStatus
 from tidegate.schemas.queries.files import StoredDag
 from tidegate.schemas.queries.grid import GridCell, StoredVersion
+from tidegate.schemas.queries.idempotency import Known
 from tidegate.schemas.queries.inbox import DeadLetter
 from tidegate.schemas.queries.leases import DaemonRank, JobRow, Lease
 from tidegate.schemas.queries.ledger import Retired
@@ -96,6 +97,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     "files.stored_dags": fields(StoredDag),
     "grid.cells": ("dag_run_id", "task_id", *fields(GridCell)),
     "grid.version": fields(StoredVersion),
+    "idempotency.read": fields(Known),
     "inbox.whole_dead_letters": ("id", *fields(DeadLetter)),
     "leases.daemon_rank": DaemonRank._fields,
     "leases.live": fields(JobRow),
