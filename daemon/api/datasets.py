@@ -69,7 +69,9 @@ async def publish_event(call: Call[Params], body: NewEvent) -> Published:
     settings, event_id = call.settings, body.event_id or call.facts.idempotency_key
     if not settings.kafka_servers:
         raise RequestError("this server cannot publish: its setting TIDEGATE_KAFKA_SERVERS is empty")
-    async with Publisher(settings.kafka_servers, source=body.source, topic_prefix=settings.topic_prefix) as publisher:
+    async with Publisher(
+        settings.kafka_servers, source=body.source, topic_prefix=settings.topic_prefix, security=settings.kafka_security
+    ) as publisher:
         identity = await publisher.dataset_updated(body.uri, body.extra, event_id=event_id)
     return Published(body.uri, identity.source, identity.id)
 
