@@ -1,5 +1,6 @@
 """Backfills."""
 
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -10,10 +11,9 @@ from tidegate.daemon.api.lists import Id, Keyset, Limit, Listed, ListedOfDag, Ti
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read, check_right
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.backfill import BackfillPage, found, read_page
+from tidegate.daemon.read_model.backfill import BackfillPage, read_backfill, read_page
 from tidegate.daemon.read_model.lookup import list_of_dag
 from tidegate.schemas.backfill import MAX_DESCRIPTION, MAX_LISTED_DATES, BackfillSpec, Limits, Outlets, Reprocess, limits_version
-from tidegate.schemas.message import BackfillAction
 from tidegate.schemas.queries import backfill_pages
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow
 from tidegate.schemas.queries.db import Db
@@ -100,6 +100,12 @@ class Cancel(Params, frozen=True):
     kill: bool = False
 
 
+class Retry(Params, frozen=True):
+    """`newest_version`: with the newest version of the DAG, also for dates to come."""
+
+    newest_version: bool = False
+
+
 async def list_backfills(db: Db, call: Call[BackfillList]) -> Page[BackfillRow]:
     """List backfills, newest first."""
     wanted = call.params
@@ -116,7 +122,7 @@ async def show_backfill(db: Db, call: Call[BackfillPath]) -> BackfillPage:
 async def list_dates(db: Db, call: Call[DateList]) -> Page[DateRow]:
     """List the planned dates of a backfill in their order, each with its run, or with the reason why it has none."""
     wanted = call.params
-    await found(db, wanted.backfill_id, deleted=True)
+    await read_backfill(db, wanted.backfill_id, deleted=True)
     after = DATES.first(wanted) or wanted.after
     rows = await backfill_pages.list_dates(db, wanted.backfill_id, wanted.state, after, wanted.limit + 1)
     return DATES.page(rows, wanted)
@@ -124,8 +130,7 @@ async def list_dates(db: Db, call: Call[DateList]) -> Page[DateRow]:
 
 async def preview_backfill(call: Call[PreviewQuery], body: NewBackfill) -> backfills.Preview:
     """Show what a backfill would do with each date; change nothing."""
-    request = await backfills.request_of(call.database, body.spec())
-    return await call.database.run(backfills.preview, request, call.params.limit)
+    return await backfills.preview(call.database, body.spec(), call.params.limit)
 
 
 async def create_backfill(call: Call[Params], body: NewBackfill) -> BackfillRow:
@@ -145,39 +150,39 @@ async def change_backfill(call: Call[BackfillPath], body: BackfillPatch) -> Back
 
 async def pause_backfill(call: Call[BackfillPath], _body: Nothing) -> BackfillRow:
     """Start no more runs of a backfill. Its running runs go on."""
-    return await _act(call, BackfillAction.PAUSE)
+    return await _act(call, "pause", backfills.pause)
 
 
 async def resume_backfill(call: Call[BackfillPath], _body: Nothing) -> BackfillRow:
     """Resume a paused backfill."""
-    return await _act(call, BackfillAction.RESUME)
+    return await _act(call, "resume", backfills.resume)
 
 
 async def cancel_backfill(call: Call[BackfillPath], body: Cancel) -> BackfillRow:
     """End a backfill: its queued runs fail, its running runs go on to their end, and its other dates get no run."""
-    return await _act(call, BackfillAction.CANCEL, kills=body.kill)
+    return await _act(call, "cancel", partial(backfills.cancel, kills=body.kill))
 
 
-async def retry_backfill(call: Call[BackfillPath], _body: Nothing) -> BackfillRow:
+async def retry_backfill(call: Call[BackfillPath], body: Retry) -> BackfillRow:
     """Run the failed dates of a backfill again: their failed tasks, and what follows these."""
-    return await _act(call, BackfillAction.RETRY)
+    return await _act(call, "retry", partial(backfills.retry, newest_version=body.newest_version))
 
 
 async def delete_backfill(call: Call[BackfillPath], _body: Nothing) -> BackfillRow:
     """Delete an ended backfill with its list of dates. Its runs stay."""
-    return await _act(call, BackfillAction.DELETE)
+    return await _act(call, "delete", backfills.delete)
 
 
-async def _act(call: Call[BackfillPath], action: BackfillAction, *, kills: bool = False) -> BackfillRow:
-    id_ = await _permitted(call, action)
-    return await backfills.act(call.database, call.settings, call.caller.username, id_, action, kills=kills)
+async def _act(call: Call[BackfillPath], verb: str, act: backfills.Action) -> BackfillRow:
+    id_ = await _permitted(call, verb)
+    return await act(call.database, call.settings, call.caller.username, id_)
 
 
-async def _permitted(call: Call[BackfillPath], action: str) -> int:
+async def _permitted(call: Call[BackfillPath], verb: str) -> int:
     """The number of a backfill that the caller may change. Raises ForbiddenError."""
     id_ = call.params.backfill_id
-    row = await backfills.find(call.database, id_)
-    await check_right(call, Right.BACKFILL, f"{action} backfill {id_}", dag_id=row.dag_id)
+    row = await backfills.get(call.database, id_)
+    await check_right(call, Right.BACKFILL, f"{verb} backfill {id_}", dag_id=row.dag_id)
     return id_
 
 
@@ -197,6 +202,6 @@ ENDPOINTS = (
     Act("POST", f"{ID}/pause", Right.BACKFILL, pause_backfill, BackfillPath, Nothing, BackfillRow),
     Act("POST", f"{ID}/resume", Right.BACKFILL, resume_backfill, BackfillPath, Nothing, BackfillRow),
     Act("POST", f"{ID}/cancel", Right.BACKFILL, cancel_backfill, BackfillPath, Cancel, BackfillRow),
-    Act("POST", f"{ID}/retry", Right.BACKFILL, retry_backfill, BackfillPath, Nothing, BackfillRow),
+    Act("POST", f"{ID}/retry", Right.BACKFILL, retry_backfill, BackfillPath, Retry, BackfillRow),
     Act("DELETE", ID, Right.BACKFILL, delete_backfill, BackfillPath, Nothing, BackfillRow),
 )

@@ -192,6 +192,7 @@ async def mark_run(call: Call[RunPath], body: Mark) -> RunRow:
 async def clear_tasks(call: Call[DagPath], body: Clear) -> list[ClearedRun]:
     """Run tasks of one run, or of all runs in a time range, again. Active attempts are killed."""
     request = ClearRequested(
+        user=call.caller.username,
         dag_id=call.params.dag_id,
         run_id=body.run_id,
         start=body.since,

@@ -56,7 +56,8 @@ async def why_not_task(db: Db, call: Call[TaskPath]) -> dict[str, Any]:
 async def mark_task(call: Call[TaskPath], body: Mark) -> RunTaskRow:
     """Set a task to success or failed. An active attempt is killed, and the tasks after it are decided again."""
     wanted = call.params
-    return await runs.mark_task(call.database, wanted.dag_id, wanted.run_id, wanted.task_id, TaskState(body.state))
+    user, state = call.caller.username, TaskState(body.state)
+    return await runs.mark_task(call.database, user, wanted.dag_id, wanted.run_id, wanted.task_id, state)
 
 
 async def _run(db: Db, call: Call[Any]) -> RunRow:

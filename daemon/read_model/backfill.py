@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 import msgspec
 
 from tidegate.handlers.backfills.dates import next_ticks
-from tidegate.schemas.error import NotFoundError
+from tidegate.handlers.backfills.rejections import no_such_backfill
+from tidegate.schemas.error import DagFaultError, NotFoundError
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import backfill_pages, backfills, versions
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, StageRow, list_backfills
@@ -13,6 +14,7 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
 
 LAST_DATES = 20
+MAX_ID = 2**63 - 1
 MOST_COUNTED = 10_000
 """The most dates that are counted before they are planned."""
 
@@ -54,9 +56,18 @@ class Stage(msgspec.Struct, frozen=True):
     row: StageRow
 
 
+async def read_backfill(db: Db, id_: int, *, deleted: bool = False) -> BackfillRow:
+    """Raises NotFoundError for an unknown backfill, and for a deleted one unless `deleted` is given."""
+    rows = await list_backfills(db, backfill_id=id_, deleted=deleted) if 0 < id_ <= MAX_ID else []
+    if not rows:
+        rejected = no_such_backfill(id_)
+        raise NotFoundError(rejected.message, reason=rejected.reason)
+    return rows[0]
+
+
 async def read_page(db: Db, backfill_id: int) -> BackfillPage:
     """Raises NotFoundError for an unknown backfill."""
-    row = await found(db, backfill_id, deleted=True)
+    row = await read_backfill(db, backfill_id, deleted=True)
     dates = await backfill_pages.list_dates(db, backfill_id, None, max(row.dates - LAST_DATES, 0), LAST_DATES)
     return BackfillPage(row, await read_progress(db, row), dates, await _read_stages(db, row) if row.stages else [])
 
@@ -73,27 +84,30 @@ async def _read_stages(db: Db, row: BackfillRow) -> list[Stage]:
 
 
 async def read_progress(db: Db, row: BackfillRow) -> Progress:
-    """The dates to come are counted from the timetable, up to a bound."""
-    graphs = await versions.graphs(db, {row.version_id})
-    graph = graphs[row.version_id]
+    """The dates to come are counted from the timetable, up to a bound; not at all if the version cannot be read."""
+    try:
+        graph: Graph | None = (await versions.graphs(db, {row.version_id}))[row.version_id]
+    except DagFaultError:
+        graph = None
     left = 0
-    if not row.is_planned and row.state not in BACKFILL_ENDED:
+    if graph is not None and not row.is_planned and row.state not in BACKFILL_ENDED:
         left = len(next_ticks(await backfills.view(db, row.id), graph, MOST_COUNTED + 1))
     return progress(row, graph, left, db.now)
 
 
-def progress(row: BackfillRow, graph: Graph, left: int, now: datetime) -> Progress:
+def progress(row: BackfillRow, graph: Graph | None, left: int, now: datetime) -> Progress:
     """`left` dates are not planned yet, and the runs of others wait to run again: their tasks are as many as the version has."""
+    size = 0 if graph is None else len(graph.nodes)
     waiting = row.dates - row.succeeded - row.failed - row.skipped - row.cancelled - row.queued - row.running
     without_tasks = left + row.unstarted + max(waiting, 0)
     found = Progress(
         dagruns=row.dates - row.skipped + left,
-        tasks=row.tasks + without_tasks * len(graph.nodes),
+        tasks=row.tasks + without_tasks * size,
         finished=row.tasks_succeeded + row.tasks_skipped + row.tasks_failed,
         succeeded=row.tasks_succeeded,
         skipped=row.tasks_skipped,
         failed=row.tasks_failed,
-        is_exact=left <= MOST_COUNTED and row.stage == len(row.stages),
+        is_exact=graph is not None and left <= MOST_COUNTED and row.stage == len(row.stages),
     )
     return msgspec.structs.replace(found, left_s=_time_left(row, found, now))
 
@@ -104,11 +118,3 @@ def _time_left(row: BackfillRow, found: Progress, now: datetime) -> float | None
         return None
     taken: timedelta = now - row.run_start_date
     return taken.total_seconds() * (found.tasks - found.finished) / found.finished
-
-
-async def found(db: Db, id_: int, *, deleted: bool = False) -> BackfillRow:
-    """Raises NotFoundError for an unknown backfill, and a deleted one unless these are asked for."""
-    rows = await list_backfills(db, backfill_id=id_, deleted=deleted) if 0 < id_ < 2**63 else []
-    if not rows:
-        raise NotFoundError(f"there is no backfill {id_}; `tidegate backfills list` shows all")
-    return rows[0]

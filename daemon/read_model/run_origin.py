@@ -17,7 +17,6 @@ from tidegate.schemas.queries.run_pages import ConsumedEvent, Origin, RunMoveRow
 
 MOST_ATTEMPTS = 1_000
 
-
 CAUSES = {
     "dataset_updated": "dataset events arrived",
     "schedule_due": "it was due",

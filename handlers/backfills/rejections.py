@@ -6,7 +6,7 @@ import msgspec
 
 from tidegate.handlers.backfills.cascade import circle_of
 from tidegate.handlers.backfills.dates import is_replay, next_ticks
-from tidegate.schemas.backfill import BackfillView, Outlets, Reprocess, overlaps
+from tidegate.schemas.backfill import BackfillView, Outlets, Reprocess, limits_version, overlaps
 from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import BackfillActed, BackfillAction, BackfillChanged, BackfillRequested
@@ -117,6 +117,8 @@ def unchangeable(
     backfill: BackfillView, request: BackfillChanged, others: Sequence[BackfillView], *, has_pool: bool
 ) -> Iterator[RejectMessage]:
     """Why the limits, or the end of the dates, cannot change. `others` of the DAG overlap with no date after the change."""
+    if request.expected is not None and request.expected != limits_version(backfill):
+        yield RejectMessage(0, STALE, f"backfill {backfill.id} was changed meanwhile; read it again, and repeat the change")
     if request.end_date:
         yield from _unextendable(backfill, request)
     elif backfill.state in BACKFILL_ENDED or backfill.state is BackfillState.CANCELLING:

@@ -5,7 +5,8 @@ from typing import Annotated, Any, TypedDict
 
 import typer
 
-from tidegate.schemas.backfill import LAST_PRIORITY, MAX_DESCRIPTION, MAX_LISTED_DATES, BackfillSpec, Limits
+from tidegate.schemas.backfill import LAST_PRIORITY, BackfillSpec
+from tidegate.schemas.error import RequestError
 
 
 class LimitOptions(TypedDict):
@@ -45,25 +46,16 @@ def body_of(spec: BackfillSpec) -> dict[str, Any]:
 
 
 def check_dates(start: datetime | None, end: datetime | None, dates: list[datetime] | None) -> None:
+    """Raises BadParameter unless either both ends of a range or dates are given."""
     if bool(dates) == (start is not None or end is not None):
         raise typer.BadParameter("give either --from and --to, or --date", param_hint="--from")
-    if start is not None and end is not None and end < start:
-        raise typer.BadParameter("the last date is before the first one", param_hint="--to")
-    if len(dates or ()) > MAX_LISTED_DATES:
-        raise typer.BadParameter(f"at most {MAX_LISTED_DATES} dates; use --from and --to", param_hint="--date")
 
 
-def converted(options: LimitOptions, **spec: Any) -> BackfillSpec:
-    import msgspec
+def checked_spec(options: LimitOptions, **spec: Any) -> BackfillSpec:
+    """Raises BadParameter for a spec that is impossible for any DAG."""
+    from tidegate.daemon.backfills import checked
 
     try:
-        msgspec.convert(limits_of(options), Limits)
-        return BackfillSpec(**spec, **limits_of(options))
-    except msgspec.ValidationError as error:
-        raise typer.BadParameter(f"a limit is out of range: {error}") from error
-
-
-def described(text: str) -> str:
-    if len(text) > MAX_DESCRIPTION or "\0" in text:
-        raise typer.BadParameter(f"write at most {MAX_DESCRIPTION} characters", param_hint="--description")
-    return text
+        return checked(BackfillSpec(**spec, **limits_of(options)))
+    except RequestError as error:
+        raise typer.BadParameter(str(error)) from error
