@@ -13,6 +13,7 @@ from tidegate.schemas.conditions.condition import Condition, DatasetRef, InputDe
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents, NoteSchedule, UpdateSchedule
 from tidegate.schemas.effect.run import InsertRun
+from tidegate.schemas.state import RunState
 from tidegate.schemas.view import DagView, PendingEvent
 
 
@@ -60,6 +61,9 @@ class Outcome(msgspec.Struct, frozen=True):
 
 def scheduled(dag: DagView, minutes: float = 0) -> Outcome:
     effects = list(schedule_next_runs(dag, at(minutes)))
+    assert {getattr(effect, "dag_id", "d") for effect in effects} <= {dag.graph.dag_id}
+    assert {effect.at for effect in _all(effects, NoteSchedule)} <= {at(minutes)}
+    assert {run.start_date for run in _all(effects, InsertRun) if run.state is RunState.RUNNING} <= {at(minutes)}
     of_runs = {effect.dag_run_id: [each.dataset_event_id for each in effect.events] for effect in _all(effects, ConsumeEvents)}
     clock = next(iter(_all(effects, UpdateSchedule)), None)
     return Outcome(

@@ -52,7 +52,9 @@ CASES = [
     pytest.param(around(pool_parallel=0), (reasons.Parallelism(9),), id="parallelism"),
     pytest.param(around(pool_exists=False, pool_open=0), (reasons.PoolMissing("p"),), id="no such pool"),
     pytest.param(around(pool_slots=1, pool_open=1), (reasons.PoolTooSmall("p", 1, 2),), id="the pool is too small"),
+    pytest.param(around(pool_slots=2, pool_open=2), (), id="the pool is just as large"),
     pytest.param(around(pool_open=1), (reasons.PoolFull("p", 4, 1, 2),), id="too few slots are free"),
+    pytest.param(around(pool_slots=None, pool_open=1), (reasons.PoolFull("p", 0, 1, 2),), id="too few of a pool of unknown size"),
     pytest.param(around(pool_open=None, pool_slots=None, pool_parallel=None), (), id="any number of slots"),
     pytest.param(
         around({"is_paused": True}, {"active_tasks": 2}, pool_open=0),
@@ -74,15 +76,18 @@ def test_a_task_without_blockers_gets_its_slots(state: AdmissionState, blocks: t
     assert bool(list(select_tasks(Capacity(state)))) is not bool(blocks)
 
 
-def test_what_is_admitted_counts_for_its_backfill() -> None:
-    state = of_backfill(tasks=1, share=9)
+def test_what_is_admitted_counts_for_every_limit() -> None:
+    room = BackfillCapacity(3, BackfillState.RUNNING, 10, 9, 4, 90, 8)
+    limited = (("d", 1, "t"), ("d", 2, "t"))
+    state = around({"backfill_id": 3}, {"active_tasks": 1}, limited=limited, backfills={3: room})
     capacity = Capacity(state)
     (task,) = state.waiting
 
     capacity.admit(task)
 
-    assert reasons.BackfillLimit(3, "max_active_tasks", 1) in capacity.blockers(task)
-    assert capacity.slots_of_backfill[3] == 2
+    assert (capacity.active[1], capacity.active_in_run[1, "t"], capacity.active_in_dag["d", "t"]) == (2, 2, 3)
+    assert (capacity.of_backfill[3], capacity.slots_of_backfill[3]) == (5, 10)
+    assert (capacity.slots, capacity.tasks) == (1, 4)
 
 
 def of_share(*, occupied: int, starving: str, active_tasks: int = 0) -> AdmissionState:

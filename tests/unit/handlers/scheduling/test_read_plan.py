@@ -1,6 +1,8 @@
 """What a decision reads of queued runs and pending events."""
 
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -23,12 +25,15 @@ ARRIVED = (EventKey(1, 7), EventKey(1, 8))
 HOURLY = Dates(tuple(NOW + timedelta(hours=number) for number in range(-3, 3)))
 
 
-def plan(
-    dag: Graph, reason: ReadReason | None = None, *, running: int = 0, queued: int = 0, pending: bool = True, **facts: Any
-) -> ReadPlan:
+def plan(dag: Graph, reason: ReadReason | None = None, **facts: Any) -> Callable[[], ReadPlan]:
+    """The decision, which the test makes: none is made when the tests are collected."""
+    return partial(planned, dag, reason or ReadReason(), **facts)
+
+
+def planned(dag: Graph, reason: ReadReason, *, running: int = 0, queued: int = 0, pending: bool = True, **facts: Any) -> ReadPlan:
     """Of a DAG with pending events that has no other runs, but for the facts given."""
     locked = LockedDag(graph=dag, **{"is_paused": False, "is_stale": False, "next_run_id": 1, **facts})
-    return read_plan(locked, DagActivity(running, queued, None, 1 if pending else None), reason or ReadReason(), NOW)
+    return read_plan(locked, DagActivity(running, queued, None, 1 if pending else None), reason, NOW)
 
 
 def consumer(schedule: Any = A, **facts: Any) -> Graph:
@@ -59,8 +64,8 @@ ENDING = ReadReason(ending_runs={"d": 1})
         pytest.param(plan(consumer(), queued=0), 0, id="none is queued"),
     ],
 )
-def test_queued_runs_are_read_for_the_free_slots(found: ReadPlan, queued_runs: int) -> None:
-    assert found.queued_runs == queued_runs
+def test_queued_runs_are_read_for_the_free_slots(found: Callable[[], ReadPlan], queued_runs: int) -> None:
+    assert found().queued_runs == queued_runs
 
 
 @pytest.mark.parametrize(
@@ -78,8 +83,8 @@ def test_queued_runs_are_read_for_the_free_slots(found: ReadPlan, queued_runs: i
         pytest.param(plan(consumer()), 0, id="no timetable"),
     ],
 )
-def test_run_ids_are_reserved_for_ticks_that_are_due(found: ReadPlan, timed_runs: int) -> None:
-    assert found.timed_runs == timed_runs
+def test_run_ids_are_reserved_for_ticks_that_are_due(found: Callable[[], ReadPlan], timed_runs: int) -> None:
+    assert found().timed_runs == timed_runs
 
 
 @pytest.mark.parametrize(
@@ -109,8 +114,8 @@ def test_run_ids_are_reserved_for_ticks_that_are_due(found: ReadPlan, timed_runs
         pytest.param(plan(consumer(BOTH), EVERYTHING), ANYWAY, id="everything, even if the condition is not met"),
     ],
 )
-def test_pending_events_are_read_if_they_may_start_a_run(found: ReadPlan, events: EventPlan | None) -> None:
-    assert found.events == events
+def test_pending_events_are_read_if_they_may_start_a_run(found: Callable[[], ReadPlan], events: EventPlan | None) -> None:
+    assert found().events == events
 
 
 FULL = {"limit": 1}
@@ -134,9 +139,9 @@ JOINT = timed(schedule=BOTH, together=True)
     ],
 )
 def test_all_events_are_read_when_more_than_their_arrival_changes_what_becomes_of_them(
-    found: ReadPlan, events: EventPlan | None
+    found: Callable[[], ReadPlan], events: EventPlan | None
 ) -> None:
-    assert found.events == events
+    assert found().events == events
 
 
 @pytest.mark.parametrize(
@@ -152,9 +157,9 @@ def test_all_events_are_read_when_more_than_their_arrival_changes_what_becomes_o
     ],
 )
 def test_new_events_are_inspected_even_without_a_free_slot(
-    found: ReadPlan, events: EventPlan | None, just_arrived: tuple[EventKey, ...]
+    found: Callable[[], ReadPlan], events: EventPlan | None, just_arrived: tuple[EventKey, ...]
 ) -> None:
-    assert (found.events, found.just_arrived) == (events, just_arrived)
+    assert (found().events, found().just_arrived) == (events, just_arrived)
 
 
 @pytest.mark.parametrize(
@@ -166,13 +171,16 @@ def test_new_events_are_inspected_even_without_a_free_slot(
         pytest.param(plan(consumer(limit=5)), RUN_EVENTS, 1, id="as many as one run consumes"),
     ],
 )
-def test_a_run_for_each_event_reads_as_many_events_as_may_start_runs(found: ReadPlan, limit: int, event_runs: int) -> None:
-    assert found.events is not None
-    assert (found.events.limit, found.event_runs) == (limit, event_runs)
+def test_a_run_for_each_event_reads_as_many_events_as_may_start_runs(
+    found: Callable[[], ReadPlan], limit: int, event_runs: int
+) -> None:
+    events = found().events
+    assert events is not None
+    assert (events.limit, found().event_runs) == (limit, event_runs)
 
 
 def test_a_dag_that_requires_both_starts_no_run_from_events_alone() -> None:
-    assert plan(msgspec.structs.replace(JOINT, one_run_per_event=True, timing=Timing())).event_runs == 0
+    assert plan(msgspec.structs.replace(JOINT, one_run_per_event=True, timing=Timing()))().event_runs == 0
 
 
 QUIET = consumer(timing=Timing(quiet_for_s=300, max_wait_s=240))
@@ -193,5 +201,5 @@ RATED = consumer(timing=Timing(min_interval_s=600))
         pytest.param(plan(LATE, arrived(*ARRIVED), due_at=at(4)), True, id="a deadline ends the wait"),
     ],
 )
-def test_events_that_wait_for_time_are_not_read_at_each_arrival(found: ReadPlan, is_read: bool) -> None:
-    assert (found.events is not None) == is_read
+def test_events_that_wait_for_time_are_not_read_at_each_arrival(found: Callable[[], ReadPlan], is_read: bool) -> None:
+    assert (found().events is not None) == is_read

@@ -12,6 +12,7 @@ from tidegate.handlers.scheduling import timetable_with_datasets
 from tidegate.handlers.scheduling.inputs import EXPIRED
 from tidegate.schemas.conditions.condition import AllOf, Condition, DatasetRef
 from tidegate.schemas.effect.run import InsertRun
+from tidegate.schemas.state import RunState
 from tidegate.schemas.timetable.spec import Dates
 from tidegate.schemas.view import DagView
 
@@ -32,6 +33,7 @@ def test_a_tick_at_which_the_condition_holds_makes_a_run() -> None:
 
     (run,) = (effect for effect in done.effects if isinstance(effect, InsertRun))
     assert (run.run_type, run.logical_date, run.id, run.events, done.runs) == ("scheduled", at(0), 201, 2, [[1, 2]])
+    assert (run.state, run.start_date) == (RunState.RUNNING, at(0))
     assert (done.noted, done.wakeup) == ([], 10)
 
 

@@ -233,3 +233,32 @@ def test_only_tasks_that_may_change_are_affected(lines: Sequence[str], succeeded
     found = affected_tasks(dag, [finish(dag, task_id, succeeded=ok) for task_id, ok in succeeded.items()])
 
     assert {ids_of(dag)[index] for index in found} == set(reached)
+
+
+@pytest.mark.parametrize(
+    ("options", "state", "waits_for_past"),
+    [
+        pytest.param({}, SCHEDULED, False, id="it is submitted again"),
+        pytest.param({}, NONE, False, id="it is decided again"),
+        pytest.param({"depends_on_past": True}, NONE, True, id="it waits for the run before"),
+        pytest.param({"wait_for_downstream": True}, NONE, True, id="it waits for the tasks downstream in the run before"),
+    ],
+)
+def test_an_attempt_that_counts_for_nothing_gives_its_reason(
+    options: dict[str, bool], state: TaskState, waits_for_past: bool
+) -> None:
+    dag = graph(task("a", **options))
+
+    done = advance(dag, begun(dag, {"a": RUNNING}), [AttemptEnd(0, 1, state, "cleared")], NOW)
+
+    assert [(move.state, move.reason) for move in done.moves[:1]] == [(state, "cleared")]
+    if state is NONE:
+        assert done.changed[0].waits_for_past is waits_for_past
+
+
+def test_a_task_that_is_no_part_of_the_run_says_why() -> None:
+    done = begin(graph("a", "b"), absent=frozenset({1}))
+
+    assert [(move.state, move.reason) for move in done.moves if move.index == 1] == [
+        (REMOVED, "the logical date of the run is outside the dates of the task")
+    ]

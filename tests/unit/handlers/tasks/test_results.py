@@ -19,7 +19,9 @@ def returned(result: Any, outcome: Any = "succeeded") -> SimulatedRun:
 
 
 @pytest.mark.parametrize(
-    "result", [0, False, "", [], {}, {"rows": 7}, "x" * (MAX_RESULT_BYTES - 2)], ids=lambda value: repr(value)[:9]
+    "result",
+    [0, False, "", [], {}, {"rows": 7}, "u0000", "\\u0000", "x" * (MAX_RESULT_BYTES - 2)],
+    ids=lambda value: repr(value)[:9],
 )
 def test_the_result_of_a_task_is_stored(result: Any) -> None:
     world = returned(result)
@@ -41,7 +43,8 @@ def test_no_result_is_stored_for_a_task_that_did_not_succeed(outcome: str) -> No
     ("result", "said"),
     [
         pytest.param("x" * (MAX_RESULT_BYTES - 1), "the task returned more than 65536 bytes", id="too much"),
-        pytest.param({"a\0": 1}, "the task returned a NUL character", id="a character that cannot be stored"),
+        pytest.param({"a\0": 1}, "the task returned a NUL character, which cannot be stored", id="a NUL character"),
+        pytest.param("\\\0", "the task returned a NUL character, which cannot be stored", id="after a backslash"),
     ],
 )
 def test_a_task_whose_result_cannot_be_stored_fails_with_the_reason(result: Any, said: str) -> None:

@@ -27,6 +27,12 @@ def test_a_task_name_that_cannot_be_is_refused(name: Any) -> None:
         Dag("d").empty(name)
 
 
+def test_the_longest_names_are_allowed() -> None:
+    dag = Dag("d" * 250)
+
+    assert (dag.dag_id, dag.empty("t" * 250).task_id) == ("d" * 250, "t" * 250)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
