@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.dags import SPECS
+from tests.simulation.statements import occupies
 from tidegate.daemon.spark.contract import Phase
 from tidegate.schemas.conditions.condition import inputs, met_by_inputs
 from tidegate.schemas.queries import inbox
@@ -26,7 +27,7 @@ RULES = (HERE.parent / "integration" / "model" / "broken.sql").read_text().rpart
 
 async def no_limit_is_exceeded(world: "World", done: "Done") -> Iterable[str]:
     """Of pools, runs, tasks, DAGs and the installation."""
-    if not any("INSERT INTO submission" in sql or "dag_run" in sql for sql, _ in done):
+    if not any(occupies(sql) for sql, _ in done):
         return []
     return [row[0] for row in await world.server.ask(LIMITS, world.plan.parallelism)]
 

@@ -29,7 +29,7 @@ class Selector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is not None and timeout <= 0:
-            return super().select(0)
+            return []  # what a server has said is heard when nothing else can run: that saves two system calls of three
         if self.idle is not None:
             self.idle.set_result(None)
             self.idle = None

@@ -12,6 +12,9 @@ RENEWAL = 0.45
 ROUNDS = 60
 """So often time passes at most until all is at rest."""
 
+IDLE_ROUNDS = (1, 2)
+"""What is left after the first round waits for leases to lapse: until then daemons renew theirs, and do nothing else."""
+
 CRASHING = 0.25
 """Daemons that are killed when all comes to rest; the others are stopped."""
 
@@ -36,11 +39,14 @@ async def come_to_rest(world: "World") -> Sequence[str]:
     if world.plan.alone:
         await _leave_one(world)
     left: Sequence[str] = ()
-    for _ in range(ROUNDS):
-        await _work(world)
-        left = await left_open(world)
-        if not left:
-            break
+    for number in range(ROUNDS):
+        if number in IDLE_ROUNDS:
+            await world.run_those(lambda step: step.binding or step.place.duty == "leases")
+        else:
+            await _work(world)
+            left = await left_open(world)
+            if not left:
+                break
         await world.scheduler.pass_time(RENEWAL * world.plan.ttl_s)
     return left
 
@@ -60,8 +66,14 @@ async def _work(world: "World") -> None:
 
 
 async def left_open(world: "World") -> Sequence[str]:
-    """What the daemons have yet to do, and the requests that the cluster has yet to get."""
+    """What the daemons have yet to do, and the requests that the cluster has yet to get.
+
+    Postgres is asked again when something was committed or sent since.
+    """
     logs = [(f"{p.topic}/{p.partition}", len(log)) for p, log in world.kafka.logs.items()]
     keys, ends = zip(*logs, strict=True) if logs else ((), ())
     late = ["a late request" for handle in world.late if not handle.cancelled() and handle.when() > world.loop.time()]
-    return [*(row[0] for row in await world.server.ask(OPEN, list(keys), list(ends))), *late]
+    state = (world.scheduler.writes, ends)
+    if world.open_at is None or world.open_at[0] != state:
+        world.open_at = state, [row[0] for row in await world.server.ask(OPEN, list(keys), list(ends))]
+    return [*world.open_at[1], *late]

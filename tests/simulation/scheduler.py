@@ -10,6 +10,7 @@ import asyncpg
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.server import Server, undone
 from tests.simulation.session import Session, Statement
+from tests.simulation.statements import writes
 from tests.simulation.step import Place, Step
 
 HELD_S = 5.0
@@ -24,7 +25,10 @@ class CircleError(Exception):
 
 
 class Scheduler:
-    """`parked` are the steps that may be taken, `waiting` the statements that wait for locks; `before` is who did what last."""
+    """`parked` are the steps that may be taken, `waiting` the statements that wait for locks; `before` is who did what last.
+
+    `writes` counts the commits that may have changed something.
+    """
 
     def __init__(self, loop: VirtualLoop, server: Server, chance: Random) -> None:
         self.loop = loop
@@ -34,6 +38,7 @@ class Scheduler:
         self.waiting: list[Statement] = []
         self.story: list[str] = []
         self.steps = 0
+        self.writes = 0
         self.reached: Counter[str] = Counter()
         self.on_commit: Callable[[Place, Done], Awaitable[None]] | None = None
         self._commits: list[tuple[Place, Done]] = []
@@ -57,6 +62,7 @@ class Scheduler:
                 self.parked.remove(step)
 
     def committed(self, place: Place, done: Done) -> None:
+        self.writes += any(writes(sql) for sql, _ in done)
         self._commits.append((place, done))
 
     def abandon(self, session: Session) -> None:

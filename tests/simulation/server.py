@@ -60,12 +60,15 @@ class Waiting(NamedTuple):
 
 
 class Server:
-    """Connections for all daemons: the one that was given back last is taken first, so that few have to be made."""
+    """Connections for all daemons: the one that was given back last is taken first, so that few have to be made.
+
+    Those for transactions are kept in one that has no statement yet: it has no snapshot and no lock, and BEGIN costs nothing.
+    """
 
     def __init__(self, loop: VirtualLoop, dsn: str) -> None:
         self.loop = loop
         self.dsn = dsn
-        self._stock: list[Raw] = []
+        self._stock: dict[bool, list[Raw]] = {False: [], True: []}
         self._told_us = -1
         self._all: list[Raw] = []
         self.statements = 0
@@ -93,11 +96,24 @@ class Server:
         self._all.append(raw)
         return raw
 
-    async def take(self) -> Raw:
-        return self._stock.pop() if self._stock else await self._connect()
+    async def take(self, *, in_transaction: bool) -> Raw:
+        """One that is in a transaction without a statement, or in none."""
+        if stock := self._stock[in_transaction]:
+            return stock.pop()
+        raw = await self._connect()
+        if in_transaction:
+            await raw.connection.execute("BEGIN")
+        return raw
 
     def give_back(self, raw: Raw) -> None:
-        self._stock.append(raw)
+        self._stock[raw.connection.is_in_transaction()].append(raw)
+
+    async def tell_beginning(self, raw: Raw, begun_at: datetime) -> bool:
+        """Has `now()` be the time at which the transaction began; needless, and False, while no time has passed since."""
+        if begun_at == self.now:
+            return False
+        await raw.connection.execute(f"SET LOCAL simulated.begun_at = '{begun_at.isoformat()}'")
+        return True
 
     @property
     def now(self) -> datetime:
@@ -189,4 +205,4 @@ def _ended(task: "asyncio.Task[Any]") -> Ended:
 
 
 async def undone(raw: Raw) -> None:
-    await raw.connection.execute("ROLLBACK")
+    await raw.connection.execute("ROLLBACK AND CHAIN")

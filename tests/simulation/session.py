@@ -14,7 +14,9 @@ from tests.simulation.step import Host, Step
 if TYPE_CHECKING:
     from tests.simulation.scheduler import Scheduler
 
-BEGIN, COMMIT, ROLLBACK = "BEGIN", "COMMIT", "ROLLBACK"
+COMMIT, ROLLBACK = "COMMIT", "ROLLBACK"
+CHAINED = {COMMIT: "COMMIT AND CHAIN", ROLLBACK: "ROLLBACK AND CHAIN"}
+"""The next transaction of the connection begins in the same round trip."""
 
 POSTGRES = "Postgres"
 CUT = "cut before"
@@ -34,12 +36,22 @@ class Session:
         self.waiting: Waiting | None = None
         self.lost: Exception | None = None
         self.rested_at = 0.0
+        self.begun_at = self.server.now
+        self.has_told = False
 
     async def fetch(self, sql: str, *args: Any) -> Any:
         return await self._ask("fetch", sql, args)
 
     async def execute(self, sql: str, *args: Any) -> Any:
         return await self._ask("execute", sql, args)
+
+    def begin(self) -> None:
+        if self.lost is not None:
+            raise self.lost
+        self.in_transaction = True
+        self.has_told = False
+        self.begun_at = self.server.now
+        self.rested_at = self.server.loop.time()
 
     async def _ask(self, how: str, sql: str, args: tuple[Any, ...]) -> Any:
         if self.lost is not None:
@@ -65,7 +77,8 @@ class Transaction:
         self._session = session
 
     async def __aenter__(self) -> Self:
-        await self._session.execute(BEGIN)
+        """BEGIN changes nothing that another session sees: it is no step, and is sent with the first statement."""
+        self._session.begin()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -98,16 +111,15 @@ class Statement(Step):
             self._cut()
             return True
         if session.raw is None:
-            session.raw = await session.server.take()
+            session.raw = await session.server.take(in_transaction=session.in_transaction)
+        if session.in_transaction and not session.has_told and self.sql not in CHAINED:
+            session.has_told = await session.server.tell_beginning(session.raw, session.begun_at)
         found = await session.server.perform(session.raw, self._call(), may_wait=may_wait(self.sql))
         return self.heard(found)
 
     def _call(self) -> Call:
         connection = self.session.raw.connection  # type: ignore[union-attr]  # taken just now
-        sql = self.sql
-        if sql == BEGIN:
-            sql = f"BEGIN; SET LOCAL simulated.begun_at = '{self.session.server.now.isoformat()}'"
-        return getattr(connection, self.how)(sql, *self.args)  # type: ignore[no-any-return]  # one of two
+        return getattr(connection, self.how)(CHAINED.get(self.sql, self.sql), *self.args)  # type: ignore[no-any-return]  # one of two
 
     def heard(self, found: Ended | Waiting) -> bool:
         """Whether it has ended, one way or the other."""
@@ -132,8 +144,8 @@ class Statement(Step):
     def _note(self, error: BaseException | None) -> None:
         session = self.session
         session.statements.append((self.sql, self.args))
-        if self.sql in (BEGIN, COMMIT, ROLLBACK):
-            session.in_transaction = self.sql == BEGIN
+        if self.sql in CHAINED:
+            session.in_transaction = False
         if not session.in_transaction:
             done, session.statements = session.statements, []
             if error is None and self.sql != ROLLBACK:

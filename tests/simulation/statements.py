@@ -40,6 +40,12 @@ def writes(sql: str) -> bool:
 
 
 @lru_cache(maxsize=5000)
+def occupies(sql: str) -> bool:
+    """Whether it may occupy a place that has a limit: it makes or moves a run or a task."""
+    return not {"dag_run", "task_instance"}.isdisjoint(table for verb, table in _CHANGES.findall(sql) if verb != "DELETE FROM")
+
+
+@lru_cache(maxsize=5000)
 def may_wait(sql: str) -> bool:
     """Whether it takes locks that others may have."""
     return bool(_LOCKS.search(sql))

@@ -12,7 +12,7 @@ import pytest
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.scheduler import CircleError, Scheduler
 from tests.simulation.server import START, Server
-from tests.simulation.session import BEGIN, COMMIT, CUT, UNANSWERED, Session
+from tests.simulation.session import COMMIT, CUT, UNANSWERED, Session
 
 SLOTS = "SELECT slots FROM pool WHERE name = 'narrow'"
 MORE = "UPDATE pool SET slots = slots + 1 WHERE name = $1"
@@ -79,7 +79,7 @@ def play(simulated: str) -> Iterator[Play]:
 def test_a_statement_that_waits_for_a_lock_lets_others_go_on(play: Play) -> None:
     async def scene(stage: Stage) -> None:
         for number in (0, 1):
-            await stage.say(number, BEGIN)
+            stage.sessions[number].begin()
         await stage.say(0, MORE, "narrow")
         waiting = await stage.say(1, MORE, "narrow")
         assert not waiting.done()
@@ -96,7 +96,7 @@ def test_of_two_that_wait_one_is_chosen(play: Play) -> None:
 
     async def scene(stage: Stage) -> None:
         for number in (0, 1, 2):
-            await stage.say(number, BEGIN)
+            stage.sessions[number].begin()
         await stage.say(0, "SELECT FROM pool ORDER BY name FOR UPDATE")
         waiting = [await stage.say(1, MORE, "narrow"), await stage.say(2, MORE, "default_pool")]
         assert [each.done() for each in waiting] == [False, False]
@@ -109,7 +109,7 @@ def test_of_two_that_wait_one_is_chosen(play: Play) -> None:
 
 def test_what_was_not_committed_goes_with_its_connection(play: Play) -> None:
     async def scene(stage: Stage) -> None:
-        await stage.say(0, BEGIN)
+        stage.sessions[0].begin()
         await stage.say(0, MORE, "narrow")
         waiting = await stage.say(1, MORE, "narrow")
         committing = await stage.say(0, COMMIT, trouble=CUT)
@@ -122,7 +122,7 @@ def test_what_was_not_committed_goes_with_its_connection(play: Play) -> None:
 
 def test_a_commit_without_an_answer_stays(play: Play) -> None:
     async def scene(stage: Stage) -> None:
-        await stage.say(0, BEGIN)
+        stage.sessions[0].begin()
         await stage.say(0, MORE, "narrow")
         committing = await stage.say(0, COMMIT, trouble=UNANSWERED)
         assert isinstance(committing.exception(), asyncpg.ConnectionDoesNotExistError)
@@ -134,7 +134,7 @@ def test_a_commit_without_an_answer_stays(play: Play) -> None:
 def test_a_deadlock_is_found(play: Play) -> None:
     async def scene(stage: Stage) -> None:
         for number, name in ((0, "narrow"), (1, "default_pool")):
-            await stage.say(number, BEGIN)
+            stage.sessions[number].begin()
             await stage.say(number, MORE, name)
         waiting = await stage.say(0, MORE, "default_pool")
         with pytest.raises(CircleError):
@@ -147,7 +147,7 @@ def test_a_deadlock_is_found(play: Play) -> None:
 
 def test_no_session_blocks_others_for_longer_than_the_server_allows(play: Play) -> None:
     async def scene(stage: Stage) -> None:
-        await stage.say(0, BEGIN)
+        stage.sessions[0].begin()
         await stage.say(0, MORE, "narrow")
         going_on = stage.loop.create_task(stage.sessions[0].execute(COMMIT))
         waiting = await stage.say(1, MORE, "narrow")
@@ -163,7 +163,7 @@ def test_no_session_blocks_others_for_longer_than_the_server_allows(play: Play) 
 
 def test_postgres_goes_by_the_time_of_the_loop(play: Play) -> None:
     async def scene(stage: Stage) -> None:
-        await stage.say(0, BEGIN)
+        stage.sessions[0].begin()
         await stage.say(1, "INSERT INTO audit_log (who, what, object) VALUES ('who', 'what', 'before')")
         await stage.scheduler.pass_time(3.0)
         await stage.say(0, "INSERT INTO audit_log (who, what, object) VALUES ('who', 'what', 'begun before')")

@@ -72,6 +72,7 @@ class World:
         self.left: Sequence[str] = ()
         self.left_behind: list[str] = []
         self.at_rest = False
+        self.open_at: tuple[object, Sequence[str]] | None = None
         self.taken: Counter[str] = Counter()
         Source.daemons = {}
         Present.world = self
