@@ -1,6 +1,6 @@
 """The seeded faults that a schedule may notice: those of the storms that are about what is simulated, and a few of its own."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from uuid import UUID
 
 import anyio
@@ -15,17 +15,22 @@ from tidegate.daemon.duties.dispatch import Dispatcher
 from tidegate.daemon.duties.outbox_sinks import OutboxSinks
 from tidegate.daemon.engine import Applied, Batch
 from tidegate.daemon.intake import ingest
+from tidegate.daemon.intake.batches import PartitionBatch
 from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.postgres.low_watermark import OutboxWatermark
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import Handle
 from tidegate.daemon.wake import Signal
+from tidegate.handlers.runs import transition
+from tidegate.handlers.scheduling import condition as scheduling
+from tidegate.schemas.conditions import condition
 from tidegate.schemas.queries import inbox, runs, submissions
 from tidegate.schemas.queries import leases as leases_sql
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import Identity, OffsetMove
 from tidegate.schemas.queries.leases import Away
+from tidegate.schemas.queries.outbox import OutboxRow
 from tidegate.schemas.queries.submissions import Claimed
 
 
@@ -187,6 +192,56 @@ def only_signals_heard() -> None:
     replace(Signal, "wait", wait)
 
 
+def end_of_batch_counted() -> None:
+    """A batch ends so many offsets after its beginning as it has records, as if offsets had no gaps."""
+
+    def end(self: PartitionBatch) -> int:
+        return self.start + len(self.records)
+
+    replace(PartitionBatch, "end", property(end))
+
+
+def outlets_of_runs_not_told_apart() -> None:
+    """The event of an outlet has the same id in each run."""
+
+    def outlet_event_id(dag_id: str, run_id: str, task_id: str, uri: str) -> str:
+        return f"{dag_id}/{task_id}/{uri}"
+
+    replace(transition, "outlet_event_id", outlet_event_id)
+
+
+def first_move_of_a_row_told() -> None:
+    """Of the moves that share a row of the outbox the others are not published."""
+
+    def events(self: OutboxRow) -> Iterator[tuple[str, bytes]]:
+        yield self.event_id, self.payload.partition(b"\n")[0]
+
+    replace(OutboxRow, "events", events)
+
+
+def success_told_as_failure() -> None:
+    """The topics say something else than the tables."""
+    original = OutboxRow.events
+
+    def events(self: OutboxRow) -> Iterator[tuple[str, bytes]]:
+        yield from ((id_, payload.replace(b'"success"', b'"failed"')) for id_, payload in original(self))
+
+    replace(OutboxRow, "events", events)
+
+
+def all_of_met_by_any() -> None:
+    """A condition over several datasets is met by one of them."""
+    original = condition.met_by_inputs
+
+    def met_by_inputs(wanted: condition.Condition, present: Container[condition.Leaf]) -> bool:
+        if isinstance(wanted, condition.AllOf):
+            return any(met_by_inputs(operand, present) for operand in wanted.of)
+        return original(wanted, present)
+
+    for module in (condition, scheduling):
+        replace(module, "met_by_inputs", met_by_inputs)
+
+
 STORMS = (
     "offset_not_compared",
     "queue_rows_not_locked",
@@ -224,6 +279,11 @@ FAULTS: Mapping[str, Callable[[], None]] = {
             oneself_not_counted,
             end_not_shielded,
             only_signals_heard,
+            all_of_met_by_any,
+            outlets_of_runs_not_told_apart,
+            first_move_of_a_row_told,
+            success_told_as_failure,
+            end_of_batch_counted,
         )
     },
 }
@@ -237,5 +297,7 @@ AIMED: Mapping[str, Sequence[str]] = {
     "instances_not_counted": ("single",),
     "runs_not_counted": ("one", "each"),
     "ids_not_remembered": ("one", "each"),
+    "all_of_met_by_any": ("both",),
+    "outlets_of_runs_not_told_apart": ("chain",),
 }
 """The DAGs that a fault has to do with; those of other faults are drawn from all."""

@@ -1,16 +1,17 @@
 """What must be true: of every commit, and when all is at rest. Each function returns what contradicts its name, as sentences."""
 
+import json
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence, Set
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tests.conditions import is_met
 from tests.simulation.dags import SPECS
 from tests.simulation.statements import occupies
 from tidegate.daemon.spark.contract import Phase
-from tidegate.schemas.conditions.condition import inputs, met_by_inputs
+from tidegate.events.source import Partition
 from tidegate.schemas.queries import inbox
-from tidegate.schemas.wire.envelope import decode_state
 from tidegate.schemas.wire.event import Kind
 
 if TYPE_CHECKING:
@@ -33,13 +34,13 @@ async def no_limit_is_exceeded(world: "World", done: "Done") -> Iterable[str]:
 
 
 async def each_record_is_taken_once(world: "World", done: "Done") -> Iterable[str]:
-    """By one batch, under the lease that counts when it commits; the offsets move on without a gap."""
+    """By one batch, under the lease that counts when it commits; each batch begins where the last ended, just after a record."""
     moves = [move for sql, args in done if sql == inbox._SQL["record_batch"] for move in zip(*args[:4], strict=True)]
     if not moves:
         return []
     rows = await world.server.ask("SELECT key, epoch, next_offset FROM lease WHERE key = ANY ($1)", [move[0] for move in moves])
     stands = {row[0]: (row[1], row[2]) for row in rows}
-    found = []
+    found = [f"{key}: taken up to {new}, where no record ends" for key, _, _, new in moves if new not in _ends(world, key)]
     for key, epoch, expected, new in moves:
         if world.taken[key] != expected:
             found.append(f"{key}: {expected} to {new} taken after {world.taken[key]}")
@@ -47,6 +48,11 @@ async def each_record_is_taken_once(world: "World", done: "Done") -> Iterable[st
             found.append(f"{key}: {expected} to {new} taken in epoch {epoch}, the lease stands at {stands[key]}")
         world.taken[key] = new
     return found
+
+
+def _ends(world: "World", key: str) -> Set[int]:
+    topic, _, partition = key.rpartition("/")
+    return {record.offset + 1 for record in world.kafka.logs[Partition(topic, int(partition))]}
 
 
 AT_COMMIT: Sequence[Callable[["World", "Done"], Awaitable[Iterable[str]]]] = (no_limit_is_exceeded, each_record_is_taken_once)
@@ -108,7 +114,7 @@ async def each_run_has_what_its_condition_needs(world: "World") -> Iterable[str]
     return [
         f"{dag_id} {run_id} consumed {uris}"
         for dag_id, run_id, uris in await world.server.ask(RUNS)
-        if not _holds(dag_id, uris) or (SPECS[dag_id].mode == "each" and len(uris) != 1)
+        if not is_met(SPECS[dag_id].schedule, uris) or (SPECS[dag_id].mode == "each" and len(uris) != 1)
     ]
 
 
@@ -119,14 +125,7 @@ async def nothing_waits_beside_an_open_gate(world: "World") -> Iterable[str]:
         "SELECT target_dag_id, uri FROM dataset_dag_run_queue JOIN dataset ON dataset.id = dataset_id"
     ):
         waiting[dag_id].add(uri)
-    return [f"{dag_id} has {sorted(uris)} and no run" for dag_id, uris in waiting.items() if _holds(dag_id, uris)]
-
-
-def _holds(dag_id: str, uris: Iterable[str]) -> bool:
-    schedule = SPECS[dag_id].schedule
-    return schedule is not None and met_by_inputs(
-        schedule, {leaf for leaf in inputs(schedule) for uri in uris if leaf.covers(uri)}
-    )
+    return [f"{dag_id} has {sorted(uris)} and no run" for dag_id, uris in waiting.items() if is_met(SPECS[dag_id].schedule, uris)]
 
 
 async def each_attempt_has_one_application(world: "World") -> Iterable[str]:
@@ -169,21 +168,26 @@ async def the_topics_tell_each_run(world: "World") -> Iterable[str]:
 
 def _told(world: "World", kind: Kind, problems: list[str]) -> dict[tuple[str, str], dict[int, str]]:
     told: dict[tuple[str, str], dict[int, str]] = defaultdict(dict)
-    for record in world.kafka.of(f"tidegate.{kind}"):
-        event: Any = decode_state(kind, record.headers, record.value)
-        if told[event.dag_id, event.run_id].setdefault(event.seq, event.state) != event.state:
-            problems.append(f"{event.run_id} told {event.seq} as {event.state} too")
+    for dag_id, run_id, seq, state in _records(world, kind):
+        if told[dag_id, run_id].setdefault(seq, state) != state:
+            problems.append(f"{run_id} told {seq} as {state} too")
     return told
+
+
+def _records(world: "World", kind: Kind) -> Iterator[tuple[str, str, int, str]]:
+    """Run, number and state of each record as its bytes say, read without the product's decoder."""
+    for record in world.kafka.of(f"tidegate.{kind}"):
+        body = json.loads(record.value or b"")
+        yield body["dag_id"], body["run_id"], body["seq"], body["state"]
 
 
 async def the_last_record_of_a_run_is_its_newest(world: "World") -> Iterable[str]:
     """Compaction keeps the last record of a key."""
     newest: dict[tuple[str, str], int] = {}
     last: dict[tuple[str, str], int] = {}
-    for record in world.kafka.of(f"tidegate.{Kind.DAG_RUN_STATE}"):
-        event: Any = decode_state(Kind.DAG_RUN_STATE, record.headers, record.value)
-        run = (event.dag_id, event.run_id)
-        last[run], newest[run] = event.seq, max(event.seq, newest.get(run, 0))
+    for dag_id, run_id, seq, _ in _records(world, Kind.DAG_RUN_STATE):
+        run = (dag_id, run_id)
+        last[run], newest[run] = seq, max(seq, newest.get(run, 0))
     return [f"{run} is told last as {seq} of {newest[run]}" for run, seq in last.items() if seq != newest[run]]
 
 

@@ -22,6 +22,8 @@ PARTITIONS = 2
 AWAY = "no answer"
 UNACKNOWLEDGED = "arrived, unacknowledged"
 HALF = "half arrived"
+GAPS = (0, 0, 0, 1, 3)
+"""So many offsets before a record have none: compaction and the markers of transactions leave such gaps."""
 STALLED = "arrives later"
 
 
@@ -63,10 +65,16 @@ class Kafka:
                 return False
             self._newest[key] = producer.epoch
         log, now = self.logs[partition], self.world.server.now
-        log.append(Record(message.topic, number, len(log), now, message.key, message.headers, message.value))
+        offset = self.end(partition) + self.world.chance.choice(GAPS)
+        log.append(Record(message.topic, number, offset, now, message.key, message.headers, message.value))
         for reader in self._readers:
             reader.set()
         return True
+
+    def end(self, partition: Partition) -> int:
+        """The offset after the last record."""
+        log = self.logs[partition]
+        return log[-1].offset + 1 if log else 0
 
     def deliver_stalled(self) -> None:
         """The oldest request that stalled arrives."""
@@ -111,9 +119,9 @@ class Source:
     async def fetch(self, timeout_s: float, max_records: int) -> Mapping[Partition, Sequence[Record]]:  # noqa: ARG002 - as above
         """Some of the available records, as Kafka may."""
         with anyio.move_on_after(timeout_s):
-            while not any(len(self._kafka.logs[p]) > at for p, at in self._positions.items()):
+            while not any(self._kafka.end(p) > at for p, at in self._positions.items()):
                 await self._kafka.news()
-        if not any(len(self._kafka.logs[p]) > at for p, at in self._positions.items()):
+        if not any(self._kafka.end(p) > at for p, at in self._positions.items()):
             return {}
         found: Mapping[Partition, Sequence[Record]] = await self._world.scheduler.wait(
             Call(self._daemon, KAFKA, "fetch", self._fetched, [AWAY])
@@ -125,8 +133,8 @@ class Source:
             raise UnavailableError("Kafka does not answer")
         found = {}
         for partition, at in self._positions.items():
-            log = self._kafka.logs[partition]
-            if records := log[at : at + self._world.chance.randint(1, 4)]:
+            ahead = [record for record in self._kafka.logs[partition] if record.offset >= at]
+            if records := ahead[: self._world.chance.randint(1, 4)]:
                 found[partition] = records
                 self._positions[partition] = records[-1].offset + 1
         return found
@@ -138,10 +146,10 @@ class Source:
         return frozenset(range(PARTITIONS))
 
     async def bounds(self, partitions: Collection[Partition]) -> Mapping[Partition, Bounds]:
-        return {partition: Bounds(0, len(self._kafka.logs[partition])) for partition in partitions}
+        return {partition: Bounds(0, self._kafka.end(partition)) for partition in partitions}
 
     async def lag(self) -> Mapping[Partition, int]:
-        return {partition: len(self._kafka.logs[partition]) - at for partition, at in self._positions.items()}
+        return {partition: self._kafka.end(partition) - at for partition, at in self._positions.items()}
 
     async def commit(self, positions: Mapping[Partition, int], **_: Any) -> None:
         pass

@@ -70,7 +70,7 @@ async def left_open(world: "World") -> Sequence[str]:
 
     Postgres is asked again when something was committed or sent since.
     """
-    logs = [(f"{p.topic}/{p.partition}", len(log)) for p, log in world.kafka.logs.items()]
+    logs = [(f"{p.topic}/{p.partition}", world.kafka.end(p)) for p in list(world.kafka.logs)]
     keys, ends = zip(*logs, strict=True) if logs else ((), ())
     late = ["a late request" for handle in world.late if not handle.cancelled() and handle.when() > world.loop.time()]
     state = (world.scheduler.writes, ends)

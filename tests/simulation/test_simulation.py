@@ -64,6 +64,11 @@ GIVEN_AWAY_BY: Mapping[str, set[str]] = {
     "epoch_not_compared": {"each_record_is_taken_once"},
     "offsets_moved_apart": {"each_event_is_in_the_ledger_once", "everything_ends"},
     "ids_not_remembered": {"each_event_is_in_the_ledger_once"},
+    "end_of_batch_counted": {"each_record_is_taken_once"},
+    "outlets_of_runs_not_told_apart": {"outlets_tell_each_success_once"},
+    "first_move_of_a_row_told": {"the_topics_tell_each_run"},
+    "success_told_as_failure": {"the_topics_tell_each_run"},
+    "all_of_met_by_any": {"each_run_has_what_its_condition_needs"},
     "intents_not_locked": {"each_attempt_has_one_application"},
     "stale_daemon_submits": {"each_attempt_has_one_application"},
     "found_or_not_at_once": {"each_attempt_has_one_application"},
@@ -88,6 +93,8 @@ SOON = (
     "ids_not_remembered",
     "end_not_shielded",
     "only_signals_heard",
+    "end_of_batch_counted",
+    "all_of_met_by_any",
 )
 """Some tens of schedules each, at most. The others take hundreds, and are tried by `make test-long`."""
 

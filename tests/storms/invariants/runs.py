@@ -4,8 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import pairwise
 
+from tests.conditions import is_met, names_all
 from tests.storms.evidence import Evidence
-from tidegate.schemas.conditions.condition import Condition, inputs, met_by_inputs
 from tidegate.schemas.state import RUN_MOVES, TASK_ENDED, RunState
 
 
@@ -21,7 +21,7 @@ async def nothing_waits_beside_an_open_gate(e: Evidence) -> Iterable[str]:
     return [
         f"{dag_id} has {sorted(uris)} and room, but no run"
         for dag_id, uris in pending.items()
-        if _is_open(e.specs[dag_id].schedule, uris) and active.get(dag_id, 0) < e.specs[dag_id].max_active_runs
+        if is_met(e.specs[dag_id].schedule, uris) and active.get(dag_id, 0) < e.specs[dag_id].max_active_runs
     ]
 
 
@@ -41,18 +41,8 @@ async def each_run_has_what_its_condition_needs(e: Evidence) -> Iterable[str]:
     return [
         f"{run_id} of {dag_id} consumed only {uris}"
         for dag_id, run_id, version_id, uris in rows
-        if (schedule := e.versions[version_id].schedule) is None or not _is_met(schedule, uris)
+        if not is_met(schedule := e.versions[version_id].schedule, uris) or not names_all(schedule, uris)
     ]
-
-
-def _is_open(schedule: Condition | None, uris: Iterable[str]) -> bool:
-    return schedule is not None and met_by_inputs(
-        schedule, {leaf for leaf in inputs(schedule) for uri in uris if leaf.covers(uri)}
-    )
-
-
-def _is_met(schedule: Condition, uris: Sequence[str]) -> bool:
-    return _is_open(schedule, uris) and all(any(leaf.covers(uri) for leaf in inputs(schedule)) for uri in uris)
 
 
 async def no_event_makes_two_runs(e: Evidence) -> Iterable[str]:
