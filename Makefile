@@ -18,7 +18,7 @@ SPREAD = --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-long storm storm-release check picture docs fuzz bench clean lock java FORCE
+.PHONY: help run test test-long mutants storm storm-release check picture docs fuzz bench clean lock java FORCE
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -38,6 +38,9 @@ test-long: export TEST_LONG = 1
 test-long: WORKERS = 2
 test-long: java $(PACKAGES) $(JARS) $(TEST_JARS) $(ARCHIVE) ## Run the tests that draw at random, or wait, at length (TEST_SEED=1: again)
 	@$(PYTEST) -m long -v $(or $(ARGS),$(SPREAD))
+
+mutants: $(PACKAGES) ## Change decisions one thing at a time, and list what no unit test notices (ARGS="handlers/tasks/*": only these files)
+	@$(BIN)/python -m tests.mutants $(ARGS)
 
 storm: java $(PACKAGES) $(JARS) ## Ride out the great storm, about six minutes (ARGS="--seed 7": one that was before)
 	@$(BIN)/python -m tests.storms --great $(ARGS)

@@ -1,0 +1,26 @@
+"""Changes of decisions are noticed by unit tests."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.mutants.survivors import Survivor, equivalents
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+@pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="takes half an hour: make test-long, make mutants")
+def test_no_folder_falls_below_its_score() -> None:
+    command = [sys.executable, "-m", "tests.mutants", "--jobs", "1"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout
+
+
+def test_an_equivalent_mutant_has_a_reason() -> None:
+    assert equivalents("# a comment\n\na.b: x = 1  # nothing reads x\n") == {Survivor("a.b", "x = 1")}
+    with pytest.raises(ValueError, match=r"equivalent\.txt, line 2: expected"):
+        equivalents("# a comment\na.b: x = 1\n")
+    assert equivalents()
