@@ -22,7 +22,7 @@ from tidegate.daemon.postgres.low_watermark import OutboxWatermark
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import Handle
 from tidegate.daemon.wake import Signal
-from tidegate.handlers.runs import transition
+from tidegate.handlers.runs import outlets
 from tidegate.handlers.scheduling import condition as scheduling
 from tidegate.schemas.conditions import condition
 from tidegate.schemas.queries import inbox, runs, submissions
@@ -207,7 +207,7 @@ def outlets_of_runs_not_told_apart() -> None:
     def outlet_event_id(dag_id: str, run_id: str, task_id: str, uri: str) -> str:
         return f"{dag_id}/{task_id}/{uri}"
 
-    replace(transition, "outlet_event_id", outlet_event_id)
+    replace(outlets, "outlet_event_id", outlet_event_id)
 
 
 def first_move_of_a_row_told() -> None:
