@@ -9,9 +9,11 @@ from zlib import crc32
 import anyio
 
 from tests.simulation.step import Call
+from tidegate.events.security import OPEN
 from tidegate.events.sink import OutMessage, UndeliveredError
 from tidegate.events.source import Bounds, Partition, Record
 from tidegate.schemas.error import FencedError, UnavailableError
+from tidegate.schemas.kafka_security import KafkaSecurity
 
 if TYPE_CHECKING:
     from tests.simulation.daemon import Daemon
@@ -101,7 +103,14 @@ class Source:
 
     daemons: dict[str, "Daemon"] = {}  # noqa: RUF012 - the product makes sources, and knows addresses only
 
-    def __init__(self, servers: str, *, group: str | None = None, timeout_s: float = 15.0) -> None:  # noqa: ARG002 - as the product's
+    def __init__(  # the arguments of the product's
+        self,
+        servers: str,
+        *,
+        security: KafkaSecurity = OPEN,  # noqa: ARG002
+        group: str | None = None,  # noqa: ARG002
+        timeout_s: float = 15.0,  # noqa: ARG002
+    ) -> None:
         self._daemon = self.daemons[servers]
         self._world = self._daemon.world
         self._kafka = self._world.kafka
@@ -158,7 +167,14 @@ class Source:
 class Sink:
     """In the place of `tidegate.events.sink.Sink`."""
 
-    def __init__(self, servers: str, *, delivery_timeout_s: float = 10.0, transactional_id: str | None = None) -> None:  # noqa: ARG002 - as the product's
+    def __init__(  # the arguments of the product's
+        self,
+        servers: str,
+        *,
+        security: KafkaSecurity = OPEN,  # noqa: ARG002
+        delivery_timeout_s: float = 10.0,  # noqa: ARG002
+        transactional_id: str | None = None,
+    ) -> None:
         self._daemon = Source.daemons[servers]
         self._world = self._daemon.world
         self._transactional_id = transactional_id

@@ -109,10 +109,10 @@ def sources_not_told_apart() -> None:
 def extras_not_given() -> None:
     """Tasks do not get what events say."""
 
-    def event(uri: str, source: str, id_: str, occurred_at: Any, extra: dict[str, Any]) -> ConsumedEvent:
-        return ConsumedEvent(uri=uri, source=source, id=id_, occurred_at=occurred_at, extra={})
+    def event(*columns: Any) -> ConsumedEvent:
+        return replaced(before(*columns), extra={})
 
-    replace(sources, "_event", event)
+    before = replace(sources, "_event", event)
 
 
 def letters_deleted_before_sent() -> None:
