@@ -25,7 +25,10 @@ def select_tasks(capacity: Capacity) -> Iterator[WaitingTask]:
         if oldest is not None and capacity.missing_slots(oldest) is not None:
             capacity.reserve_all()
             return
-        task = oldest or capacity.pop_fitting(queue) or capacity.pop_fitting(starving)
+        task = oldest or capacity.pop_fitting(queue)
+        if task is None and capacity.kept:
+            # Tasks that a kept share blocks may fill the whole queue, and hide the one that it is kept for.
+            task = capacity.pop_fitting(starving)
         if task is None:
             return
         capacity.admit(task)

@@ -130,3 +130,16 @@ def test_others_are_admitted_once_the_share_is_kept_no_longer() -> None:
 
     assert [task.task_index for task in select_tasks(capacity)] == [1, 2, 3]
     assert (capacity.has_released, capacity.is_left, capacity.kept) == (True, True, {})
+
+
+@pytest.mark.parametrize(
+    ("starving", "admitted"),
+    [
+        pytest.param("big", [1], id="the share is kept for it"),
+        pytest.param("live", [], id="it has a turn, and heavier tasks wait that were not read"),
+    ],
+)
+def test_a_starving_task_that_the_queue_lacks_waits_for_its_turn(starving: str, admitted: list[int]) -> None:
+    state = msgspec.structs.replace(of_share(occupied=0, starving=starving), waiting=())
+
+    assert [task.task_index for task in select_tasks(Capacity(state))] == admitted
