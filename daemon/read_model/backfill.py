@@ -13,8 +13,9 @@ from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, StageR
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
 
-LAST_DATES = 20
 MAX_ID = 2**63 - 1
+
+LAST_DATES = 20
 MOST_COUNTED = 10_000
 """The most dates that are counted before they are planned."""
 
@@ -54,15 +55,6 @@ class Stage(msgspec.Struct, frozen=True):
 
     depth: int
     row: StageRow
-
-
-async def read_backfill(db: Db, id_: int, *, deleted: bool = False) -> BackfillRow:
-    """Raises NotFoundError for an unknown backfill, and for a deleted one unless `deleted` is given."""
-    rows = await list_backfills(db, backfill_id=id_, deleted=deleted) if 0 < id_ <= MAX_ID else []
-    if not rows:
-        rejected = no_such_backfill(id_)
-        raise NotFoundError(rejected.message, reason=rejected.reason)
-    return rows[0]
 
 
 async def read_page(db: Db, backfill_id: int) -> BackfillPage:
@@ -118,3 +110,28 @@ def _time_left(row: BackfillRow, found: Progress, now: datetime) -> float | None
         return None
     taken: timedelta = now - row.run_start_date
     return taken.total_seconds() * (found.tasks - found.finished) / found.finished
+
+
+async def read_backfill(db: Db, id_: int, *, deleted: bool = False) -> BackfillRow:
+    """Raises NotFoundError for an unknown backfill, and for a deleted one unless `deleted` is given."""
+    rows = await list_backfills(db, backfill_id=id_, deleted=deleted) if 0 < id_ <= MAX_ID else []
+    if not rows:
+        rejected = no_such_backfill(id_)
+        raise NotFoundError(rejected.message, reason=rejected.reason)
+    return rows[0]
+
+
+def why(row: BackfillRow) -> str:
+    """Why a backfill starts nothing now, or why it stopped."""
+    if row.stop_reason:
+        return row.stop_reason
+    if row.state in BACKFILL_ENDED:
+        return ""
+    if row.state is BackfillState.PAUSED:
+        return f"`tidegate backfills resume {row.id}` resumes it"
+    if row.dag_state:
+        return f"its DAG is {row.dag_state}; `tidegate dags why-not {row.dag_id}` says what to do"
+    if row.waiting and row.failed:
+        waiting = f"{row.waiting} of its runs wait for earlier dates, of which {row.failed} failed"
+        return f"{waiting}; `tidegate backfills retry {row.id}` runs these again"
+    return f"its limit of {row.max_active_runs} active runs is reached" if row.running >= row.max_active_runs else ""

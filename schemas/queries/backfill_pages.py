@@ -1,6 +1,8 @@
 """Backfills and their dates as pages show them."""
 
-from datetime import datetime
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import date, datetime
 
 import msgspec
 
@@ -56,8 +58,19 @@ class DateRow(msgspec.Struct, frozen=True, kw_only=True):
     ordinal: int
     logical_date: datetime
     state: DateState
+    dag_id: str | None
     run_id: str | None
     run_state: str | None
+    reason: str
+
+
+class FailedDate(msgspec.Struct, frozen=True, kw_only=True):
+    """A failed date with its run, and the first task that failed, if one did."""
+
+    logical_date: datetime
+    dag_id: str
+    run_id: str
+    task_id: str | None
     reason: str
 
 
@@ -76,9 +89,25 @@ async def list_backfills(
     return [msgspec.convert(dict(row), BackfillRow) for row in rows]
 
 
-async def list_dates(db: Db, backfill_id: int, state: str | None, after: int, limit: int) -> list[DateRow]:
-    """The planned dates of a backfill with an ordinal above `after`."""
-    return [msgspec.convert(dict(row), DateRow) for row in await db.fetch(_SQL["dates"], backfill_id, state, after, limit)]
+async def list_dates(
+    db: Db, backfill_id: int, state: str | None, after: int, limit: int, *, since: datetime | None = None
+) -> list[DateRow]:
+    """The planned dates of a backfill with an ordinal above `after`; only those of the 24 hours after `since`."""
+    rows = await db.fetch(_SQL["dates"], backfill_id, state, after, limit, since)
+    return [msgspec.convert(dict(row), DateRow) for row in rows]
+
+
+async def count_days(db: Db, backfill_id: int, since: datetime, until: datetime) -> Mapping[date, Mapping[str, int]]:
+    """By day in UTC and state, the number of planned dates from `since` to before `until`."""
+    days: dict[date, dict[str, int]] = defaultdict(dict)
+    for day, state, dates in await db.fetch(_SQL["days"], backfill_id, since, until):
+        days[day][state] = dates
+    return days
+
+
+async def list_failures(db: Db, backfill_id: int, limit: int) -> list[FailedDate]:
+    """The failed dates that were planned last, newest first."""
+    return [msgspec.convert(dict(row), FailedDate) for row in await db.fetch(_SQL["failures"], backfill_id, limit)]
 
 
 async def list_stages(db: Db, backfill_id: int) -> dict[str, StageRow]:

@@ -48,14 +48,40 @@ LIMIT $5
 -- name: dates
 -- The planned dates of a backfill from $3 on, in the order of planning.
 SELECT
-    date.ordinal, date.logical_date, date.state, run.run_id, run.state AS run_state, date.reason
+    date.ordinal, date.logical_date, date.state, run.dag_id, run.run_id, run.state AS run_state, date.reason
 FROM backfill_date AS date
 LEFT JOIN dag_run AS run ON run.id = date.dag_run_id
 WHERE date.backfill_id = $1
   AND ($2::text IS NULL OR date.state::text = $2)
   AND date.ordinal > $3
+  AND ($5::timestamptz IS NULL OR date.logical_date >= $5 AND date.logical_date < $5 + interval '24 hours')
 ORDER BY date.ordinal
 LIMIT $4
+
+-- name: days
+-- By day and state, the number of planned dates from $2 to before $3.
+SELECT (logical_date AT TIME ZONE 'UTC')::date AS day, state::text AS state, count(*) AS dates
+FROM backfill_date
+WHERE backfill_id = $1 AND logical_date >= $2 AND logical_date < $3
+GROUP BY day, state
+
+-- name: failures
+-- The failed dates that were planned last, newest first, each with the first task that failed.
+SELECT date.logical_date, run.dag_id, run.run_id, task.task_id, coalesce(attempt.reason, '') AS reason
+FROM (
+    SELECT ordinal, logical_date, dag_run_id FROM backfill_date
+    WHERE backfill_id = $1 AND state = 'failed'
+    ORDER BY ordinal DESC LIMIT $2
+) AS date
+JOIN dag_run AS run ON run.id = date.dag_run_id
+LEFT JOIN LATERAL (
+    SELECT task_index, task_id, try_number FROM task_instance
+    WHERE dag_run_id = run.id AND state = 'failed'
+    ORDER BY end_date, task_index LIMIT 1
+) AS task ON true
+LEFT JOIN submission AS attempt
+    ON attempt.dag_run_id = run.id AND attempt.task_index = task.task_index AND attempt.try_number = task.try_number
+ORDER BY date.ordinal DESC
 
 -- name: stages
 -- What became of the dates of each DAG of a cascade.

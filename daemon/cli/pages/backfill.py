@@ -8,9 +8,8 @@ import msgspec
 from tidegate.daemon.backfills import Preview
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import Listing
-from tidegate.daemon.read_model.backfill import BackfillPage, Progress, Stage
+from tidegate.daemon.read_model.backfill import BackfillPage, Progress, Stage, why
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow
-from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
 from tidegate.schemas.timetable.text import age, span, took, utc
 
 
@@ -89,22 +88,6 @@ def print_page(page: BackfillPage, now: datetime) -> None:
     if page.stages:
         output.section("cascade", STAGE_TITLES, map(_stage_cells, page.stages), empty="none")
     output.section("last dates", DATES.titles, (_date_cells(date, now) for date in page.dates), empty=DATES.empty)
-
-
-def why(row: BackfillRow) -> str:
-    """Why a backfill starts nothing now, or why it stopped."""
-    if row.stop_reason:
-        return row.stop_reason
-    if row.state in BACKFILL_ENDED:
-        return ""
-    if row.state is BackfillState.PAUSED:
-        return f"`tidegate backfills resume {row.id}` resumes it"
-    if row.dag_state:
-        return f"its DAG is {row.dag_state}; `tidegate dags why-not {row.dag_id}` says what to do"
-    if row.waiting and row.failed:
-        waiting = f"{row.waiting} of its runs wait for earlier dates, of which {row.failed} failed"
-        return f"{waiting}; `tidegate backfills retry {row.id}` runs these again"
-    return f"its limit of {row.max_active_runs} active runs is reached" if row.running >= row.max_active_runs else ""
 
 
 def _dates(row: BackfillRow) -> str:

@@ -28,7 +28,7 @@ from tidegate.schemas.explain.facts import AttemptFacts, OccupyingTask, RunFacts
 from tidegate.schemas.notice import FailedTask
 from tidegate.schemas.queries import datasets, run_pages, sql
 from tidegate.schemas.queries.audit import Page
-from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, StageRow
+from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, FailedDate, StageRow
 from tidegate.schemas.queries.backfills import RewrittenOutlet
 from tidegate.schemas.queries.credentials import Owner
 from tidegate.schemas.queries.dags import UnreadDag
@@ -85,6 +85,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     "backfill_pages.list": fields(BackfillRow),
     **dict.fromkeys(("credentials.find", "credentials.redeem"), fields(Owner)),
     "backfill_pages.dates": fields(DateRow),
+    "backfill_pages.failures": fields(FailedDate),
     "sources.events": fields(ConsumedEvent),
     "datasets.events": fields(datasets.EventRow, producer=PRODUCER),
     "dags.activity": ("dag_id", *fields(DagActivity, low_watermark=(), settled=())),
