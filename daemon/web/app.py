@@ -18,7 +18,21 @@ from tidegate.daemon.gateway.guard import Guard
 from tidegate.daemon.gateway.problem import problem
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.web.pages import dag, dag_forms, dags, login, now, run, run_forms, task, version
+from tidegate.daemon.web.pages import (
+    backfill,
+    backfill_forms,
+    backfill_new,
+    backfills,
+    dag,
+    dag_forms,
+    dags,
+    login,
+    now,
+    run,
+    run_forms,
+    task,
+    version,
+)
 from tidegate.daemon.web.screen import Form, Screen, problem_page, routes
 
 KEPT = "public, max-age=31536000, immutable"
@@ -32,6 +46,10 @@ SCREENS: tuple[Screen | Form, ...] = (
     run.SCREEN,
     *run_forms.FORMS,
     task.SCREEN,
+    backfills.SCREEN,
+    backfill_new.FORM,
+    backfill.SCREEN,
+    *backfill_forms.FORMS,
 )
 
 

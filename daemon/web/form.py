@@ -5,23 +5,26 @@ from typing import Literal
 
 import msgspec
 
+Kind = Literal["text", "checkbox", "select", "textarea", "datetime", "hidden"]
+
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
-    """An input of a form. `options` are those of a select; `hint` says what to write, and why."""
+    """An input of a form. `options` are those of a select; `hint` says what to write, and why, `problem` what is wrong."""
 
     name: str
     label: str
-    kind: Literal["text", "checkbox", "select", "textarea", "datetime", "hidden"] = "text"
+    kind: Kind = "text"
     value: str = ""
     options: Sequence[str] = ()
     hint: str = ""
+    problem: str = ""
     is_required: bool = False
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """What the change will do: sentences, and the rows that it changes. An empty `button`: nothing can be changed.
 
-    With `choices` the preview is read again for other choices before it is done.
+    With `choices` the preview is read again for other choices before it is done. `is_wide` ones have many of them.
     """
 
     title: str
@@ -33,6 +36,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     fields: Sequence[Field] = ()
     choices: Sequence[Field] = ()
     is_destructive: bool = False
+    is_wide: bool = False
 
 
 def checkbox(name: str, label: str, *, is_set: bool) -> Field:

@@ -1,0 +1,68 @@
+"""The texts that a user writes into the fields of a form, as values; each problem stands beside its field."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import msgspec
+
+from tidegate.schemas.time_range import in_range
+
+T = TypeVar("T")
+
+DAY = len("2013-01-31")
+
+HOW = "write a date or a time like 2013-01-31 or 2013-01-31T06:00"
+
+
+class Fields:
+    """The texts of a form, and the problems that reading them found, by field."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self.texts = {name: text.strip() for name, text in given.items()}
+        self.problems: dict[str, str] = {}
+
+    def value(self, name: str, read: Callable[[str], T]) -> T | None:
+        """The value of a field; None without a text, and for one that cannot be read."""
+        text = self.texts.get(name)
+        if not text:
+            return None
+        try:
+            return read(text)
+        except (ValueError, OverflowError, RecursionError) as error:
+            self.problems[name] = str(error)
+            return None
+
+
+def moment(text: str) -> datetime:
+    """A time; UTC without an offset. Raises ValueError."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(HOW) from error
+    return in_range("the time", at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+def end(text: str) -> datetime:
+    """As `moment`; a date without a time is the last moment of that day."""
+    at = moment(text)
+    return at + timedelta(days=1, microseconds=-1) if len(text) <= DAY else at
+
+
+def end_text(at: datetime) -> str:
+    """The shortest text of which `end` makes the time."""
+    day = f"{at.astimezone(UTC):%Y-%m-%d}"
+    return day if end(day) == at else at.astimezone(UTC).isoformat()
+
+
+def moments(text: str) -> tuple[datetime, ...]:
+    """Times between commas or spaces, in order, each once. Raises ValueError."""
+    return tuple(sorted({moment(word) for word in text.replace(",", " ").split()}))
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Raises ValueError."""
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise ValueError(f'write a JSON object, such as {{"n": 3}} ({error})') from error

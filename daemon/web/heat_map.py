@@ -1,0 +1,65 @@
+"""The days of a year as a calendar: a column for each week, and a colour for each day."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+
+from msgspec import Struct
+
+WORST = ("failed", "retry", "open", "cancelled", "skipped", "success")
+"""The state of a day is the first of these that one of its dates has."""
+
+PITCH = 14
+"""The distance of two cells."""
+
+
+class Day(Struct, frozen=True):
+    """A day, where it is drawn, the worst state of its dates, and what they are in words. Without a planned date: state ``."""
+
+    day: date
+    x: int
+    y: int
+    state: str
+    text: str
+
+
+class HeatMap(Struct, frozen=True):
+    """A year. `months` are names, each with the place of its first week. `older` and `newer`: the years that have days, too."""
+
+    year: int
+    days: Sequence[Day]
+    months: Sequence[tuple[int, str]]
+    width: int
+    older: int | None
+    newer: int | None
+
+
+def year_of(year: int) -> tuple[datetime, datetime]:
+    """The first moment of a year, and of the next one."""
+    return datetime(year, 1, 1, tzinfo=UTC), datetime(year + 1, 1, 1, tzinfo=UTC)
+
+
+def heat_map(year: int, first: date, last: date, counts: Mapping[date, Mapping[str, int]]) -> HeatMap:
+    """The days of the year from `first` to `last`. `counts` has the number of dates by day and state."""
+    begin, end = max(first, date(year, 1, 1)), min(last, date(year, 12, 31))
+    shown = [begin + timedelta(days=number) for number in range(max((end - begin).days + 1, 0))]
+    days = [_day(day, begin, counts.get(day, {})) for day in shown]
+    months = [(found.x, f"{found.day:%b}") for found in days if found.day.day == 1 or found.day == begin]
+    width = max((found.x for found in days), default=0) + 2 * PITCH
+    older, newer = year - 1 if first.year < year else None, year + 1 if last.year > year else None
+    return HeatMap(year, days, _apart(months), width, older, newer)
+
+
+def _day(day: date, begin: date, counts: Mapping[str, int]) -> Day:
+    week = ((day - begin).days + begin.weekday()) // 7
+    state = next((state for state in WORST if counts.get(state)), "")
+    text = ", ".join(f"{counts[state]} {state}" for state in WORST if counts.get(state)) or "no date is planned"
+    return Day(day, week * PITCH, day.weekday() * PITCH, state, text)
+
+
+def _apart(months: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Without the names that would be written over the one before."""
+    kept: list[tuple[int, str]] = []
+    for place, name in months:
+        if not kept or place - kept[-1][0] >= 2 * PITCH:
+            kept.append((place, name))
+    return kept

@@ -1,0 +1,101 @@
+"""A backfill: why it waits, its failures first, its dates as a calendar and as a list, and what may be done with it."""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from tidegate.daemon.gateway.endpoint import Call, Params, Read
+from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.backfill import BackfillPage, read_page, why
+from tidegate.daemon.web.heat_map import HeatMap, heat_map, year_of
+from tidegate.daemon.web.pages.backfills import ended_dates, per_hour
+from tidegate.daemon.web.screen import Screen
+from tidegate.schemas.message import BackfillAction
+from tidegate.schemas.queries import backfill_pages
+from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, FailedDate
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.state import BACKFILL_ENDED, BackfillState, DateState
+from tidegate.schemas.time_range import EARLIEST, LATEST
+
+BACKFILL = "/backfills/{backfill_id}"
+
+CHANGE = "change"
+
+FAILURES = 20
+
+Id = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+
+
+class BackfillParams(Params, frozen=True, kw_only=True):
+    """A backfill; the year of its calendar; and the filters of its dates: a state, a day, a first ordinal."""
+
+    backfill_id: Id
+    year: Annotated[int, Meta(ge=EARLIEST.year, le=LATEST.year)] | None = None
+    state: DateState | None = None
+    day: date | None = None
+    after: Annotated[int, Meta(ge=0, lt=2**31)] = 0
+    rows: Annotated[int, Meta(ge=1, le=500)] = 50
+
+
+class BackfillScreen(Struct, frozen=True):
+    """The page. `dates` match the filters; `next_after` is the filter for the next ones."""
+
+    found: BackfillPage
+    why: str
+    ended: int
+    per_hour: float | None
+    actions: Sequence[str]
+    failures: Sequence[FailedDate]
+    calendar: HeatMap
+    dates: Sequence[DateRow]
+    next_after: int | None
+    states: Sequence[DateState]
+
+
+async def read(db: Db, call: Call[BackfillParams]) -> BackfillScreen:
+    params = call.params
+    found = await read_page(db, params.backfill_id)
+    row = found.backfill
+    dates = await _dates(db, params)
+    return BackfillScreen(
+        found=found,
+        why=why(row),
+        ended=ended_dates(row),
+        per_hour=per_hour(row, db.now),
+        actions=actions_of(row),
+        failures=await backfill_pages.list_failures(db, row.id, FAILURES) if row.failed else (),
+        calendar=await _calendar(db, row, params.year),
+        dates=dates[: params.rows],
+        next_after=dates[params.rows - 1].ordinal if len(dates) > params.rows else None,
+        states=list(DateState),
+    )
+
+
+async def _dates(db: Db, params: BackfillParams) -> list[DateRow]:
+    since = datetime.combine(params.day, time(), UTC) if params.day else None
+    return await backfill_pages.list_dates(db, params.backfill_id, params.state, params.after, params.rows + 1, since=since)
+
+
+async def _calendar(db: Db, row: BackfillRow, year: int | None) -> HeatMap:
+    """Of the year that is asked for, or that of the date that was planned last."""
+    shown = year or (row.planned_until or row.start_date).year
+    counts = await backfill_pages.count_days(db, row.id, *year_of(shown))
+    return heat_map(shown, row.start_date.date(), row.end_date.date(), counts)
+
+
+def actions_of(row: BackfillRow) -> list[str]:
+    """What a user may want to do with the backfill in its state, the usual first. The decision about each is that of its form."""
+    if row.deleted:
+        return []
+    retry = [BackfillAction.RETRY] if row.failed else []
+    if row.state in BACKFILL_ENDED:
+        return [*retry, CHANGE, BackfillAction.DELETE]
+    if row.state is BackfillState.CANCELLING:
+        return [] if row.kills else [BackfillAction.CANCEL]
+    turn = BackfillAction.RESUME if row.state is BackfillState.PAUSED else BackfillAction.PAUSE
+    return [turn, *retry, CHANGE, BackfillAction.CANCEL]
+
+
+SCREEN = Screen(Read(BACKFILL, Right.VIEW, read, BackfillParams, BackfillScreen), "backfill.html")

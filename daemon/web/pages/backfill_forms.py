@@ -1,0 +1,210 @@
+"""Pause, resume, cancel, retry, delete and change a backfill. Each form shows what it will do, by the decision that does it."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import msgspec
+
+from tidegate.daemon import backfills
+from tidegate.daemon.gateway.endpoint import Act, Call, Load, Params, check_right
+from tidegate.daemon.gateway.problem import InvalidError
+from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.backfill import read_backfill
+from tidegate.daemon.web.fields import Fields, end, end_text
+from tidegate.daemon.web.form import Field, Preview, checkbox
+from tidegate.daemon.web.pages.backfill import BACKFILL, CHANGE, Id
+from tidegate.daemon.web.pages.backfill_limits import LABELS, changed_limits, limit_fields, texts_of
+from tidegate.daemon.web.rendering import url
+from tidegate.daemon.web.screen import Form
+from tidegate.handlers import backfill_acted
+from tidegate.schemas.effect import RejectMessage
+from tidegate.schemas.message import BackfillActed, BackfillAction, Message
+from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, list_dates
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.state import BACKFILL_ENDED, BackfillState, DateState
+from tidegate.schemas.timetable.text import utc
+
+SHOWN = 50
+"""The dates that a form lists."""
+
+BUTTONS = {
+    BackfillAction.PAUSE: "Pause",
+    BackfillAction.RESUME: "Resume",
+    BackfillAction.CANCEL: "Cancel the backfill",
+    BackfillAction.RETRY: "Retry the failed dates",
+    BackfillAction.DELETE: "Delete the backfill",
+}
+
+CONCERNED = {
+    BackfillAction.PAUSE: DateState.OPEN,
+    BackfillAction.RESUME: DateState.OPEN,
+    BackfillAction.CANCEL: DateState.OPEN,
+    BackfillAction.RETRY: DateState.FAILED,
+}
+"""The state of the dates that a form lists."""
+
+
+class BackfillPath(Params, frozen=True):
+    """A backfill by its number."""
+
+    backfill_id: Id
+
+
+class Choices(Params, frozen=True):
+    """`kills`: a cancel ends running runs, too. `newest_version`: failed dates run again by the newest version of the DAG."""
+
+    kills: bool = False
+    newest_version: bool = False
+
+
+async def preview(action: BackfillAction, call: Call[BackfillPath]) -> Preview:
+    row = await permitted(call, action)
+    return await call.database.run(_preview, action, row.id)
+
+
+async def _preview(db: Db, action: BackfillAction, id_: int) -> Preview:
+    row = await read_backfill(db, id_)
+    rejected = await rejection(db, BackfillActed(backfill_id=id_, action=action, kills=action is BackfillAction.CANCEL))
+    state = CONCERNED.get(action)
+    dates = await list_dates(db, id_, state, 0, SHOWN + 1) if state and not rejected else []
+    return Preview(
+        title=f"{BUTTONS[action].partition(' ')[0]} backfill {id_} of {row.dag_id}",
+        says=[f"{rejected}."] if rejected else [*effects(action, row), *_more(dates)],
+        back=url("backfills", id_),
+        button="" if rejected else BUTTONS[action],
+        titles=("Logical date", "State", "Run", "Its state"),
+        rows=[(utc(date.logical_date), date.state, date.run_id or "", date.run_state or "") for date in dates[:SHOWN]],
+        fields=choices_of(action, row),
+        is_destructive=action in (BackfillAction.CANCEL, BackfillAction.DELETE),
+    )
+
+
+async def rejection(db: Db, request: BackfillActed) -> str:
+    """Why the action is not possible now; empty if it is. It takes the locks of the decision, and changes nothing."""
+    messages = [Message(body=request, at=db.now)]
+    decided = backfill_acted.decide(messages, await backfill_acted.load(db, messages))
+    return next((effect.message for effect in decided if isinstance(effect, RejectMessage)), "")
+
+
+def effects(action: BackfillAction, row: BackfillRow) -> list[str]:
+    """What an action does, with counts."""
+    match action:
+        case BackfillAction.PAUSE:
+            return [
+                f"It starts no more runs. {row.running} running runs go on, {row.queued} queued ones wait until it is resumed."
+            ]
+        case BackfillAction.RESUME:
+            return [f"Its runs start again, at most {row.max_active_runs} at once; {row.queued} queued ones first."]
+        case BackfillAction.CANCEL:
+            return [f"{row.queued} queued runs fail. {row.running} runs are running. Dates without a run get none."]
+        case BackfillAction.RETRY:
+            return [f"{row.failed} failed dates run again: their failed tasks, and the tasks after these."]
+        case BackfillAction.DELETE:
+            return [f"The backfill leaves the list, with the record of its {row.dates} dates. Their runs stay."]
+
+
+def choices_of(action: BackfillAction, row: BackfillRow) -> list[Field]:
+    if action is BackfillAction.RETRY:
+        return [checkbox("newest_version", "by the newest version of the DAG, which the backfill has from then on", is_set=False)]
+    return _kill_choice(row) if action is BackfillAction.CANCEL else []
+
+
+def _kill_choice(row: BackfillRow) -> list[Field]:
+    """Whether running runs are left or killed. One that is being cancelled can only be cancelled again to kill them."""
+    label = f"also end the {row.running} running runs: their attempts are killed; otherwise they go on to their end"
+    if row.state is BackfillState.CANCELLING:
+        return [Field(name="kills", label="", kind="hidden", value="true")]
+    return [checkbox("kills", label, is_set=False)]
+
+
+def _more(dates: Sequence[DateRow]) -> list[str]:
+    return [f"The first {SHOWN} of these dates are:"] if len(dates) > SHOWN else []
+
+
+async def act(action: BackfillAction, call: Call[BackfillPath], body: Choices) -> str:
+    row = await permitted(call, action)
+    await _do(action, body, call, row.id)
+    return url("backfills") if action is BackfillAction.DELETE else url("backfills", row.id)
+
+
+async def _do(action: BackfillAction, body: Choices, call: Call[BackfillPath], id_: int) -> BackfillRow:
+    user = call.caller.username
+    match action:
+        case BackfillAction.PAUSE:
+            return await backfills.pause(call.database, call.settings, user, id_)
+        case BackfillAction.RESUME:
+            return await backfills.resume(call.database, call.settings, user, id_)
+        case BackfillAction.CANCEL:
+            return await backfills.cancel(call.database, call.settings, user, id_, kills=body.kills)
+        case BackfillAction.RETRY:
+            return await backfills.retry(call.database, call.settings, user, id_, newest_version=body.newest_version)
+        case BackfillAction.DELETE:
+            return await backfills.delete(call.database, call.settings, user, id_)
+
+
+async def preview_change(call: Call[BackfillPath]) -> Preview:
+    row = await permitted(call, CHANGE)
+    shown = _shown(row)
+    hold = f"New limits hold at once, also for its {row.queued} queued runs. They end none of its {row.running} running runs."
+    ended = f"The backfill has ended as {row.state}: it goes on if it gets a later last date."
+    last = Field(name="end", label="Last date", value=shown["end"], hint="a later one adds dates; a day is included whole")
+    return Preview(
+        title=f"Change backfill {row.id} of {row.dag_id}",
+        says=[ended if row.state in BACKFILL_ENDED else hold],
+        back=url("backfills", row.id),
+        button="Change the backfill",
+        fields=[
+            Field(name="shown", label="", kind="hidden", value=msgspec.json.encode(shown).decode()),
+            *([] if row.logical_dates else [last]),
+            *limit_fields(shown, {}),
+        ],
+    )
+
+
+async def change(call: Call[BackfillPath], body: dict[str, str]) -> str:
+    row = await permitted(call, CHANGE)
+    fields, shown = Fields(body), shown_of(body)
+    limits = changed_limits(fields, shown)
+    last = fields.value("end", end) if fields.texts.get("end", "") != shown.get("end", "") else None
+    if fields.problems:
+        raise InvalidError("; ".join(f"{name}: {problem}" for name, problem in fields.problems.items()))
+    if limits or last:
+        await backfills.change(call.database, call.settings, call.caller.username, row.id, limits, last)
+    return url("backfills", row.id)
+
+
+def shown_of(body: Mapping[str, str]) -> dict[str, str]:
+    """The texts of the form before the user changed some. Raises InvalidError."""
+    try:
+        return msgspec.json.decode(body.get("shown", "{}"), type=dict[str, str])
+    except msgspec.DecodeError as error:
+        raise InvalidError(f"shown: it is not of this form ({error})") from error
+
+
+def _shown(row: BackfillRow) -> dict[str, str]:
+    return {**texts_of({name: getattr(row, name) for name in LABELS}), "end": end_text(row.end_date)}
+
+
+async def permitted(call: Call[BackfillPath], action: str) -> BackfillRow:
+    """The backfill, which the caller may change. Raises NotFoundError or ForbiddenError."""
+    id_ = call.params.backfill_id
+    row = await call.service.database.run(read_backfill, id_)
+    await check_right(call, Right.BACKFILL, f"{action} backfill {id_}", dag_id=row.dag_id)
+    return row
+
+
+def _form(action: BackfillAction) -> Form:
+    path = f"{BACKFILL}/{action}"
+    return Form(
+        Load(path, Right.BACKFILL, partial(preview, action), BackfillPath, Preview),
+        Act("POST", path, Right.BACKFILL, partial(act, action), BackfillPath, Choices, str),
+    )
+
+
+FORMS = (
+    *map(_form, BackfillAction),
+    Form(
+        Load(f"{BACKFILL}/{CHANGE}", Right.BACKFILL, preview_change, BackfillPath, Preview),
+        Act("POST", f"{BACKFILL}/{CHANGE}", Right.BACKFILL, change, BackfillPath, dict[str, str], str),
+    ),
+)

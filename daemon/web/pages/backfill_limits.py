@@ -1,0 +1,64 @@
+"""The limits of a backfill as fields of a form."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from tidegate.daemon.web.fields import Fields
+from tidegate.daemon.web.form import Field
+from tidegate.schemas.backfill import LAST_PRIORITY, MAX_PRIORITY, Limits
+
+DEFAULTS: Mapping[str, Any] = msgspec.structs.asdict(Limits())
+
+LABELS = {
+    "max_active_runs": ("Active runs at most", "its own limit, beside that of the DAG; 1 to 1000"),
+    "max_active_tasks": ("Active tasks at most", "of all its runs together; empty: no limit"),
+    "share": ("Share of a pool, percent", "the most slots of a pool for its tasks; empty: no limit"),
+    "pool": ("Pool", "in place of the pools that its tasks name"),
+    "priority": ("Priority", f"added to the weights of its tasks; 0: as other runs, {LAST_PRIORITY}: after all others"),
+    "max_failed_runs": ("Stop after failed dates", "0: never"),
+}
+
+RANGES = {
+    "max_active_runs": "write a whole number from 1 to 1000",
+    "max_active_tasks": "write a whole number from 1 on",
+    "share": "write a percentage above 0 and up to 100",
+    "priority": f"write a whole number from {-MAX_PRIORITY} to {MAX_PRIORITY}",
+    "max_failed_runs": "write a whole number from 0 on",
+}
+
+
+def texts_of(limits: Mapping[str, Any]) -> dict[str, str]:
+    """The limits as they stand in the fields."""
+    texts = {name: "" if limits[name] is None else str(limits[name]) for name in LABELS}
+    return {**texts, "share": "" if limits["share"] is None else f"{limits['share'] * 100:g}"}
+
+
+def limit_fields(texts: Mapping[str, str], problems: Mapping[str, str]) -> list[Field]:
+    return [
+        Field(name=name, label=label, value=texts.get(name, ""), hint=hint, problem=problems.get(name, ""))
+        for name, (label, hint) in LABELS.items()
+    ]
+
+
+def limits_of(fields: Fields) -> dict[str, Any]:
+    """The limits that were written; an empty field has the default."""
+    written = {name: fields.value(name, partial(_limit, name)) for name in LABELS}
+    return {name: DEFAULTS[name] if value is None else value for name, value in written.items()}
+
+
+def changed_limits(fields: Fields, shown: Mapping[str, str]) -> dict[str, Any]:
+    """The limits whose fields have another text than was shown: what another user changed meanwhile stays."""
+    changed = {name for name in LABELS if fields.texts.get(name, "") != shown.get(name, "")}
+    return {name: value for name, value in limits_of(fields).items() if name in changed}
+
+
+def _limit(name: str, text: str) -> Any:
+    """Raises ValueError."""
+    try:
+        given = str(float(text) / 100) if name == "share" else text
+        return getattr(msgspec.convert({name: given}, Limits, strict=False), name)
+    except ValueError as error:
+        raise ValueError(RANGES.get(name, str(error))) from error

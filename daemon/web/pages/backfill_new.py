@@ -1,0 +1,185 @@
+"""Create a backfill: its form shows what would happen to each date, and what is wrong beside the field."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from tidegate.daemon import backfills
+from tidegate.daemon.backfills import PreviewDate
+from tidegate.daemon.gateway.endpoint import Act, Call, Load, Params, check_right
+from tidegate.daemon.gateway.problem import InvalidError
+from tidegate.daemon.permissions import Right
+from tidegate.daemon.web.fields import Fields, end, json_object, moment, moments
+from tidegate.daemon.web.form import Field, Kind, Preview, checkbox
+from tidegate.daemon.web.pages.backfill_limits import DEFAULTS, limit_fields, limits_of, texts_of
+from tidegate.daemon.web.rendering import url
+from tidegate.daemon.web.screen import Form
+from tidegate.handlers.backfills.rejections import NO_SUCH_POOL
+from tidegate.schemas.backfill import MAX_DESCRIPTION, MAX_LISTED_DATES, BackfillSpec, Outlets, Reprocess
+from tidegate.schemas.error import NotFoundError, RequestError
+from tidegate.schemas.timetable.text import utc
+
+SHOWN = 100
+"""The dates of the table."""
+
+LIMITS = texts_of(DEFAULTS)
+
+WOULD = {"create": "gets a run", "rerun": "runs again", "skip": "is skipped"}
+
+COUNTED = {"create": "get a run", "rerun": "run again", "skip": "are skipped"}
+
+OPTIONS = {"--reprocess": "reprocess", "--outlets": "outlets", "--date": "dates", "reverse": "is_reverse", "the conf": "conf"}
+"""The fields of what a rejection advises."""
+
+
+class NewParams(Params, frozen=True, kw_only=True):
+    """The texts of the form."""
+
+    dag: str = ""
+    start: str = ""
+    end: str = ""
+    dates: str = ""
+    reprocess: str = Reprocess.NONE.value
+    outlets: str = Outlets.EVENTS.value
+    is_reverse: str = ""
+    conf: str = ""
+    description: str = ""
+    max_active_runs: str = LIMITS["max_active_runs"]
+    max_active_tasks: str = ""
+    share: str = ""
+    pool: str = ""
+    priority: str = LIMITS["priority"]
+    max_failed_runs: str = LIMITS["max_failed_runs"]
+
+
+async def preview(call: Call[NewParams]) -> Preview:
+    fields = Fields(msgspec.structs.asdict(call.params))
+    spec = spec_of(fields) if fields.texts["dag"] else None
+    if spec is None:
+        return _form(fields, None)
+    await _check_rights(call, spec)
+    try:
+        return _form(fields, await backfills.preview(call.database, spec, SHOWN))
+    except RequestError as error:
+        fields.problems[field_of(error)] = str(error)
+        return _form(fields, None)
+
+
+async def create(call: Call[Params], body: dict[str, str]) -> str:
+    fields = Fields({"dag": "", **body})
+    spec = spec_of(fields)
+    if spec is None:
+        raise InvalidError("; ".join(f"{name}: {problem}" for name, problem in fields.problems.items()))
+    await _check_rights(call, spec)
+    row = await backfills.create(call.database, call.settings, call.caller.username, spec)
+    return url("backfills", row.id)
+
+
+async def _check_rights(call: Call[NewParams] | Call[Params], spec: BackfillSpec) -> None:
+    """Also for the DAGs of a cascade. Raises ForbiddenError."""
+    for dag_id in await call.database.run(backfills.dags_of, spec):
+        await check_right(call, Right.BACKFILL, f"create a backfill of DAG {dag_id}", dag_id=dag_id)
+
+
+def spec_of(fields: Fields) -> BackfillSpec | None:
+    """The backfill that the fields ask for; None if one of them has a problem."""
+    dates = fields.value("dates", moments) or ()
+    first, last = (dates[0], dates[-1]) if dates else (fields.value("start", moment), fields.value("end", end))
+    reprocess, outlets = fields.value("reprocess", Reprocess), fields.value("outlets", Outlets)
+    conf, limits = fields.value("conf", json_object), limits_of(fields)
+    problems = {**_problems(fields, len(dates)), **fields.problems}
+    if first and last and last < first:
+        problems.setdefault("end", "the last date is before the first one")
+    fields.problems.update(problems)
+    if problems or first is None or last is None:
+        return None
+    return BackfillSpec(
+        dag_id=fields.texts["dag"],
+        start_date=first,
+        end_date=last,
+        logical_dates=dates or None,
+        dag_params=conf or {},
+        reprocess=reprocess or Reprocess.NONE,
+        is_reverse=bool(fields.texts.get("is_reverse")),
+        outlets=outlets or Outlets.EVENTS,
+        description=fields.texts.get("description", ""),
+        **limits,
+    )
+
+
+def _problems(fields: Fields, dates: int) -> Mapping[str, str]:
+    """What is wrong with fields that can be read."""
+    texts, found = fields.texts, {}
+    if not texts["dag"]:
+        found["dag"] = "write the id of a DAG"
+    if texts.get("dates") and (texts.get("start") or texts.get("end")):
+        found["dates"] = "give either the first and the last date, or a list"
+    if not texts.get("dates"):
+        found |= {name: "write a date, or list dates" for name in ("start", "end") if not texts.get(name)}
+    if dates > MAX_LISTED_DATES:
+        found["dates"] = f"at most {MAX_LISTED_DATES} dates; give the first and the last one"
+    if len(texts.get("description", "")) > MAX_DESCRIPTION or "\0" in texts.get("description", ""):
+        found["description"] = f"write at most {MAX_DESCRIPTION} characters"
+    return found
+
+
+def field_of(error: RequestError) -> str:
+    """The field beside which a rejection stands: the one that its advice is about, else that of the first date."""
+    if error.reason == NO_SUCH_POOL or isinstance(error, NotFoundError):
+        return "pool" if error.reason == NO_SUCH_POOL else "dag"
+    places = {str(error).find(option): field for option, field in OPTIONS.items() if option in str(error)}
+    return places[min(places)] if places else "start"
+
+
+def _form(fields: Fields, found: backfills.Preview | None) -> Preview:
+    dates, more = (found.dates, found.more) if found else ((), False)
+    return Preview(
+        title=f"Backfill of {fields.texts['dag']}" if fields.texts["dag"] else "New backfill",
+        says=_says(dates, more=more)
+        if found
+        else ["Runs of a DAG for past dates, by its newest version, beside its other runs."],
+        back=url("backfills"),
+        button="Create the backfill" if dates else "",
+        titles=("Logical date", "What happens", "Existing run", "Reason"),
+        rows=[(utc(date.logical_date), WOULD[date.action], date.run_id or "", date.reason) for date in dates],
+        fields=[Field(name=name, label="", kind="hidden", value=text) for name, text in fields.texts.items() if text],
+        choices=_choices(fields),
+        is_wide=True,
+    )
+
+
+def _says(dates: Sequence[PreviewDate], *, more: bool) -> list[str]:
+    if not dates:
+        return ["No date would get a run."]
+    counts = Counter(date.action for date in dates)
+    parts = [f"{counts[action]} {text}" for action, text in COUNTED.items() if counts[action]]
+    which = f"The first {len(dates)} dates" if more else f"{len(dates)} dates"
+    return [f"{which}: {', '.join(parts)}. Nothing has changed yet."]
+
+
+def _choices(fields: Fields) -> list[Field]:
+    texts, problems = fields.texts, fields.problems
+    plain: list[tuple[str, str, Kind, Sequence[str], str]] = [
+        ("dag", "DAG", "text", (), "its id"),
+        ("start", "First date", "text", (), "such as 2013-01-01 or 2013-01-01T06:00; UTC"),
+        ("end", "Last date", "text", (), "included; a day is included whole"),
+        ("dates", "Or a list of dates", "textarea", (), "between spaces or commas"),
+        ("reprocess", "Existing runs that run again", "select", list(Reprocess), "none, failed ones, or all that have ended"),
+        ("outlets", "Consumers get", "select", list(Outlets), "the usual events, nothing, or also their runs again"),
+        ("conf", "Conf", "textarea", (), "a JSON object, which tasks read as run.params"),
+        ("description", "Description", "text", (), "what it is for"),
+    ]
+    made = [
+        Field(name=name, label=label, kind=kind, options=options, hint=hint, value=texts[name], problem=problems.get(name, ""))
+        for name, label, kind, options, hint in plain
+    ]
+    newest_first = checkbox("is_reverse", "begin with the newest date", is_set=bool(texts["is_reverse"]))
+    newest_first = msgspec.structs.replace(newest_first, problem=problems.get("is_reverse", ""))
+    return [*made, newest_first, *limit_fields(texts, problems)]
+
+
+FORM = Form(
+    Load("/backfills/new", Right.BACKFILL, preview, NewParams, Preview),
+    Act("POST", "/backfills/new", Right.BACKFILL, create, Params, dict[str, str], str),
+)

@@ -1,0 +1,84 @@
+"""The list of backfills: how far each is, and why it waits."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from tidegate.daemon.gateway import cursor
+from tidegate.daemon.gateway.cursor import Page
+from tidegate.daemon.gateway.endpoint import Call, Params, Read
+from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.backfill import Progress, read_progress, why
+from tidegate.daemon.web.screen import Screen
+from tidegate.schemas.error import DagFaultError
+from tidegate.schemas.queries.backfill_pages import BackfillRow, list_backfills
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
+
+HOUR_S = 3600.0
+
+
+class BackfillList(Params, frozen=True):
+    """`dag` is the id of a DAG. `deleted`: also deleted ones."""
+
+    dag: str | None = None
+    state: BackfillState | None = None
+    deleted: bool = False
+    cursor: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=100)] = 25
+
+
+class BackfillLine(Struct, frozen=True):
+    """A line of the list. `progress` is None for one that has ended, and if its version cannot be read.
+
+    `per_hour` is the number of dates that ended in an hour, None before the first one. `why` is the reason of its state.
+    """
+
+    row: BackfillRow
+    ended: int
+    progress: Progress | None
+    per_hour: float | None
+    why: str
+
+
+class BackfillsScreen(Struct, frozen=True):
+    """The page. `states` are the filters of the list."""
+
+    lines: Page[BackfillLine]
+    states: Sequence[BackfillState]
+
+
+async def read(db: Db, call: Call[BackfillList]) -> BackfillsScreen:
+    wanted = call.params
+    before = cursor.decode(wanted.cursor, tuple[int])[0] if wanted.cursor else None
+    rows = await list_backfills(
+        db, dag_id=wanted.dag or None, state=wanted.state, deleted=wanted.deleted, before=before, limit=wanted.limit + 1
+    )
+    lines = [await line_of(db, row) for row in rows]
+    return BackfillsScreen(cursor.page(lines, wanted.limit, lambda line: (line.row.id,)), list(BackfillState))
+
+
+async def line_of(db: Db, row: BackfillRow) -> BackfillLine:
+    try:
+        progress = None if row.state in BACKFILL_ENDED else await read_progress(db, row)
+    except DagFaultError:
+        progress = None
+    return BackfillLine(row, ended_dates(row), progress, per_hour(row, db.now), why(row))
+
+
+def ended_dates(row: BackfillRow) -> int:
+    """The dates whose runs have ended."""
+    return row.succeeded + row.failed + row.cancelled
+
+
+def per_hour(row: BackfillRow, now: datetime) -> float | None:
+    """The dates that ended in an hour, on average; None before the first one."""
+    if row.run_start_date is None or not ended_dates(row):
+        return None
+    took_s = ((row.run_end_date or now) - row.run_start_date).total_seconds()
+    return ended_dates(row) * HOUR_S / max(took_s, 1.0)
+
+
+SCREEN = Screen(Read("/backfills", Right.VIEW, read, BackfillList, BackfillsScreen), "backfills.html")

@@ -1,0 +1,257 @@
+"""The pages and forms of backfills."""
+
+import re
+from http import HTTPStatus
+
+import httpx
+import pytest
+
+from tests.integration.cli.test_backfills import DAILY
+from tests.integration.web.conftest import Site, csrf_of
+from tidegate.daemon.permissions import Role
+from tidegate.schemas.queries import backfill_pages, run_pages
+from tidegate.schemas.queries.backfill_pages import BackfillRow
+
+JANUARY = {"dag": "daily", "start": "2013-01-01", "end": "2013-01-06"}
+
+
+async def send(client: httpx.AsyncClient, path: str, **fields: str) -> httpx.Response:
+    """Open the form, and send its hidden fields with its CSRF token."""
+    page = await client.get(path)
+    assert page.status_code == HTTPStatus.OK, page.text
+    hidden = {name: httpx_text(value) for name, value in re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page.text)}
+    return await client.post(path, data={**hidden, "csrf": csrf_of(page), **fields})
+
+
+def httpx_text(value: str) -> str:
+    return value.replace("&#34;", '"').replace("&amp;", "&")
+
+
+async def created(site: Site, client: httpx.AsyncClient, **fields: str) -> BackfillRow:
+    """A backfill of six days, whose first runs have begun."""
+    await site.history.file(DAILY)
+    page = await client.post("/backfills/new", data={**JANUARY, "csrf": csrf_of(await client.get("/")), **fields})
+    assert page.status_code == HTTPStatus.OK, page.text
+    await site.history.backfilled()
+    return await newest(site)
+
+
+async def newest(site: Site) -> BackfillRow:
+    return (await site.history.database.run(backfill_pages.list_backfills, deleted=True))[0]
+
+
+async def failed_first_date(site: Site) -> None:
+    """The first date of the backfill has failed."""
+    (claimed,) = await site.history.attempts_begin()
+    await site.history.attempt_ends(claimed.submission_id, "failed", reason="OSError: <the disk> is full")
+    await site.history.backfilled()
+
+
+async def test_a_form_shows_each_date_before_it_creates(site: Site) -> None:
+    await site.history.file(DAILY)
+    async with site.browser(Role.EDITOR) as client:
+        blank = (await client.get("/backfills/new", params={"dag": "daily"})).text
+        preview = await client.get("/backfills/new", params={**JANUARY, "max_active_runs": "2", "conf": '{"n": 3}'})
+        fields = {**JANUARY, "max_active_runs": "2", "conf": '{"n": 3}', "share": "25"}
+        page = await client.post("/backfills/new", data={"csrf": csrf_of(preview), **fields})
+
+    row = await newest(site)
+    assert "Create the backfill" not in blank
+    assert preview.text.count("<td>gets a run</td>") == 6
+    assert "6 dates: 6 get a run. Nothing has changed yet." in preview.text
+    assert (page.url.path, row.max_active_runs, row.share, row.dag_params) == ("/backfills/1", 2, 0.25, {"n": 3})
+
+
+@pytest.mark.parametrize(
+    ("fields", "label", "says"),
+    [
+        ({"dag": "none"}, "DAG", "there is no DAG"),
+        ({"start": "yesterday"}, "First date", "write a date or a time like"),
+        ({"end": "2012-01-01"}, "Last date", "the last date is before the first one"),
+        ({"start": "2150-01-01", "end": "2150-01-02"}, "First date", "has no date from"),
+        ({"dates": "2013-01-01"}, "Or a list of dates", "give either"),
+        ({"conf": "3"}, "Conf", "write a JSON object"),
+        ({"conf": '{"n": "x"}'}, "Conf", "the conf does not fit"),
+        ({"outlets": "cascade"}, "Existing runs that run again", "a cascade follows runs that run again"),
+        ({"max_active_runs": "0"}, "Active runs at most", "from 1 to 1000"),
+        ({"share": "200"}, "Share of a pool, percent", "above 0 and up to 100"),
+        ({"share": "half"}, "Share of a pool, percent", "write a percentage"),
+        ({"pool": "none"}, "Pool", "there is no pool"),
+        ({"description": "x" * 1001}, "Description", "at most 1000 characters"),
+    ],
+)
+async def test_a_rejection_stands_beside_its_field(site: Site, fields: dict[str, str], label: str, says: str) -> None:
+    await site.history.file(DAILY)
+    async with site.browser() as client:
+        page = await client.get("/backfills/new", params={**JANUARY, **fields})
+
+    beside = re.search(rf"<label>{label}\n.*?</label>", page.text, re.DOTALL)
+    assert beside is not None
+    assert says in beside[0]
+    assert "Create the backfill" not in page.text
+
+
+async def test_wrong_fields_create_nothing(site: Site) -> None:
+    await site.history.file(DAILY)
+    async with site.browser() as client:
+        csrf = csrf_of(await client.get("/"))
+        page = await client.post("/backfills/new", data={"csrf": csrf, "dag": "daily", "share": "x"})
+
+    assert page.status_code == HTTPStatus.BAD_REQUEST
+    assert "start: write a date, or list dates" in page.text
+    assert await site.history.database.run(backfill_pages.list_backfills) == []
+
+
+async def test_the_list_shows_progress_and_reasons(site: Site) -> None:
+    async with site.browser() as client:
+        empty = (await client.get("/backfills")).text
+        await created(site, client, max_active_runs="1", description="new prices")
+        text = (await client.get("/backfills")).text
+        none = (await client.get("/backfills", params={"state": "failed", "dag": "daily"})).text
+
+    assert "No backfill was created yet" in empty
+    assert "1 · daily" in text
+    assert "new prices" in text
+    assert "its limit of 1 active runs is reached" in text
+    assert "0% of tasks, 0 of 6 runs" in text
+    assert "There is no such backfill of the DAG" in none
+
+
+async def test_the_list_has_pages(site: Site) -> None:
+    async with site.browser() as client:
+        await created(site, client)
+        await created(site, client, start="2014-01-01", end="2014-01-02")
+        first = (await client.get("/backfills", params={"limit": "1"})).text
+        second = (await client.get(re.findall(r'href="(/backfills\?cursor[^"]*)"', first)[0].replace("&amp;", "&"))).text
+
+    assert ("2 · daily" in first, "1 · daily" in first) == (True, False)
+    assert ("2 · daily" in second, "1 · daily" in second) == (False, True)
+
+
+async def test_a_backfill_shows_its_failures_first_and_its_days(site: Site) -> None:
+    async with site.browser() as client:
+        await created(site, client, max_active_runs="1")
+        await failed_first_date(site)
+        text = (await client.get("/backfills/1")).text
+        of_day = (await client.get("/backfills/1", params={"day": "2013-01-01"})).text
+        open_ones = (await client.get("/backfills/1", params={"state": "open"})).text
+        other_year = (await client.get("/backfills/1", params={"year": "2020"})).text
+
+    assert text.index("What failed") < text.index("Calendar of 2013") < text.index("<h2>Dates</h2>")
+    assert "OSError: &lt;the disk&gt; is full" in text
+    assert "<title>2013-01-01: 1 failed</title>" in text
+    assert "<title>2013-01-06: no date is planned</title>" in text
+    assert of_day.count('<td class="num">1</td><td class="nowrap">2013-01-01') == 1
+    assert '<td class="nowrap">2013-01-02' not in of_day
+    assert '<td class="nowrap">2013-01-02' in open_ones
+    assert "The backfill has no date in 2020" in other_year
+
+
+async def test_it_is_paused_and_resumed(site: Site) -> None:
+    async with site.browser(Role.EDITOR) as client:
+        await created(site, client, max_active_runs="2")
+        preview = (await client.get("/backfills/1/pause")).text
+        paused = await send(client, "/backfills/1/pause")
+        twice = (await client.get("/backfills/1/pause")).text
+        resumed = await send(client, "/backfills/1/resume")
+
+    assert "It starts no more runs. 2 running runs go on" in preview
+    assert "2013-01-02" in preview
+    assert "paused</span>" in paused.text
+    assert "backfill 1 is paused: it cannot be paused." in twice
+    assert "running</span>" in resumed.text
+
+
+async def test_its_limits_change_while_it_runs(site: Site) -> None:
+    async with site.browser() as client:
+        await created(site, client, max_active_runs="1")
+        page = await send(client, "/backfills/1/change", max_active_runs="3", share="50", end="2013-01-08", priority="-1000000")
+        wrong = await send(client, "/backfills/1/change", max_active_runs="many")
+        unreadable = await client.post("/backfills/1/change", data={"csrf": csrf_of(page), "shown": "{"})
+
+    row = await newest(site)
+    assert (row.max_active_runs, row.share, row.end_date.day, row.max_failed_runs) == (3, 0.5, 8, 0)
+    assert "max_active_runs:" in wrong.text
+    assert "it is not of this form" in unreadable.text
+
+
+async def test_a_change_leaves_what_another_user_changed(site: Site) -> None:
+    async with site.browser() as client:
+        await created(site, client, max_active_runs="1")
+        page = await client.get("/backfills/1/change")
+        await send(client, "/backfills/1/change", max_active_runs="4", priority="-1000000", max_failed_runs="0", end="2013-01-06")
+        shown = httpx_text(re.findall(r'name="shown" value="([^"]*)"', page.text)[0])
+        data = {"csrf": csrf_of(page), "shown": shown, "max_active_runs": "1", "priority": "5", "max_failed_runs": "0"}
+        await client.post("/backfills/1/change", data=data)
+
+    row = await newest(site)
+    assert (row.max_active_runs, row.priority) == (4, 5)
+
+
+@pytest.mark.parametrize(("kills", "left"), [("", ["running"]), ("true", ["failed"])])
+async def test_it_is_cancelled_and_deleted(site: Site, kills: str, left: list[str]) -> None:
+    async with site.browser() as client:
+        await created(site, client, max_active_runs="1")
+        preview = (await client.get("/backfills/1/cancel")).text
+        early = (await client.get("/backfills/1/delete")).text
+        await send(client, "/backfills/1/cancel", **({"kills": kills} if kills else {}))
+        await site.history.backfilled()
+        states = [run.state for run in await site.history.database.run(run_pages.list_runs, limit=10)]
+        again = (await client.get("/backfills/1/cancel")).text
+        if kills:
+            page = await send(client, "/backfills/1/delete")
+            assert page.url.path == "/backfills"
+
+    assert "1 runs are running" in preview
+    assert "2013-01-01" in preview
+    assert "it cannot be deleted." in early
+    assert states == left
+    assert ("it cannot be cancelled" in again) == bool(kills)
+    assert (await newest(site)).deleted == bool(kills)
+
+
+async def test_failed_dates_run_again(site: Site) -> None:
+    async with site.browser() as client:
+        await created(site, client, max_active_runs="1")
+        await failed_first_date(site)
+        preview = (await client.get("/backfills/1/retry")).text
+        await send(client, "/backfills/1/retry", newest_version="true")
+
+    assert "1 failed dates run again" in preview
+    assert "2013-01-01" in preview
+    assert (await newest(site)).failed == 0
+
+
+@pytest.mark.parametrize("path", ["/backfills/7", "/backfills/7/pause", "/backfills/7/change"])
+async def test_an_unknown_backfill_is_a_page_that_says_so(site: Site, path: str) -> None:
+    async with site.browser() as client:
+        page = await client.get(path)
+
+    assert page.status_code == HTTPStatus.NOT_FOUND
+    assert "there is no backfill 7" in page.text
+
+
+@pytest.mark.parametrize("path", ["/backfills/1/cancel", "/backfills/1/change", "/backfills/new"])
+async def test_a_token_for_other_dags_changes_nothing(site: Site, path: str) -> None:
+    async with site.browser() as admin, site.browser(Role.EDITOR, dags=("other_*",)) as client:
+        await created(site, admin)
+        shown = await client.get(path, params=JANUARY if path.endswith("new") else {})
+        done = await client.post(path, data={"csrf": csrf_of(await client.get("/")), **(JANUARY if path.endswith("new") else {})})
+
+    assert (shown.status_code, done.status_code) == (HTTPStatus.FORBIDDEN, HTTPStatus.FORBIDDEN)
+    assert (await newest(site)).state == "running"
+    assert len(await site.history.database.run(backfill_pages.list_backfills, limit=9)) == 1
+
+
+async def test_names_of_users_are_no_html(site: Site) -> None:
+    hostile = "<script>alert(1)</script>"
+    async with site.browser() as client:
+        await created(site, client, description=hostile, conf='{"n": 3, "note": "<script>alert(1)</script>"}')
+        paths = ("/backfills", "/backfills/1", "/backfills?dag=<script>alert(1)</script>", "/backfills/1/cancel")
+        texts = [(await client.get(path)).text for path in paths]
+        texts += [
+            (await client.get("/backfills/new", params={**JANUARY, name: hostile})).text for name in ("dag", "start", "pool")
+        ]
+
+    assert all(hostile not in text for text in texts)
+    assert all("alert(1)" in text for text in (*texts[:3], *texts[4:]))

@@ -1,0 +1,120 @@
+"""What the pages of backfills decide."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from tidegate.daemon.web.fields import Fields
+from tidegate.daemon.web.pages.backfill import actions_of
+from tidegate.daemon.web.pages.backfill_limits import DEFAULTS, changed_limits, limits_of, texts_of
+from tidegate.daemon.web.pages.backfill_new import field_of, spec_of
+from tidegate.daemon.web.pages.backfills import per_hour
+from tidegate.schemas.backfill import MAX_LISTED_DATES
+from tidegate.schemas.error import NotFoundError, RequestError
+from tidegate.schemas.queries.backfill_pages import BackfillRow
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def row(**given: Any) -> BackfillRow:
+    """A running backfill."""
+    counts = dict.fromkeys(
+        ("queued", "running", "waiting", "unstarted", "tasks", "tasks_succeeded", "tasks_skipped", "tasks_failed"), 0
+    )
+    known = {
+        **counts,
+        "id": 1,
+        "dag_id": "daily",
+        "version_id": 1,
+        "version": 1,
+        "relative_fileloc": "daily.py",
+        "submitted_by": "anna",
+        "scheduled_date": None,
+        "delete_date": None,
+        "dag_state": "",
+        "state": "running",
+        **dict.fromkeys(("start_date", "end_date", "horizon", "submitted_at", "updated_at"), NOW),
+    }
+    return msgspec.convert({**known, **given}, BackfillRow)
+
+
+@pytest.mark.parametrize(
+    ("given", "actions"),
+    [
+        ({}, ["pause", "change", "cancel"]),
+        ({"state": "planned", "failed": 1}, ["pause", "retry", "change", "cancel"]),
+        ({"state": "paused"}, ["resume", "change", "cancel"]),
+        ({"state": "cancelling"}, ["cancel"]),
+        ({"state": "cancelling", "kills": True}, []),
+        ({"state": "failed", "failed": 1}, ["retry", "change", "delete"]),
+        ({"state": "success"}, ["change", "delete"]),
+        ({"state": "success", "deleted": True}, []),
+    ],
+)
+def test_a_state_has_its_actions(given: dict[str, Any], actions: list[str]) -> None:
+    assert actions_of(row(**given)) == actions
+
+
+@pytest.mark.parametrize(
+    ("given", "rate"),
+    [
+        ({}, None),
+        ({"run_start_date": NOW - timedelta(hours=2)}, None),
+        ({"run_start_date": NOW - timedelta(hours=2), "succeeded": 5, "failed": 2, "cancelled": 1}, 4.0),
+        ({"run_start_date": NOW - timedelta(hours=2), "run_end_date": NOW - timedelta(hours=1), "succeeded": 8}, 8.0),
+    ],
+)
+def test_the_rate_counts_ended_dates(given: dict[str, Any], rate: float | None) -> None:
+    assert per_hour(row(**given), NOW) == rate
+
+
+@pytest.mark.parametrize(
+    ("error", "field"),
+    [
+        (NotFoundError("there is no DAG 'x'"), "dag"),
+        (RequestError("the conf does not fit DAG 'x': n"), "conf"),
+        (RequestError("no timetable that gives a range of dates; give each date by --date"), "dates"),
+        (RequestError("--reprocess none runs none again; choose --outlets events"), "reprocess"),
+        (RequestError("its dates cannot run in reverse order"), "is_reverse"),
+        (RequestError("there is no pool 'x'", reason="no_such_pool"), "pool"),
+        (RequestError("has dates of the same time"), "start"),
+    ],
+)
+def test_a_rejection_has_a_field(error: RequestError, field: str) -> None:
+    assert field_of(error) == field
+
+
+def test_a_list_of_dates_is_a_backfill() -> None:
+    fields = Fields({"dag": "daily", "dates": "2013-01-05 2013-01-02", "outlets": "none", "is_reverse": "true"})
+
+    spec = spec_of(fields)
+
+    assert spec is not None
+    assert (spec.start_date.day, spec.end_date.day, len(spec.logical_dates or ())) == (2, 5, 2)
+    assert (spec.outlets, spec.is_reverse, spec.reprocess, spec.max_active_runs) == ("none", True, "none", 10)
+
+
+def test_too_many_dates_are_no_backfill() -> None:
+    start = datetime(2000, 1, 1, tzinfo=UTC)
+    dates = " ".join((start + timedelta(hours=hour)).isoformat() for hour in range(MAX_LISTED_DATES + 1))
+    fields = Fields({"dag": "daily", "dates": dates})
+
+    assert spec_of(fields) is None
+    assert "at most 10000 dates" in fields.problems["dates"]
+
+
+def test_limits_are_written_as_they_are_shown() -> None:
+    limits = {**DEFAULTS, "share": 0.25, "pool": "few"}
+
+    assert limits_of(Fields(texts_of(limits))) == limits
+    assert texts_of(limits)["share"] == "25"
+
+
+def test_only_changed_limits_change_and_an_empty_field_has_the_default() -> None:
+    shown = texts_of({**DEFAULTS, "share": 0.25, "max_active_runs": 3})
+
+    changed = changed_limits(Fields({**shown, "share": "", "max_active_runs": "", "pool": "few"}), shown)
+
+    assert changed == {"share": None, "max_active_runs": 10, "pool": "few"}

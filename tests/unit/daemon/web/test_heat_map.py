@@ -1,0 +1,50 @@
+"""The calendar of a backfill."""
+
+from datetime import UTC, date, datetime
+
+import pytest
+
+from tidegate.daemon.web.heat_map import PITCH, heat_map, year_of
+
+FIRST, LAST = date(2012, 12, 30), date(2014, 1, 2)
+
+
+def test_a_year_has_its_days_of_the_range_in_columns_of_weeks() -> None:
+    shown = heat_map(2013, FIRST, LAST, {})
+
+    assert (len(shown.days), shown.older, shown.newer) == (365, 2012, 2014)
+    assert [(day.x, day.y) for day in shown.days[:7]] == [(0, row * PITCH) for row in range(1, 7)] + [(PITCH, 0)]
+    assert [name for _, name in shown.months][:3] == ["Jan", "Feb", "Mar"]
+    assert shown.width == 52 * PITCH + 2 * PITCH
+
+
+def test_the_first_and_the_last_year_are_cut() -> None:
+    assert [day.day.day for day in heat_map(2012, FIRST, LAST, {}).days] == [30, 31]
+    assert [day.day.day for day in heat_map(2014, FIRST, LAST, {}).days] == [1, 2]
+    assert (heat_map(2012, FIRST, LAST, {}).older, heat_map(2014, FIRST, LAST, {}).newer) == (None, None)
+    assert heat_map(2020, FIRST, LAST, {}).days == []
+
+
+@pytest.mark.parametrize(
+    ("counts", "state", "text"),
+    [
+        ({}, "", "no date is planned"),
+        ({"success": 24}, "success", "24 success"),
+        ({"success": 22, "failed": 1, "open": 1}, "failed", "1 failed, 1 open, 22 success"),
+        ({"skipped": 1, "cancelled": 1}, "cancelled", "1 cancelled, 1 skipped"),
+    ],
+)
+def test_a_day_has_the_worst_state_of_its_dates(counts: dict[str, int], state: str, text: str) -> None:
+    day = heat_map(2013, FIRST, LAST, {date(2013, 1, 1): counts}).days[0]
+
+    assert (day.state, day.text) == (state, text)
+
+
+def test_names_of_months_are_not_written_over_each_other() -> None:
+    months = heat_map(2013, date(2013, 1, 31), date(2013, 3, 1), {}).months
+
+    assert [name for _, name in months] == ["Jan", "Mar"]
+
+
+def test_a_year_begins_in_utc() -> None:
+    assert year_of(2013) == (datetime(2013, 1, 1, tzinfo=UTC), datetime(2014, 1, 1, tzinfo=UTC))
