@@ -26,6 +26,7 @@ from tidegate.daemon.web.pages import (
     dag,
     dag_forms,
     dags,
+    datasets,
     login,
     now,
     run,
@@ -50,6 +51,8 @@ SCREENS: tuple[Screen | Form, ...] = (
     backfill_new.FORM,
     backfill.SCREEN,
     *backfill_forms.FORMS,
+    datasets.LIST,
+    datasets.ONE,
 )
 
 

@@ -1,0 +1,50 @@
+"""Datasets as pages show them."""
+
+from datetime import datetime
+
+import msgspec
+
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.sql import load
+
+_SQL = load("dataset_pages")
+
+
+class DatasetLine(msgspec.Struct, frozen=True):
+    """A dataset. `interval_s` is the mean time between its last events; `pending` counts events for all its consumers."""
+
+    uri: str
+    is_active: bool
+    last_event_at: datetime | None
+    interval_s: float | None
+    producers: int
+    consumers: int
+    pending: int
+
+
+class ProducerRow(msgspec.Struct, frozen=True):
+    """A task whose outlet a dataset is."""
+
+    dag_id: str
+    task_id: str
+
+
+class ConsumerRow(msgspec.Struct, frozen=True):
+    """A DAG that a dataset starts, with its pending events, and when the oldest of them arrived."""
+
+    dag_id: str
+    pending: int
+    oldest_at: datetime | None
+
+
+async def list_lines(db: Db, search: str | None, after: str | None, limit: int) -> list[DatasetLine]:
+    """Datasets by URI after `after`. Each URI contains `search`."""
+    return [DatasetLine(*row) for row in await db.fetch(_SQL["list"], search, after, limit)]
+
+
+async def list_producers(db: Db, uri: str, limit: int) -> list[ProducerRow]:
+    return [ProducerRow(*row) for row in await db.fetch(_SQL["producers"], uri, limit)]
+
+
+async def list_consumers(db: Db, uri: str, limit: int) -> list[ConsumerRow]:
+    return [ConsumerRow(*row) for row in await db.fetch(_SQL["consumers"], uri, limit)]

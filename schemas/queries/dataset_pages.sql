@@ -1,0 +1,48 @@
+-- name: list
+-- Datasets by URI whose URI contains $1, after the URI $2. The interval is the mean of the last events.
+SELECT
+    dataset.uri, dataset.is_active, last.last_event_at,
+    CASE WHEN last.events > 1 THEN extract(epoch FROM last.last_event_at - last.first_event_at)::float8 / (last.events - 1) END
+        AS interval_s,
+    (SELECT count(*) FROM task_outlet_dataset_reference AS producer WHERE producer.dataset_id = dataset.id) AS producers,
+    consumer.consumers, consumer.pending
+FROM (
+    SELECT id, uri, is_active FROM dataset
+    WHERE ($1::text IS NULL OR strpos(uri, $1) > 0) AND ($2::text IS NULL OR uri > $2)
+    ORDER BY uri LIMIT $3
+) AS dataset
+CROSS JOIN LATERAL (
+    SELECT max(occurred_at) AS last_event_at, min(occurred_at) AS first_event_at, count(*) AS events
+    FROM (SELECT occurred_at FROM dataset_event WHERE dataset_id = dataset.id ORDER BY id DESC LIMIT 20) AS event
+) AS last
+CROSS JOIN LATERAL (
+    SELECT count(*) AS consumers, coalesce(sum(queue.events), 0)::bigint AS pending
+    FROM (SELECT DISTINCT dag_id FROM dag_schedule_dataset_reference WHERE dataset_id = dataset.id) AS reference
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS events FROM (
+            SELECT FROM dataset_dag_run_queue WHERE (target_dag_id, dataset_id) = (reference.dag_id, dataset.id) LIMIT 10000
+        ) AS queued
+    ) AS queue
+) AS consumer
+ORDER BY dataset.uri
+
+-- name: producers
+-- The tasks whose outlet a dataset is.
+SELECT producer.dag_id, producer.task_id
+FROM dataset JOIN task_outlet_dataset_reference AS producer ON producer.dataset_id = dataset.id
+WHERE dataset.uri = $1
+ORDER BY producer.dag_id, producer.task_id
+LIMIT $2
+
+-- name: consumers
+-- The DAGs that a dataset starts, with its pending events for each.
+SELECT reference.dag_id, queue.events AS pending, queue.oldest_at
+FROM dataset
+CROSS JOIN LATERAL (SELECT DISTINCT dag_id FROM dag_schedule_dataset_reference WHERE dataset_id = dataset.id) AS reference
+CROSS JOIN LATERAL (
+    SELECT count(*) AS events, min(created_at) AS oldest_at
+    FROM dataset_dag_run_queue WHERE (target_dag_id, dataset_id) = (reference.dag_id, dataset.id)
+) AS queue
+WHERE dataset.uri = $1
+ORDER BY reference.dag_id
+LIMIT $2

@@ -1,0 +1,81 @@
+"""The list of datasets, and one dataset."""
+
+import re
+from datetime import UTC, datetime
+from http import HTTPStatus
+
+from tests.integration.cli.history import DAILY
+from tests.integration.web.conftest import Site
+
+
+async def page(site: Site, path: str, **params: str) -> str:
+    async with site.browser() as client:
+        answer = await client.get(path, params=params or None)
+    assert answer.status_code == HTTPStatus.OK, answer.text
+    return answer.text
+
+
+async def test_the_list_says_what_would_fill_it(site: Site) -> None:
+    assert "There is no dataset yet" in await page(site, "/datasets")
+    assert "No dataset has <code>x</code>" in await page(site, "/datasets", search="x")
+
+
+async def test_the_list_shows_last_updates_intervals_and_pending_events(site: Site) -> None:
+    await site.history.file()
+    for hour in (1, 3):
+        await site.history.updated("lake://flights", str(hour), occurred_at=datetime(2026, 1, 1, hour, tzinfo=UTC))
+
+    text = await page(site, "/datasets")
+    first = await page(site, "/datasets", limit="1")
+    second = await page(site, re.findall(r'href="(/datasets\?cursor[^"]*)"', first)[0].replace("&amp;", "&"))
+
+    (line,) = re.findall(r"<tr>\n<th[^>]*>.{0,80}lake://flights</a>.*?</tr>", text.replace("lake%3A%2F%2F", ""), re.DOTALL)
+    assert "2026-01-01 03:00:00Z" in line
+    assert "<td>2h00m</td>" in line
+    assert re.findall(r'num">(\d+)', line) == ["0", "1", "2"]
+    assert ("lake://delays<" in first, "lake://flights<" in first, "lake://flights<" in second) == (True, False, True)
+
+
+async def test_a_dataset_shows_what_became_of_each_event(site: Site) -> None:
+    await site.history.file()
+    await site.history.run()
+    await site.history.updated("lake://flights", "f-2")
+
+    text = await page(site, "/dataset", uri="lake://flights")
+    older = await page(
+        site,
+        re.findall(r'href="(/dataset\?[^"]*cursor[^"]*)"', await page(site, "/dataset", uri="lake://flights", limit="1"))[
+            0
+        ].replace("&amp;", "&"),
+    )
+    produced = await page(site, "/dataset", uri="lake://delays")
+
+    assert re.findall(r"</span> (consumed|pending)</span>", text) == ["pending", "consumed"]
+    assert ("f-1" in older, "f-2" in older) == (True, False)
+    assert "No task has it as an outlet" in text
+    assert '<span class="why">report</span>' in produced
+    assert "No event of it has come yet" in produced
+    assert "There is no such event" in await page(site, "/dataset", uri="lake://flights", event_id="none")
+
+
+async def test_an_unknown_dataset_is_a_page_that_says_so(site: Site) -> None:
+    async with site.browser() as client:
+        answer = await client.get("/dataset", params={"uri": "lake://none"})
+
+    assert answer.status_code == HTTPStatus.NOT_FOUND
+    assert "there is no dataset" in answer.text
+
+
+async def test_names_of_users_are_no_html(site: Site) -> None:
+    hostile = "lake://<script>alert(1)</script>"
+    await site.history.file(DAILY.replace("lake://flights", hostile))
+    await site.history.updated(hostile, hostile, {"note": hostile})
+
+    texts = [
+        await page(site, "/datasets"),
+        await page(site, "/dataset", uri=hostile),
+        await page(site, "/datasets", search=hostile),
+    ]
+
+    assert all("<script>alert" not in text for text in texts)
+    assert all("alert(1)" in text for text in texts)
