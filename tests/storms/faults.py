@@ -110,7 +110,8 @@ def extras_not_given() -> None:
     """Tasks do not get what events say."""
 
     def event(*columns: Any) -> ConsumedEvent:
-        return replaced(before(*columns), extra={})
+        given: ConsumedEvent = before(*columns)
+        return replaced(given, extra={})
 
     before = replace(sources, "_event", event)
 
