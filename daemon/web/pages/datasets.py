@@ -9,11 +9,11 @@ from tidegate.daemon.gateway import cursor
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Call, Params, Read
 from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.datasets import EventOutcomes, read_events
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.error import NotFoundError
 from tidegate.schemas.queries import dataset_pages, datasets
 from tidegate.schemas.queries.dataset_pages import ConsumerRow, DatasetLine, ProducerRow
-from tidegate.schemas.queries.datasets import EventRow, OutcomeRow
 from tidegate.schemas.queries.db import Db
 
 SHOWN = 100
@@ -37,19 +37,12 @@ class DatasetParams(Params, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
 
 
-class EventLine(Struct, frozen=True):
-    """An event, and its outcome for each DAG that was subscribed to its dataset."""
-
-    event: EventRow
-    outcomes: Sequence[OutcomeRow]
-
-
 class DatasetScreen(Struct, frozen=True):
     """The page."""
 
     producers: Sequence[ProducerRow]
     consumers: Sequence[ConsumerRow]
-    events: Page[EventLine]
+    events: Page[EventOutcomes]
 
 
 async def read_list(db: Db, call: Call[DatasetList]) -> Page[DatasetLine]:
@@ -64,9 +57,7 @@ async def read_one(db: Db, call: Call[DatasetParams]) -> DatasetScreen:
     if wanted.uri not in await datasets.read(db, [wanted.uri]):
         raise NotFoundError(f"there is no dataset {wanted.uri!r}; `tidegate datasets list` shows all")
     before = cursor.decode(wanted.cursor, tuple[int])[0] if wanted.cursor else None
-    events = await datasets.events(db, wanted.uri, wanted.event_id or None, wanted.limit + 1, before)
-    outcomes = await datasets.outcomes(db, [event.number for event in events])
-    lines = [EventLine(event, outcomes.get(event.number, ())) for event in events]
+    lines = await read_events(db, wanted.uri, wanted.event_id or None, before=before, limit=wanted.limit + 1)
     return DatasetScreen(
         producers=await dataset_pages.list_producers(db, wanted.uri, SHOWN),
         consumers=await dataset_pages.list_consumers(db, wanted.uri, SHOWN),
