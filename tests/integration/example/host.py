@@ -11,7 +11,7 @@ import anyio
 import pyarrow as pa
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from tidegate import ConsumedEvent, Run
+from tidegate import ConsumedEvent
 from tidegate.daemon.dagfiles.parse import open_parser
 from tidegate.daemon.settings import Settings, dags_root
 from tidegate.daemon.spark.contract import Phase, Status, SubmissionSpec
@@ -20,6 +20,7 @@ from tidegate.daemon.standalone.example import nycflights, pipelines
 from tidegate.daemon.standalone.example.lake import deposit, partition
 from tidegate.events import topics
 from tidegate.schemas.dag import BACKENDS, kind_of
+from tidegate.schemas.run import RunContext
 from tidegate.schemas.wire.envelope import decode
 from tidegate.schemas.wire.event import DatasetUpdated, Kind
 
@@ -69,7 +70,7 @@ class Host:
         assert parsed.problem is None
         (dag,) = parsed.dags
         (task,) = (task for task in dag.tasks if task.task_id == task_id)
-        run = Run(
+        run = RunContext(
             dag_id=dag_id,
             run_id=f"dataset__{uuid4().hex[:8]}",
             run_type="dataset",

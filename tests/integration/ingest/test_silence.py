@@ -4,6 +4,7 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
+from tests.integration.cli.history import HOST
 from tests.integration.ingest.intake import Intake
 from tidegate.daemon.duties.sweep import fail_silent_attempts
 from tidegate.schemas.queries import submissions
@@ -21,7 +22,7 @@ async def test_a_silent_attempt_is_lost_and_tried_again_and_the_others_run_on(in
     ends = await intake.rows("SELECT state, reason FROM submission ORDER BY task_index")
     tasks = await intake.rows("SELECT state FROM task_instance ORDER BY task_index")
     assert [(end["state"], end["reason"]) for end in ends] == [
-        ("lost", f"host {context.settings.host} is lost: no heartbeat for 60 s"),
+        ("lost", f"host {HOST} is lost: no heartbeat for 60 s"),
         ("accepted", ""),
     ]
     assert [task["state"] for task in tasks] == ["scheduled", "running"]

@@ -6,11 +6,13 @@ import anyio
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import ConsumerRecord
+from msgspec import UNSET
 
 from tests.integration.spark.submissions import LONG_S, Bench, task, until_nothing_runs
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import Phase
 from tidegate.daemon.spark.runner import attempt
+from tidegate.schemas.notice import LogExcerpt
 from tidegate.schemas.wire.envelope import Envelope, decode
 from tidegate.schemas.wire.event import Kind, TaskFinished
 
@@ -32,7 +34,11 @@ async def test_the_runner_publishes_the_outcome_under_the_id_of_the_submission(b
         exit_code=1,
         started_at=status.started_at,
         finished_at=status.finished_at,
+        log=status.log or UNSET,
     )
+    assert isinstance(event.log, LogExcerpt)
+    assert event.log.host == bench.settings.host
+    assert event.log.tail.endswith("ValueError: no flights on this day")
 
 
 async def test_with_kafka_away_the_outcome_is_in_the_spool_and_the_runner_goes(bench: Bench) -> None:
