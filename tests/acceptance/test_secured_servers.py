@@ -44,9 +44,13 @@ async def test_a_daemon_works_behind_a_login(secured_kafka: SecuredKafka, start:
         await run_once(daemon)
         states = RunStates(server, topic_prefix=daemon.settings.topic_prefix, security=security)
         await daemon.until(lambda: succeeded(states))
-        sources = await sources_of_ends(daemon, server, security)
 
-    assert FINISH_SOURCE.encode() in sources
+        async def is_told_by_the_runner() -> bool:
+            return FINISH_SOURCE.encode() in await sources_of_ends(daemon, server, security)
+
+        # The daemon may find the end in the spool before the runner has published it.
+        await daemon.until(is_told_by_the_runner)
+
     assert PASSWORD not in "".join(path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file())
 
 
