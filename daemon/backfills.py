@@ -194,7 +194,8 @@ def _checked_limits(limits: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         msgspec.convert({**msgspec.structs.asdict(Limits()), **limits}, Limits)
     except msgspec.ValidationError as error:
-        raise RequestError(f"a limit is out of range: {error}") from error
+        expected, _, name = str(error).partition(" - at `$.")
+        raise RequestError(f"{name.rstrip('`')} is out of range: {expected[0].lower()}{expected[1:]}") from error
     return limits
 
 

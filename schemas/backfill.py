@@ -15,6 +15,7 @@ LAST_PRIORITY = -1_000_000
 """The priority of a backfill whose tasks come after all others of their pools."""
 
 MAX_PRIORITY = MOST = 1_000_000_000
+MAX_ACTIVE_RUNS = 1_000
 MAX_DESCRIPTION = 1000
 MAX_LISTED_DATES = 10_000
 """The most dates of an explicit list."""
@@ -48,7 +49,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     added to the weights of its tasks. After `max_failed_runs` failed dates it stops; 0: never.
     """
 
-    max_active_runs: Annotated[int, Meta(ge=1, le=1000)] = 10
+    max_active_runs: Annotated[int, Meta(ge=1, le=MAX_ACTIVE_RUNS)] = 10
     max_active_tasks: Annotated[int, Meta(ge=1, le=MOST)] | None = None
     share: Annotated[float, Meta(gt=0, le=1)] | None = None
     pool: str | None = None

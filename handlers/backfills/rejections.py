@@ -199,7 +199,9 @@ def _not_replayable(backfill: BackfillView, graph: Graph) -> Iterator[RejectMess
     if graph.schedule is None:
         yield RejectMessage(0, NO_DATES, f"{dag} has no timetable that gives a range of dates; give each date by --date")
     elif backfill.reprocess is Reprocess.NONE:
-        reason = f"datasets start the runs of {dag}: only runs that it has had can run again, with the events that they consumed"
+        reason = (
+            f"datasets start the runs of {dag}: only its runs that were created in this time can run again, with their events"
+        )
         yield RejectMessage(0, NOT_POSSIBLE, f"{reason}; choose --reprocess failed or --reprocess completed")
     elif backfill.is_reverse:
         yield RejectMessage(0, NOT_POSSIBLE, f"datasets start the runs of {dag}: they cannot run again in reverse order")

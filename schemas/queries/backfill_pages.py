@@ -53,7 +53,7 @@ class StageRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DateRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A planned date of a backfill, with its run, or the reason why it has none."""
+    """A planned date of a backfill, with its run, or the reason why it has none. `reason` also says why a run failed."""
 
     ordinal: int
     logical_date: datetime

@@ -46,11 +46,15 @@ ORDER BY backfill.id DESC
 LIMIT $5
 
 -- name: dates
--- The planned dates of a backfill from $3 on, in the order of planning.
+-- The planned dates of a backfill from $3 on, in the order of planning. A date that failed has the reason of its run.
 SELECT
-    date.ordinal, date.logical_date, date.state, run.dag_id, run.run_id, run.state AS run_state, date.reason
+    date.ordinal, date.logical_date, date.state, run.dag_id, run.run_id, run.state AS run_state,
+    coalesce(nullif(date.reason, ''), last.reason, '') AS reason
 FROM backfill_date AS date
 LEFT JOIN dag_run AS run ON run.id = date.dag_run_id
+LEFT JOIN LATERAL (
+    SELECT reason FROM run_state_log WHERE dag_run_id = date.dag_run_id ORDER BY seq DESC LIMIT 1
+) AS last ON date.state IN ('failed', 'cancelled')
 WHERE date.backfill_id = $1
   AND ($2::text IS NULL OR date.state::text = $2)
   AND date.ordinal > $3

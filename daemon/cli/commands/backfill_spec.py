@@ -5,17 +5,22 @@ from typing import Annotated, Any, TypedDict
 
 import typer
 
-from tidegate.schemas.backfill import LAST_PRIORITY, BackfillSpec
+from tidegate.schemas.backfill import LAST_PRIORITY, MAX_ACTIVE_RUNS, BackfillSpec
 from tidegate.schemas.error import RequestError
 
 
 class LimitOptions(TypedDict):
     """The limits of a backfill."""
 
-    max_active_runs: Annotated[int | None, typer.Option(metavar="N", help="The most runs at once. Default: 10.")]
-    max_active_tasks: Annotated[int | None, typer.Option(metavar="N", help="The most active tasks of all its runs together.")]
+    max_active_runs: Annotated[
+        int | None, typer.Option(metavar="N", min=1, max=MAX_ACTIVE_RUNS, help="The most runs at once. Default: 10.")
+    ]
+    max_active_tasks: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="The most active tasks of all its runs together.")
+    ]
     share: Annotated[
-        float | None, typer.Option(metavar="PERCENT", help="The most slots of a pool for its tasks, in percent of the pool.")
+        float | None,
+        typer.Option(metavar="PERCENT", min=0, max=100, help="The most slots of a pool for its tasks, in percent of the pool."),
     ]
     pool: Annotated[str | None, typer.Option(metavar="NAME", help="The pool of its tasks. Default: the pools they name.")]
     priority: Annotated[
@@ -25,7 +30,7 @@ class LimitOptions(TypedDict):
         ),
     ]
     max_failed_runs: Annotated[
-        int | None, typer.Option(metavar="N", help="Stop after so many failed dates. 0: never. Default: 0.")
+        int | None, typer.Option(metavar="N", min=0, help="Stop after so many failed dates. 0: never. Default: 0.")
     ]
 
 

@@ -42,9 +42,9 @@ Id = Annotated[int, typer.Argument(metavar="ID", min=1, help="The number of the 
 
 @app.command(
     epilog=examples(
-        "tidegate backfills create daily_delays --from 2013-01-01 --to 2013-01-31",
-        "tidegate backfills create daily_delays --from 2013-01-01 --to 2013-01-31 --reprocess completed --dry-run",
-        "tidegate backfills create daily_delays --date 2013-01-05 --date 2013-01-09 --watch",
+        "tidegate backfills create daily_sales --from 2013-01-01 --to 2013-01-31",
+        "tidegate backfills create daily_sales --from 2013-01-01 --to 2013-01-31 --reprocess completed --dry-run",
+        "tidegate backfills create daily_sales --date 2013-01-05 --date 2013-01-09 --watch",
     )
 )
 @shared_options(LimitOptions)
@@ -141,7 +141,7 @@ def _dry_run(context: typer.Context, spec: BackfillSpec, limit: int, *, json: bo
     output.write_page(found, partial(print_preview, found), json=json)
 
 
-@app.command("list", epilog=examples("tidegate backfills list --state running", "tidegate backfills list daily_delays --json"))
+@app.command("list", epilog=examples("tidegate backfills list --state running", "tidegate backfills list daily_sales --json"))
 def list_(
     context: typer.Context,
     dag_id: Annotated[str | None, typer.Argument(metavar="DAG", help="Only this DAG.")] = None,
@@ -182,7 +182,7 @@ def dates(
     limit: Limit = 100,
     json: Json = False,
 ) -> None:
-    """List the planned dates of a backfill in their order, each with its run, or with the reason why it has none."""
+    """List the planned dates of a backfill in their order, each with its run and why this failed, or why it has none."""
     from tidegate.daemon.cli.pages.backfill import DATES
     from tidegate.daemon.cli.pages.lists import print_list
     from tidegate.daemon.read_model.backfill import read_backfill
@@ -220,7 +220,7 @@ def pause(context: typer.Context, backfill_id: Id, *, json: Json = False) -> Non
     """Start no more runs of a backfill. Its running runs go on."""
     from tidegate.daemon import backfills
 
-    _act(context, backfill_id, ("POST", "pause"), backfills.pause, "paused", json=json)
+    _act(context, backfill_id, ("POST", "pause"), backfills.pause, "paused backfill {row.id}", json=json)
 
 
 @app.command(epilog=examples("tidegate backfills resume 3"))
@@ -228,7 +228,7 @@ def resume(context: typer.Context, backfill_id: Id, *, json: Json = False) -> No
     """Resume a paused backfill."""
     from tidegate.daemon import backfills
 
-    _act(context, backfill_id, ("POST", "resume"), backfills.resume, "resumed", json=json)
+    _act(context, backfill_id, ("POST", "resume"), backfills.resume, "resumed backfill {row.id}", json=json)
 
 
 @app.command(epilog=examples("tidegate backfills cancel 3", "tidegate backfills cancel 3 --kill"))
@@ -243,7 +243,7 @@ def cancel(
     from tidegate.daemon import backfills
 
     act, body = partial(backfills.cancel, kills=kill), {"kill": kill}
-    _act(context, backfill_id, ("POST", "cancel"), act, "cancelled", json=json, body=body)
+    _act(context, backfill_id, ("POST", "cancel"), act, "cancelled backfill {row.id}", json=json, body=body)
 
 
 @app.command(epilog=examples("tidegate backfills retry 3", "tidegate backfills retry 3 --newest-version"))
@@ -260,7 +260,8 @@ def retry(
     from tidegate.daemon import backfills
 
     act, body = partial(backfills.retry, newest_version=newest_version), {"newest_version": newest_version}
-    _act(context, backfill_id, ("POST", "retry"), act, "retries the failed dates of", json=json, body=body)
+    done = "retries the failed dates of backfill {row.id} with version {row.version} of {row.dag_id}"
+    _act(context, backfill_id, ("POST", "retry"), act, done, json=json, body=body)
 
 
 @app.command(epilog=examples("tidegate backfills delete 3 --yes"))
@@ -270,7 +271,7 @@ def delete(context: typer.Context, backfill_id: Id, *, yes: Yes = False, json: J
 
     if not yes:
         confirm("delete", f"backfill {backfill_id}")
-    _act(context, backfill_id, ("DELETE", ""), backfills.delete, "deleted", json=json)
+    _act(context, backfill_id, ("DELETE", ""), backfills.delete, "deleted backfill {row.id}", json=json)
 
 
 @app.command(
@@ -313,7 +314,10 @@ def _act(
     json: bool,
     body: Mapping[str, Any] | None = None,
 ) -> None:
-    """Act on a backfill: by `act`, or by the API of the server. `change` is the method there, and the end of the path."""
+    """Act on a backfill: by `act`, or by the API of the server. `change` is the method there, and the end of the path.
+
+    `done` is the answer for people, a template with `row`.
+    """
     settings, (method, verb) = read_settings(context), change
 
     async def work(database: "Database") -> BackfillRow:
@@ -321,4 +325,4 @@ def _act(
 
     path = at("backfills", id_, verb) if verb else at("backfills", id_)
     row = changed(context, (method, path), BackfillRow, work, body)
-    output.write_result(row, f"{done} backfill {id_}", json=json)
+    output.write_result(row, done.format(row=row), json=json)

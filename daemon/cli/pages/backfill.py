@@ -107,6 +107,8 @@ def _limits(row: BackfillRow) -> str:
 
 def print_preview(found: Preview) -> None:
     titles = ("LOGICAL DATE", "ACTION", "RUN", "REASON")
-    output.table(titles, ((it.logical_date, it.action, it.run_id, it.reason) for it in found.dates), empty="no date")
+    output.table(
+        titles, ((it.logical_date, it.action, it.run_id, it.reason) for it in found.dates), empty="no date or run in this time"
+    )
     if found.more:
         output.say(f"{len(found.dates)} dates are shown, others follow; -n shows more")

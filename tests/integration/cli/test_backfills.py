@@ -79,6 +79,17 @@ async def test_dates_are_listed_with_their_runs_or_reasons(cli: Cli, daily: Hist
     assert (await cli("backfills", "dates", "1", "-n", "1")).rows[1][:2] == ["1", "2013-01-01"]
 
 
+async def test_a_failed_date_says_why_its_run_failed(cli: Cli, daily: History) -> None:
+    await cli("backfills", "create", "daily", *JANUARY, "--max-active-runs", "1", "--max-failed-runs", "1")
+    await daily.backfilled()
+    await cli("runs", "cancel", "daily", "backfill__2013-01-01T06:00:00+00:00")
+    await daily.backfilled()
+
+    (failed,) = (await cli("backfills", "dates", "1", "--state", "failed", "--json")).json
+
+    assert failed["reason"].startswith("cancelled by ")
+
+
 async def test_it_is_paused_changed_resumed_cancelled_and_deleted(cli: Cli, daily: History) -> None:
     await cli("backfills", "create", "daily", *JANUARY, "--max-active-runs", "1")
     await daily.backfilled()
@@ -112,7 +123,13 @@ async def test_it_is_paused_changed_resumed_cancelled_and_deleted(cli: Cli, dail
             "the last date is before the first",
             id="no range",
         ),
-        pytest.param(("create", "daily", *JANUARY, "--max-active-runs", "0"), 2, "a limit is out of range", id="a limit of 0"),
+        pytest.param(
+            ("create", "daily", *JANUARY, "--max-active-runs", "0"),
+            2,
+            "Input should be greater than or equal to 1",
+            id="a limit of 0",
+        ),
+        pytest.param(("create", "daily", *JANUARY, "--share", "0"), 2, "share is out of range", id="a share of 0"),
         pytest.param(("create", "daily", *JANUARY, "--conf", "1"), 2, "write a JSON object", id="a conf that is no object"),
         pytest.param(
             ("create", "daily", *JANUARY, "--conf", '{"n": "x"}'), 1, "the conf does not fit", id="a conf that does not fit"
@@ -140,9 +157,11 @@ async def test_what_cannot_be_done_is_said(cli: Cli, daily: History, args: tuple
 async def test_a_limit_out_of_range_is_refused(cli: Cli, daily: History) -> None:
     await cli("backfills", "create", "daily", *JANUARY)
 
-    answer = await cli("backfills", "set", "1", "--share", "101")
+    too_much = await cli("backfills", "set", "1", "--share", "101")
+    nothing = await cli("backfills", "set", "1", "--share", "0")
 
-    assert (answer.code, answer.err.startswith("tidegate: a limit is out of range")) == (1, True)
+    assert (too_much.code, "Input should be less than or equal to 100" in too_much.err) == (2, True)
+    assert nothing == (1, "", "tidegate: share is out of range: expected `float` > 0.0\n")
 
 
 async def test_only_an_editor_of_a_dag_may_create_one(cli: Cli, daily: History, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +219,7 @@ async def test_a_retry_may_have_the_newest_version(cli: Cli, daily: History) -> 
 
     answer = await cli("backfills", "retry", "1", "--newest-version")
 
-    assert answer == (0, "retries the failed dates of backfill 1\n", "")
+    assert answer == (0, "retries the failed dates of backfill 1 with version 2 of daily\n", "")
     (row,) = (await cli("backfills", "list", "--json")).json
     assert (row["version"], row["state"]) == (2, "running")
 
