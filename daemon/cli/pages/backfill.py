@@ -34,7 +34,11 @@ def _cells(row: BackfillRow, now: datetime) -> Sequence[output.Cell]:
     runs = f"{row.succeeded + row.failed + row.cancelled}/{row.dates - row.skipped}{'' if row.is_planned else '+'}"
     limit = f"{row.running}/{row.max_active_runs}"
     times = (age(row.submitted_at, now), took(row.run_start_date, row.run_end_date, now))
-    return row.id, row.dag_id, row.state, row.start_date, row.end_date, runs, row.failed, limit, row.submitted_by, *times
+    return row.id, row.dag_id, _state(row), row.start_date, row.end_date, runs, row.failed, limit, row.submitted_by, *times
+
+
+def _state(row: BackfillRow) -> str:
+    return f"{row.state}, deleted" if row.deleted else row.state
 
 
 BACKFILLS = Listing(
@@ -48,7 +52,11 @@ def _date_cells(row: DateRow, _now: datetime) -> Sequence[output.Cell]:
     return row.ordinal, row.logical_date, row.state, row.run_id, row.run_state, row.reason
 
 
-DATES = Listing(("ORDINAL", "LOGICAL DATE", "STATE", "RUN", "RUN STATE", "REASON"), _date_cells, "no dates are planned yet")
+DATES = Listing(
+    ("ORDINAL", "LOGICAL DATE", "STATE", "RUN", "RUN STATE", "REASON"),
+    _date_cells,
+    "there are no such dates, or none is planned yet",
+)
 
 
 STAGE_TITLES = ("DAG", "DATES", "WAITING", "OPEN", "SUCCEEDED", "FAILED", "SKIPPED", "CANCELLED")
@@ -65,7 +73,7 @@ def print_page(page: BackfillPage, now: datetime) -> None:
     output.heading(f"backfill {row.id} of {row.dag_id}")
     output.facts(
         (
-            ("state", row.state),
+            ("state", _state(row)),
             ("because", why(row)),
             ("description", row.description),
             ("dates", _dates(row)),

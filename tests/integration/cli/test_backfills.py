@@ -109,6 +109,8 @@ async def test_it_is_paused_changed_resumed_cancelled_and_deleted(cli: Cli, dail
     assert (await cli("backfills", "delete", "1", "--yes")).out == "deleted backfill 1\n"
     assert (await cli("backfills", "list", "--json")).json == []
     assert [row["deleted"] for row in (await cli("backfills", "list", "--deleted", "--json")).json] == [True]
+    assert "cancelled, deleted" in (await cli("backfills", "list", "--deleted")).out
+    assert "state          cancelled, deleted" in (await cli("backfills", "show", "1")).out
 
 
 @pytest.mark.parametrize(
