@@ -72,10 +72,16 @@ def calls(command: str, program: str) -> Iterator[list[str]]:
         words = []
 
 
+class UnitParser(configparser.ConfigParser):
+    """Options of systemd have capital letters."""
+
+    def optionxform(self, optionstr: str) -> str:
+        return optionstr
+
+
 def unit_of(block: Block) -> configparser.ConfigParser:
     """The sections of a unit of systemd."""
-    unit = configparser.ConfigParser(interpolation=None)
-    unit.optionxform = str  # type: ignore[assignment,method-assign]  # as the documentation of configparser says
+    unit = UnitParser(interpolation=None)
     unit.read_string(block.text)
     return unit
 
