@@ -46,7 +46,11 @@ def _is_killed(row: "asyncpg.Record") -> bool:
 
 
 async def tries_are_counted_without_a_gap(e: Evidence) -> Iterable[str]:
-    """Each try of a task has its submission; another try only follows a failure, or a clear; no more tries than are allowed."""
+    """Each try of a task has its submission; another try only follows a failure, or a clear; no more tries than are allowed.
+
+    A clear keeps the tries. A task that succeeded before the clear is `upstream_failed` without a further try if a task before it
+    fails then.
+    """
     rows = await e.db.fetch(
         """
         SELECT run.id, run.dag_id, run.run_id, task.task_id, task.state, task.try_number,
@@ -65,7 +69,7 @@ async def tries_are_counted_without_a_gap(e: Evidence) -> Iterable[str]:
         for id_, dag_id, run_id, task_id, state, last, tries, states in rows
         if tries != list(range(1, last + 1))
         or (id_ not in e.cleared and (last > retries[dag_id, task_id] + 1 or states[:-1] != ["failed"] * (last - 1)))
-        or (state == "success") != (states[-1] == "succeeded")
+        or ((state == "success") != (states[-1] == "succeeded") and not (id_ in e.cleared and state == "upstream_failed"))
     ]
 
 
