@@ -124,11 +124,19 @@ class SqlTask(BaseTask, frozen=True, kw_only=True, tag="sql"):
 
 
 class SubmitTask(BaseTask, frozen=True, kw_only=True, tag="submit"):
-    """A spark-submit application: path relative to the DAG folder, arguments and conf values are Jinja templates."""
+    """A spark-submit application: a path below the DAG folder, with what Spark distributes to its driver and executors.
+
+    `args`, the values of `conf` and the entries of the tuples are Jinja templates. `py_files`, `files` and `jars` are paths below
+    the DAG folder, or addresses such as `s3a://bucket/lib.jar`; `packages` are Maven coordinates.
+    """
 
     application: Annotated[str, Meta(min_length=1)]
     args: tuple[str, ...] = ()
     conf: dict[str, str] = {}
+    py_files: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    jars: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
 
 
 class CommandTask(BaseTask, frozen=True, kw_only=True, tag="command"):

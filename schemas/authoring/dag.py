@@ -198,16 +198,31 @@ class Dag:
         *,
         args: Sequence[str] = (),
         conf: Mapping[str, str] | None = None,
+        py_files: Sequence[str] = (),
+        files: Sequence[str] = (),
+        jars: Sequence[str] = (),
+        packages: Sequence[str] = (),
         **options: Unpack[Options],
     ) -> Task:
         """Add a task that submits an application with spark-submit.
 
-        `application`: its path below the DAG folder. `args` and the values of `conf`, Spark's configuration, are templates.
-        Raises DagError.
+        `application`: its path below the DAG folder. `conf`: Spark's configuration. `py_files`: modules, zip archives and folders
+        of Python packages for the driver and the executors; `files`: other files for their working folders; `jars`: archives of
+        Java classes. Each is a path below the DAG folder or an address with a scheme. `packages`: Maven coordinates.
+        All but `application` are templates. Raises DagError.
         """
         where, fields = self._new_task(task_id, options)
-        arguments, settings = string_tuple(where, "args", args), string_dict(where, "conf", conf)
-        return self._add_spec(where, SubmitTask(application=application, args=arguments, conf=settings, **fields))
+        spec = SubmitTask(
+            application=application,
+            args=string_tuple(where, "args", args),
+            conf=string_dict(where, "conf", conf),
+            py_files=string_tuple(where, "py_files", py_files),
+            files=string_tuple(where, "files", files),
+            jars=string_tuple(where, "jars", jars),
+            packages=string_tuple(where, "packages", packages),
+            **fields,
+        )
+        return self._add_spec(where, spec)
 
     def command(
         self, task_id: str, argv: Sequence[str], *, env: Mapping[str, str] | None = None, **options: Unpack[Options]

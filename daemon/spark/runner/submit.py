@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from tidegate.daemon.spark.runner import child
+from tidegate.daemon.spark.runner import application_files, child
 from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.runner.template import render
@@ -28,7 +28,7 @@ _ESCAPED = str.maketrans({"\\": "\\\\", "=": "\\=", ":": "\\:", "#": "\\#", "!":
 
 def run(execution: Execution, task: SubmitTask) -> None:
     job, spool = execution.job, execution.spool
-    application = find_application(Path(job.dags_folder), task.application)
+    application = application_files.below(Path(job.dags_folder), task.application, "application")
     arguments = [render(argument, job.spec, f"argument {number}") for number, argument in enumerate(task.args, start=1)]
     chosen = {key: render(value, job.spec, f"conf {key!r}") for key, value in task.conf.items()}
     check_conf(chosen)
@@ -39,21 +39,11 @@ def run(execution: Execution, task: SubmitTask) -> None:
         str(spark_home() / "bin" / "spark-submit"),
         *("--master", job.spark_master, "--deploy-mode", "client"),
         *("--properties-file", str(conf), "--load-spark-defaults"),
+        *application_files.options(job, task, spool.work),
         str(application),
         *arguments,
     ]
     child.run(argv, environment(job), execution, "spark-submit")
-
-
-def find_application(folder: Path, application: str) -> Path:
-    """Raises TaskError when the application is outside the DAG folder or missing."""
-    root = folder.resolve()
-    path = (root / application).resolve()
-    if not path.is_relative_to(root):
-        raise TaskError(f"application {application!r} is not below the DAG folder {folder}")
-    if not path.is_file():
-        raise TaskError(f"application {application!r} does not exist in the DAG folder {folder}")
-    return path
 
 
 def settings(job: Job, chosen: dict[str, str], work: Path) -> dict[str, str]:

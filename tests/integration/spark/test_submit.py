@@ -3,6 +3,8 @@
 from pathlib import Path
 from tempfile import gettempdir
 
+from msgspec.structs import replace
+
 from tests.integration.spark.submissions import Bench
 from tidegate.daemon.spark.contract import Phase
 from tidegate.schemas.dag import SubmitTask
@@ -76,3 +78,44 @@ async def test_conf_that_is_not_the_authors_is_refused(bench: Bench) -> None:
 
     assert status.phase is Phase.FAILED
     assert status.reason.startswith("conf 'spark.driver.extraJavaOptions' is not allowed in a task")
+
+
+ON_EXECUTORS = """\
+from pyspark import SparkFiles
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+
+
+def work(number):
+    from cleaning.rules import double  # as an executor of another host would, without the DAG folder on its path
+
+    with open(SparkFiles.get("factor.txt")) as factor:
+        return double(number) * int(factor.read())
+
+
+print("sum:", spark.sparkContext.parallelize(range(10), 1).map(work).sum())
+"""
+
+
+async def test_executors_get_packages_and_files_of_the_dag_folder(bench: Bench) -> None:
+    """Executors of `local-cluster` are processes with a working folder of their own, as those of a standalone master."""
+    dags = Path(bench.settings.dags_folder)
+    (dags / "jobs" / "cleaning").mkdir(parents=True)
+    (dags / "jobs" / "cleaning" / "rules.py").write_text("def double(number):\n    return 2 * number\n")
+    (dags / "jobs" / "clean.py").write_text(ON_EXECUTORS)
+    (dags / "factor.txt").write_text("100")
+    cluster = Bench(replace(bench.settings, spark_master="local-cluster[1,1,512]"))
+    task = SubmitTask(
+        task_id="publish",
+        application="jobs/clean.py",
+        py_files=("jobs/cleaning",),
+        files=("{{ params.factor }}",),
+        conf={"spark.executor.memory": "512m"},
+    )
+
+    status, log = await cluster.outcome(task, factor="factor.txt")
+    bench.submitted += cluster.submitted
+
+    assert status.phase is Phase.SUCCEEDED, log
+    assert "sum: 9000" in log
