@@ -55,6 +55,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             " An absolute path, the same for all daemons of the host."
         ),
     ] = "~/.local/state/tidegate/spool"
+    secrets_dir: Annotated[
+        str,
+        _text(
+            "Folder with the secrets of tasks on this host: a file per secret, named like it. Credentials of the daemon's unit"
+            " (`LoadCredential=`) come first."
+        ),
+    ] = "~/.config/tidegate/secrets"
     spool_days: Annotated[int, _count("How long logs and outcomes of ended attempts are kept.", "days")] = 14
     cache: Annotated[str, _text("Folder for the jars that `tidegate standalone` downloads.")] = "~/.cache/tidegate"
     host: Annotated[
@@ -263,6 +270,13 @@ def spool_root(settings: Settings) -> Path:
     if not path.is_absolute():
         raise SettingsError(f"{PREFIX}SPOOL_DIR is {settings.spool_dir!r}, but must be an absolute path")
     return path
+
+
+def secrets_dirs(settings: Settings) -> tuple[Path, ...]:
+    """The folders with the secrets of tasks: the credentials that systemd gives the daemon, then the folder of the setting."""
+    credentials = os.environ.get("CREDENTIALS_DIRECTORY")
+    own = Path(os.path.expanduser(settings.secrets_dir)).absolute()
+    return (Path(credentials), own) if credentials else (own,)
 
 
 def _check_dsn(name: str, dsn: str) -> None:

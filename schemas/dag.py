@@ -50,6 +50,16 @@ class WeightRule(StrEnum):
     ABSOLUTE = "absolute"
 
 
+class Secret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A secret by its name, as a value of `env=` or `conf=` of a task: `Secret("warehouse-password")`.
+
+    The host that runs the task has the value in a file with that name. The runner reads it; it is never in Postgres, in Kafka or
+    in the arguments of a process.
+    """
+
+    secret: Annotated[str, Meta(min_length=1, max_length=250, pattern=r"^(?!\.)[\w.-]+\Z")]
+
+
 class DeadlineSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The time by which a run or task must have ended: `after_s` after `since`, or `at`, a time of day in `timezone`.
 
@@ -113,7 +123,13 @@ class EmptyTask(BaseTask, frozen=True, kw_only=True, tag="empty"):
     """A task without work: it ends when it is ready, without a submission."""
 
 
-class FunctionTask(BaseTask, frozen=True, kw_only=True, tag="function"):
+class ProgramTask(BaseTask, frozen=True, kw_only=True):
+    """The fields of tasks that run a program or a function on the host. `env`: added variables, whose texts are templates."""
+
+    env: dict[str, str | Secret] = {}
+
+
+class FunctionTask(ProgramTask, frozen=True, kw_only=True, tag="function"):
     """A Python function of the DAG file, called in the runner as `function(spark, run)` on a Spark Connect session."""
 
 
@@ -123,27 +139,27 @@ class SqlTask(BaseTask, frozen=True, kw_only=True, tag="sql"):
     sql: Annotated[str, Meta(min_length=1)]
 
 
-class SubmitTask(BaseTask, frozen=True, kw_only=True, tag="submit"):
+class SubmitTask(ProgramTask, frozen=True, kw_only=True, tag="submit"):
     """A spark-submit application: a path below the DAG folder, with what Spark distributes to its driver and executors.
 
-    `args`, the values of `conf` and the entries of the tuples are Jinja templates. `py_files`, `files` and `jars` are paths below
+    `args`, the texts of `conf` and the entries of the tuples are Jinja templates. `py_files`, `files` and `jars` are paths below
     the DAG folder, or addresses such as `s3a://bucket/lib.jar`; `packages` are Maven coordinates.
     """
 
     application: Annotated[str, Meta(min_length=1)]
     args: tuple[str, ...] = ()
-    conf: dict[str, str] = {}
+    conf: dict[str, str | Secret] = {}
     py_files: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     jars: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
 
 
-class CommandTask(BaseTask, frozen=True, kw_only=True, tag="command"):
-    """A local program: argv without a shell; arguments are Jinja templates."""
+class CommandTask(ProgramTask, frozen=True, kw_only=True, tag="command"):
+    """A local program: argv without a shell; arguments are Jinja templates. `cwd`: its working folder, below the DAG folder."""
 
     argv: Annotated[tuple[str, ...], Meta(min_length=1)]
-    env: dict[str, str] = {}
+    cwd: str = ""
 
 
 TaskSpec = EmptyTask | FunctionTask | SqlTask | SubmitTask | CommandTask

@@ -5,6 +5,7 @@ The names that DAG files import:
 * pipelines: `Dag`, `Dataset`, `Param` (start with `tidegate.schemas.authoring.dag`)
 * conditions over datasets: `DatasetPattern`, `n_of`, `Timed`, `InputDeadline`
 * schedules by time: `cron`, `every`, `DatasetOrTime`, `DatasetsAndTime`
+* secrets of the host as values of `env=` and `conf=`: `Secret`
 * task functions: `Run`, their second argument, with its `ConsumedEvent`s and `OutletEvent`s; `follow`, `skip_rest` and `SkipTask` to end one
 * deadlines and notifications: `Deadline`, `Email`, `Webhook`, `CallbackContext`
 * annotations and tests: `Task`, `Choice`, `TriggerRule`, `WeightRule`, `DagError`
@@ -13,7 +14,7 @@ Programs that publish events or follow runs import `tidegate.events`.
 """
 
 from tidegate.schemas.authoring.dag import Dag
-from tidegate.schemas.dag import TriggerRule, WeightRule
+from tidegate.schemas.dag import Secret, TriggerRule, WeightRule
 from tidegate.schemas.authoring.dataset import Dataset, DatasetPattern, n_of
 from tidegate.schemas.error import DagError
 from tidegate.schemas.authoring.callbacks import Deadline, Email, Webhook
@@ -39,6 +40,7 @@ __all__ = [
     "OutletEvent",
     "Param",
     "Run",
+    "Secret",
     "SkipTask",
     "Task",
     "Timed",

@@ -18,7 +18,7 @@ from uuid import UUID
 import anyio
 from anyio import CapacityLimiter, to_thread
 
-from tidegate.daemon.settings import Settings, dags_root, spool_root
+from tidegate.daemon.settings import Settings, dags_root, secrets_dirs, spool_root
 from tidegate.daemon.spark import event_file, launch
 from tidegate.daemon.spark.contract import Backend, CallbackTask, Handle, LogChunk, Phase, Status, SubmissionSpec, backend_of
 from tidegate.daemon.spark.host import host_of
@@ -139,6 +139,7 @@ class RunnerBackend:
             kafka_servers=settings.kafka_servers,
             kafka_security=None if settings.kafka_security.holds_secrets else settings.kafka_security,
             topic_prefix=settings.topic_prefix,
+            secrets_dirs=tuple(map(str, secrets_dirs(settings))),
             heartbeat_s=settings.runner_heartbeat_s,
             silent_s=None if isinstance(spec.task, CallbackTask) else settings.runner_silent_s,
             host=settings.host,

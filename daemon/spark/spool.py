@@ -52,6 +52,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """`spec.json`: the submission and the addresses of its servers. Its only credentials are in the address of Spark.
 
     `kafka_security` names files of secrets. It is None if the daemon has a secret of Kafka by value: tasks can read the job.
+    `secrets_dirs` are the folders with the secrets of tasks, in the order in which they are searched.
 
     Other hosts retry the task when no heartbeat was recorded for `silent_s`; None: never.
     """
@@ -63,6 +64,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     kafka_servers: str
     kafka_security: KafkaSecurity | None = KafkaSecurity()
     topic_prefix: str
+    secrets_dirs: tuple[str, ...] = ()
     heartbeat_s: float
     silent_s: float | None = None
     host: str = ""

@@ -12,13 +12,17 @@ from typing import Any, TypeVar
 import msgspec
 
 from tidegate.schemas.conditions.condition import MAX_SECONDS
+from tidegate.schemas.dag import Secret
 from tidegate.schemas.error import DagError
 from tidegate.schemas.time_range import in_range
 from tidegate.schemas.timetable.wallclock import zone
 
 Struct = TypeVar("Struct", bound=msgspec.Struct)
+Texts = Mapping[str, str | Secret] | None
+"""Values by name, some of them secrets; None for none."""
 
 _NAME = re.compile(r"[\w.-]{1,250}")
+_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 def seconds(where: str, option: str, value: object) -> float:
@@ -82,14 +86,27 @@ def valid_name(what: str, value: object) -> str:
     return value
 
 
-def string_dict(where: str, option: str, value: Mapping[str, str] | None) -> dict[str, str]:
-    """A dict with strings as keys and values; empty for None."""
+def string_dict(where: str, option: str, value: Texts) -> dict[str, str | Secret]:
+    """A dict with strings as keys, and strings and secrets as values; empty for None."""
     if value is not None and not isinstance(value, Mapping):
         raise DagError(f"{where}: {option} must be a dict of strings, not {value!r:.100}")
     for key, item in (value or {}).items():
-        if not isinstance(key, str) or not isinstance(item, str):
-            raise DagError(f"{where}: {option} must be a dict of strings, not {{{key!r:.100}: {item!r:.100}}}")
+        if not isinstance(key, str) or not isinstance(item, str | Secret):
+            raise DagError(f"{where}: {option} must be a dict of strings and secrets, not {{{key!r:.100}: {item!r:.100}}}")
     return dict(value or {})
+
+
+def environment(where: str, value: Texts) -> dict[str, str | Secret]:
+    """Environment variables of a task. The names that the runner sets are refused."""
+    chosen = string_dict(where, "env", value)
+    for name in chosen:
+        if not _VARIABLE.fullmatch(name):
+            raise DagError(
+                f"{where}: env {name!r:.100}: the name of a variable is letters, digits and _, and begins with no digit"
+            )
+        if name.startswith("TIDEGATE_") or name == "TASK_SUBMISSION_ID":
+            raise DagError(f"{where}: env {name!r:.100} is set by Tidegate; choose another name")
+    return chosen
 
 
 def string_tuple(where: str, option: str, value: Iterable[str]) -> tuple[str, ...]:

@@ -24,8 +24,10 @@ from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self, TypeVar, Unpack, overload
 
 from tidegate.schemas.authoring.arguments import (
+    Texts,
     aware_datetime,
     callable_with,
+    environment,
     fits_type,
     limit_seconds,
     string_dict,
@@ -164,16 +166,17 @@ class Dag:
 
     @overload
     def task(
-        self, function: None = None, /, *, task_id: str | None = None, **options: Unpack[Options]
+        self, function: None = None, /, *, task_id: str | None = None, env: Texts = None, **options: Unpack[Options]
     ) -> Callable[[Function], PythonTask[Function]]: ...
 
     def task(
-        self, function: Function | None = None, /, *, task_id: str | None = None, **options: Unpack[Options]
+        self, function: Function | None = None, /, *, task_id: str | None = None, env: Texts = None, **options: Unpack[Options]
     ) -> PythonTask[Function] | Callable[[Function], PythonTask[Function]]:
         """Decorate a Python function as a task, with or without options: `@dag.task` or `@dag.task(retries=2)`.
 
         `task_id` is the function's name by default. The runner calls the function with a Spark session and a `tidegate.Run`; its
-        JSON result, up to 64 KiB, is available to the tasks after it. Raises DagError for a function that cannot be called so.
+        JSON result, up to 64 KiB, is available to the tasks after it. `env`: additional environment variables, whose texts are
+        templates. Raises DagError for a function that cannot be called so.
         """
 
         def decorate(function: Function) -> PythonTask[Function]:
@@ -182,7 +185,8 @@ class Dag:
             chosen = task_id if task_id is not None else getattr(function, "__name__", None)
             where, fields = self._new_task(chosen, options)
             callable_with(where, function, "spark", "run")
-            return self._add(PythonTask(self.dag_id, fits_type(where, FunctionTask(**fields)), function))
+            spec = FunctionTask(env=environment(where, env), **fields)
+            return self._add(PythonTask(self.dag_id, fits_type(where, spec), function))
 
         return decorate if function is None else decorate(function)
 
@@ -197,7 +201,8 @@ class Dag:
         application: str,
         *,
         args: Sequence[str] = (),
-        conf: Mapping[str, str] | None = None,
+        conf: Texts = None,
+        env: Texts = None,
         py_files: Sequence[str] = (),
         files: Sequence[str] = (),
         jars: Sequence[str] = (),
@@ -206,16 +211,17 @@ class Dag:
     ) -> Task:
         """Add a task that submits an application with spark-submit.
 
-        `application`: its path below the DAG folder. `conf`: Spark's configuration. `py_files`: modules, zip archives and folders
-        of Python packages for the driver and the executors; `files`: other files for their working folders; `jars`: archives of
-        Java classes. Each is a path below the DAG folder or an address with a scheme. `packages`: Maven coordinates.
-        All but `application` are templates. Raises DagError.
+        `application`: its path below the DAG folder. `conf`: Spark's configuration. `env`: additional environment variables.
+        `py_files`: modules, zip archives and folders of Python packages for the driver and the executors; `files`: other files
+        for their working folders; `jars`: archives of Java classes. Each is a path below the DAG folder or an address with a
+        scheme. `packages`: Maven coordinates. All but `application` are templates. Raises DagError.
         """
         where, fields = self._new_task(task_id, options)
         spec = SubmitTask(
             application=application,
             args=string_tuple(where, "args", args),
             conf=string_dict(where, "conf", conf),
+            env=environment(where, env),
             py_files=string_tuple(where, "py_files", py_files),
             files=string_tuple(where, "files", files),
             jars=string_tuple(where, "jars", jars),
@@ -224,16 +230,15 @@ class Dag:
         )
         return self._add_spec(where, spec)
 
-    def command(
-        self, task_id: str, argv: Sequence[str], *, env: Mapping[str, str] | None = None, **options: Unpack[Options]
-    ) -> Task:
+    def command(self, task_id: str, argv: Sequence[str], *, env: Texts = None, cwd: str = "", **options: Unpack[Options]) -> Task:
         """Add a task that starts a local program without a shell.
 
-        `argv`: the program and its arguments, which are templates. `env`: additional environment variables. Raises DagError.
+        `argv`: the program and its arguments. `env`: additional environment variables. `cwd`: its working folder, relative to the
+        DAG folder, which is the default. All are templates. Raises DagError.
         """
         where, fields = self._new_task(task_id, options)
-        arguments, environment = string_tuple(where, "argv", argv), string_dict(where, "env", env)
-        return self._add_spec(where, CommandTask(argv=arguments, env=environment, **fields))
+        spec = CommandTask(argv=string_tuple(where, "argv", argv), env=environment(where, env), cwd=cwd, **fields)
+        return self._add_spec(where, spec)
 
     def empty(self, task_id: str, **options: Unpack[Options]) -> Task:
         """Add a task that does no work: it joins branches, or updates outlets. Raises DagError."""

@@ -19,7 +19,7 @@ def options(job: Job, task: SubmitTask, work: Path) -> list[str]:
 
     Folders among `py_files` are packed into archives in `work`. Raises TaskError for an entry that spark-submit would not find.
     """
-    modules = _paths(job, task.py_files, "py_files")
+    modules = _paths(job, task.py_files, "py_files", is_folder=None)
     found: Mapping[str, Iterable[str]] = {
         "--py-files": (_packed(entry, work / f"py_files-{number}") for number, entry in enumerate(modules)),
         "--files": _paths(job, task.files, "files"),
@@ -29,13 +29,16 @@ def options(job: Job, task: SubmitTask, work: Path) -> list[str]:
     return [part for option, entries in found.items() if (joined := ",".join(entries)) for part in (option, joined)]
 
 
-def below(folder: Path, path: str, what: str) -> Path:
-    """The file or folder at `path` in the DAG folder. Raises TaskError when it is outside of it, or missing."""
+def below(folder: Path, path: str, what: str, *, is_folder: bool | None = False) -> Path:
+    """The file, the folder, or with `is_folder=None` either, at `path` in the DAG folder.
+
+    Raises TaskError when it is outside of it, or missing.
+    """
     root = folder.resolve()
     found = (root / path).resolve()
     if not found.is_relative_to(root):
         raise TaskError(f"{what} {path!r} is not below the DAG folder {folder}")
-    if not (found.is_file() or (what == "py_files" and found.is_dir())):
+    if not ((found.is_dir() and is_folder is not False) or (found.is_file() and not is_folder)):
         raise TaskError(f"{what} {path!r} does not exist in the DAG folder {folder}")
     return found
 
@@ -49,9 +52,9 @@ def _rendered(job: Job, entries: tuple[str, ...], what: str) -> Iterator[str]:
         yield value
 
 
-def _paths(job: Job, entries: tuple[str, ...], what: str) -> Iterator[str]:
+def _paths(job: Job, entries: tuple[str, ...], what: str, *, is_folder: bool | None = False) -> Iterator[str]:
     for value in _rendered(job, entries, what):
-        yield value if _ADDRESS.fullmatch(value) else str(below(Path(job.dags_folder), value, what))
+        yield value if _ADDRESS.fullmatch(value) else str(below(Path(job.dags_folder), value, what, is_folder=is_folder))
 
 
 def _packed(entry: str, archive: Path) -> str:

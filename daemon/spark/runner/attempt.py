@@ -18,7 +18,7 @@ from tidegate.daemon.spark import event_file
 from tidegate.daemon.spark.contract import CallbackTask
 from tidegate.daemon.spark.process import end_all
 from tidegate.daemon.spark.regular_file import DamagedError
-from tidegate.daemon.spark.runner import failure_reason, kinds
+from tidegate.daemon.spark.runner import failure_reason, kinds, secrets
 from tidegate.daemon.spark.runner.contact import Contact
 from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.log_excerpt import log_excerpt
@@ -135,7 +135,9 @@ class Attempt:
             os.chdir(self._job.dags_folder)
         except OSError as error:
             raise failure_reason.TaskError(f"the DAG folder {self._job.dags_folder} cannot be used: {error.strerror}") from error
-        return kinds.run(execution)
+        found = secrets.read_all(self._job)
+        self._redact.hide(found.values())
+        return kinds.run(execution._replace(secrets=found))
 
     def _described(self, outcome: Outcome) -> Outcome:
         """The outcome without secrets, and with the last lines of the log unless it is a success."""

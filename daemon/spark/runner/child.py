@@ -13,20 +13,20 @@ from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.failure_reason import TaskError, from_log
 
 
-def run(argv: Sequence[str], env: Mapping[str, str], execution: Execution, name: str) -> None:
-    """Return after exit code 0, with the events of the program in the run.
+def run(argv: Sequence[str], env: Mapping[str, str], execution: Execution, name: str, cwd: Path | None = None) -> None:
+    """Return after exit code 0, with the events of the program in the run. `cwd` is this process's by default.
 
     Raises TaskError with the exit code and the reason otherwise, when it did not start, or when its events are not valid.
     """
     lines = execution.spool.work / event_lines.NAME
-    _call(argv, {**env, event_lines.VARIABLE: str(lines)}, execution.spool.log, name)
+    _call(argv, {**env, event_lines.VARIABLE: str(lines)}, execution.spool.log, name, cwd)
     event_lines.read(lines, execution.run)
 
 
-def _call(argv: Sequence[str], env: Mapping[str, str], log: Path, name: str) -> None:
+def _call(argv: Sequence[str], env: Mapping[str, str], log: Path, name: str, cwd: Path | None) -> None:
     start = log.lstat().st_size
     try:
-        code = subprocess.call(argv, stdin=subprocess.DEVNULL, env=env)  # noqa: S603 - an argument list, and no shell
+        code = subprocess.call(argv, stdin=subprocess.DEVNULL, env=env, cwd=cwd)  # noqa: S603 - an argument list, and no shell
     except (OSError, ValueError) as error:
         raise TaskError(f"{name} could not be started: {error.strerror if isinstance(error, OSError) else error}") from error
     if code < 0:

@@ -1,5 +1,7 @@
 """The execution of a task by its runner: what each kind of task gets."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tidegate.daemon.spark.spool import Job, Spool
@@ -7,11 +9,12 @@ from tidegate.schemas.run import Run
 
 
 class Execution(NamedTuple):
-    """The job of an attempt, its spool, and the run that its task reads and gives its events to."""
+    """The job of an attempt, its spool, the run that its task reads and gives its events to, and the secrets that it names."""
 
     job: Job
     spool: Spool
     run: Run
+    secrets: Mapping[str, str] = MappingProxyType({})
 
     @classmethod
     def of(cls, job: Job, spool: Spool) -> "Execution":

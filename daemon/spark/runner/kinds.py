@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.daemon.spark.contract import CallbackTask
-from tidegate.daemon.spark.runner import child, sql_result, submit
+from tidegate.daemon.spark.runner import application_files, child, environment, sql_result, submit
 from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.runner.template import render
@@ -44,9 +44,10 @@ def end(job: Job) -> None:
             _session(job).end(job)
 
 
-def _run_function(execution: Execution, _: FunctionTask) -> object:
+def _run_function(execution: Execution, task: FunctionTask) -> object:
     """Call the function, at the run's version, in this thread; returns its result."""
     job = execution.job
+    os.environ |= environment.of(execution, task.env)
     session = _session(job)
     function = _named(job, "function", lambda dag: dag.functions)
     return function(session.begin(job), execution.run)
@@ -77,7 +78,11 @@ def _run_sql(execution: Execution, task: SqlTask) -> None:
 def _run_command(execution: Execution, task: CommandTask) -> None:
     job = execution.job
     argv = [render(argument, job.spec, f"argument {number} of the command") for number, argument in enumerate(task.argv)]
-    child.run(argv, os.environ | task.env, execution, argv[0])
+    child.run(argv, environment.of(execution, task.env), execution, argv[0], _working_folder(job, task))
+
+
+def _working_folder(job: Job, task: CommandTask) -> Path:
+    return application_files.below(Path(job.dags_folder), render(task.cwd, job.spec, "cwd"), "cwd", is_folder=True)
 
 
 RUN: Mapping[type, Callable[[Execution, Any], object]] = {

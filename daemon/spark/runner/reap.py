@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 from tidegate.daemon.spark.process import alive, end_all
 from tidegate.daemon.spark.regular_file import DamagedError
-from tidegate.daemon.spark.runner import kinds
+from tidegate.daemon.spark.runner import kinds, secrets
+from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.runner.log_excerpt import log_excerpt
 from tidegate.daemon.spark.runner.redaction import Redaction
 from tidegate.daemon.spark.spool import Claim, Outcome, Spool
@@ -61,8 +62,10 @@ def _outcome(spool: Spool, claim: Claim) -> Outcome:
 
 
 def _log(spool: Spool) -> LogExcerpt | None:
-    """None for an attempt whose job cannot be read: the address whose secrets are hidden is in it."""
-    with suppress(DamagedError, OSError):
+    """None for an attempt whose job or secrets cannot be read: what is hidden is in them."""
+    with suppress(DamagedError, OSError, TaskError):
         if (job := spool.job()) is not None:
-            return log_excerpt(spool, job.host, Redaction(job.spark_remote))
+            redact = Redaction(job.spark_remote)
+            redact.hide(secrets.read_all(job).values())
+            return log_excerpt(spool, job.host, redact)
     return None

@@ -1,7 +1,10 @@
-"""Removes the credentials in the address of Spark Connect from what a runner tells: reasons of outcomes and lines of its log."""
+"""Removes secrets from what a runner tells: reasons of outcomes and lines of its log.
+
+These are the credentials in the address of Spark Connect, and the secrets of the task.
+"""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from urllib.parse import quote, unquote
 
 HARMLESS = frozenset({"user_id", "session_id", "user_agent", "use_ssl", "grpc_max_message_size"})
@@ -13,10 +16,18 @@ SHORTEST = 4
 
 
 class Redaction:
-    """Replaces the secrets of one address."""
+    """Replaces the secrets of one address, and more that are added."""
 
     def __init__(self, remote: str) -> None:
-        self._secrets = sorted(set(_secrets(remote)), key=len, reverse=True)
+        self._secrets: list[str] = []
+        self._add(_secrets(remote))
+
+    def hide(self, secrets: Iterable[str]) -> None:
+        """Replace these, and each of their lines, from now on."""
+        self._add(line for secret in secrets for line in (secret, *secret.splitlines()) if len(line) >= SHORTEST)
+
+    def _add(self, secrets: Iterable[str]) -> None:
+        self._secrets = sorted({*self._secrets, *secrets}, key=len, reverse=True)
 
     def __call__(self, text: str) -> str:
         for secret in self._secrets:

@@ -1,13 +1,12 @@
 """Tasks that are Spark applications: spark-submit in client mode, its driver a child of the runner."""
 
-import os
 import re
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from tidegate.daemon.spark.runner import application_files, child
+from tidegate.daemon.spark.runner import application_files, child, environment
 from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.runner.template import render
@@ -30,7 +29,7 @@ def run(execution: Execution, task: SubmitTask) -> None:
     job, spool = execution.job, execution.spool
     application = application_files.below(Path(job.dags_folder), task.application, "application")
     arguments = [render(argument, job.spec, f"argument {number}") for number, argument in enumerate(task.args, start=1)]
-    chosen = {key: render(value, job.spec, f"conf {key!r}") for key, value in task.conf.items()}
+    chosen = {key: environment.text(execution, value, f"conf {key!r}") for key, value in task.conf.items()}
     check_conf(chosen)
     # A file, because every user of the machine can read the arguments of a process.
     conf = spool.work / "spark.properties"
@@ -43,7 +42,10 @@ def run(execution: Execution, task: SubmitTask) -> None:
         str(application),
         *arguments,
     ]
-    child.run(argv, environment(job), execution, "spark-submit")
+    try:
+        child.run(argv, environment.of(execution, task.env) | for_spark(job), execution, "spark-submit")
+    finally:
+        conf.unlink(missing_ok=True)  # it may contain secrets
 
 
 def settings(job: Job, chosen: dict[str, str], work: Path) -> dict[str, str]:
@@ -58,10 +60,11 @@ def settings(job: Job, chosen: dict[str, str], work: Path) -> dict[str, str]:
     return defaults | chosen | stamp
 
 
-def environment(job: Job) -> dict[str, str]:
+def for_spark(job: Job) -> dict[str, str]:
+    """The environment variables that spark-submit needs."""
     home = str(spark_home())
     local = {"SPARK_LOCAL_IP": "127.0.0.1"} if is_local(job) else {}
-    return os.environ | local | {"SPARK_HOME": home, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    return local | {"SPARK_HOME": home, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
 
 
 def check_conf(conf: Mapping[str, str]) -> None:

@@ -28,6 +28,7 @@ def prefix(portal: BlockingPortal, broker: str) -> str:
 def host(broker: str, prefix: str, spark_connect: str, tmp_path: Path) -> Settings:
     dags = tmp_path / "dags"
     dags.mkdir()
+    (tmp_path / "secrets").mkdir()
     shutil.copy(WORK, dags)
     (dags / "application.py").write_text(APPLICATION)
     return Settings(
@@ -36,6 +37,7 @@ def host(broker: str, prefix: str, spark_connect: str, tmp_path: Path) -> Settin
         topic_prefix=prefix,
         dags_folder=str(dags),
         spool_dir=str(tmp_path / "spool"),
+        secrets_dir=str(tmp_path / "secrets"),
         spark_remote=spark_connect,
         runner_heartbeat_s=0.2,
     )

@@ -70,6 +70,7 @@ class Bench:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.out = Path(settings.spool_dir).parent / "out"
+        self.secrets = Path(settings.secrets_dir)
         self.backends = open_backends(settings)
         self.submitted: list[UUID] = []
 

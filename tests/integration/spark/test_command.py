@@ -11,7 +11,7 @@ import pytest
 from tests.integration.spark.submissions import Bench, processes
 from tidegate.daemon.spark import event_file
 from tidegate.daemon.spark.contract import Phase
-from tidegate.schemas.dag import CommandTask
+from tidegate.schemas.dag import CommandTask, Secret
 from tidegate.schemas.run import ConsumedEvent
 from tidegate.schemas.wire.event import DatasetUpdated
 
@@ -53,6 +53,44 @@ async def test_it_runs_in_the_dag_folder_with_its_own_environment_and_none_of_th
     assert "\nDAY=2013-01-01\n" in log
     assert "secret" not in log
     assert [line.partition("=")[0] for line in log.splitlines() if "TIDEGATE_" in line] == ["TIDEGATE_EVENTS"]
+
+
+async def test_it_gets_templates_and_secrets_and_its_log_and_reason_hide_them(bench: Bench) -> None:
+    """What the program itself writes is not hidden."""
+    (bench.secrets / "warehouse").write_text("s3cret-of-the-host\n")
+    (Path(bench.settings.dags_folder) / "sql").mkdir()
+    task = CommandTask(
+        task_id="look",
+        argv=("sh", "-c", 'pwd; echo "on $DAY"; test -n "$PASSWORD"; echo "Error: $PASSWORD" >&2; exit 3'),
+        env={"PASSWORD": Secret("warehouse"), "DAY": "{{ params.day }}"},
+        cwd="{{ 'sql' }}",
+    )
+    spec = bench.spec(task, day="2013-01-01")
+
+    handle = await bench.submit(spec)
+    status = await bench.until_ended(spec, handle)
+    log = (await bench.log(spec, handle)).decode()
+
+    assert f"\n{bench.settings.dags_folder}/sql\n" in log
+    assert "\non 2013-01-01\n" in log
+    assert status.reason == "sh ended with exit code 3: Error: ***"
+    assert status.log is not None
+    assert "s3cret" not in status.log.tail
+    spool = Path(bench.settings.spool_dir, str(spec.submission_id))
+    assert not [path for path in spool.rglob("*") if path.is_file() and path.name != "log" and b"s3cret" in path.read_bytes()]
+
+
+@pytest.mark.parametrize("name", ["gone", "binary"])
+async def test_a_secret_that_the_host_does_not_have_fails_the_task_before_it_begins(bench: Bench, name: str) -> None:
+    (bench.secrets / "binary").write_bytes(b"\xff")
+    task = CommandTask(task_id="look", argv=("touch", str(bench.out)), env={"KEY": Secret(name)})
+
+    status, _ = await bench.outcome(task)
+
+    assert status.phase is Phase.FAILED
+    assert status.reason.startswith(f"secret {name!r}: ")
+    assert str(bench.secrets) in status.reason
+    assert not bench.out.exists()
 
 
 async def test_its_events_are_the_lines_of_a_file(bench: Bench) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from tests.integration.spark.submissions import Bench, runner_of
 from tidegate.daemon.spark.contract import Phase
-from tidegate.schemas.dag import FunctionTask, SqlTask
+from tidegate.schemas.dag import FunctionTask, Secret, SqlTask
 
 TICKING = """\
 import time
@@ -32,6 +32,8 @@ with Dag("contract") as dag:
         spark.range(1).select(tick("id")).collect()
 """
 SPARKLING = """\
+import os
+
 from pyspark.sql import functions as F
 
 from tidegate import Dag
@@ -46,6 +48,7 @@ with Dag("contract") as dag:
 
         rows = spark.range(3).select(twice("id").alias("twice")).collect()
         print("rows:", sorted(row.twice for row in rows), "events:", [event.uri for event in run.events], run.run_type)
+        print("day:", os.environ["DAY"], "key:", len(os.environ["KEY"]))
 
     @dag.task
     def missing(spark, run):
@@ -115,11 +118,15 @@ async def test_a_template_that_asks_for_what_the_run_has_not_fails_before_spark(
     )
 
 
-async def test_a_function_gets_spark_and_the_run(bench: Bench) -> None:
-    status, log = await bench.outcome(FunctionTask(task_id="double"), SPARKLING)
+async def test_a_function_gets_spark_the_run_and_its_environment(bench: Bench) -> None:
+    (bench.secrets / "lake-key").write_text("12345")
+    env: dict[str, str | Secret] = {"DAY": "{{ params.day }}", "KEY": Secret("lake-key")}
+
+    status, log = await bench.outcome(FunctionTask(task_id="double", env=env), SPARKLING, day="2013-01-01")
 
     assert (status.phase, status.reason) == (Phase.SUCCEEDED, "")
     assert "rows: [0, 2, 4] events: [] manual" in log
+    assert "day: 2013-01-01 key: 5" in log
 
 
 async def test_an_error_of_spark_in_a_function_names_the_line_of_the_dag_file(bench: Bench) -> None:

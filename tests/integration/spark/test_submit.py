@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tests.integration.spark.submissions import Bench
 from tidegate.daemon.spark.contract import Phase
-from tidegate.schemas.dag import SubmitTask
+from tidegate.schemas.dag import Secret, SubmitTask
 
 APPLICATION = """\
 import sys
@@ -81,6 +81,8 @@ async def test_conf_that_is_not_the_authors_is_refused(bench: Bench) -> None:
 
 
 ON_EXECUTORS = """\
+import os
+
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
@@ -94,7 +96,8 @@ def work(number):
         return double(number) * int(factor.read())
 
 
-print("sum:", spark.sparkContext.parallelize(range(10), 1).map(work).sum())
+total = spark.sparkContext.parallelize(range(10), 1).map(work).sum()
+print("sum:", total, "unit:", spark.conf.get("spark.secret.factor"), "day:", os.environ["DAY"])
 """
 
 
@@ -105,17 +108,20 @@ async def test_executors_get_packages_and_files_of_the_dag_folder(bench: Bench) 
     (dags / "jobs" / "cleaning" / "rules.py").write_text("def double(number):\n    return 2 * number\n")
     (dags / "jobs" / "clean.py").write_text(ON_EXECUTORS)
     (dags / "factor.txt").write_text("100")
+    (bench.secrets / "unit").write_text("metres\n")
     cluster = Bench(replace(bench.settings, spark_master="local-cluster[1,1,512]"))
     task = SubmitTask(
         task_id="publish",
         application="jobs/clean.py",
         py_files=("jobs/cleaning",),
         files=("{{ params.factor }}",),
-        conf={"spark.executor.memory": "512m"},
+        conf={"spark.executor.memory": "512m", "spark.secret.factor": Secret("unit")},
+        env={"DAY": "{{ params.factor }}"},
     )
 
     status, log = await cluster.outcome(task, factor="factor.txt")
     bench.submitted += cluster.submitted
 
     assert status.phase is Phase.SUCCEEDED, log
-    assert "sum: 9000" in log
+    assert "sum: 9000 unit: metres day: factor.txt" in log
+    assert b"metres" not in b"".join(path.read_bytes() for path in Path(bench.settings.spool_dir).rglob("*.properties"))

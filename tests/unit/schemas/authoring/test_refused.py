@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.schemas.authoring.values import Incomparable
-from tidegate import Dag, DagError, Dataset, Param, Task
+from tidegate import Dag, DagError, Dataset, Param, Secret, Task
 
 DELAYS = Dataset("lake://delays")
 OUT_OF_RANGE = "is out of range; write a time from 1900-01-01 to 2200-01-01 UTC"
@@ -119,7 +119,7 @@ def test_a_teardown_fails_the_run_or_does_not(wrong: Any) -> None:
         (lambda dag: dag.sql("t", object()), "Encoding objects of type object is unsupported"),
         (lambda dag: dag.submit("t", ""), "application: expected `str` of length >= 1"),
         (lambda dag: dag.submit("t", "a.py", args="--run"), "args must be a list of strings, not '--run'"),
-        (lambda dag: dag.submit("t", "a.py", conf={"a": 1}), "conf must be a dict of strings, not {'a': 1}"),
+        (lambda dag: dag.submit("t", "a.py", conf={"a": 1}), "conf must be a dict of strings and secrets, not {'a': 1}"),
         (lambda dag: dag.submit("t", "a.py", conf=["a"]), "conf must be a dict of strings, not ['a']"),
         (lambda dag: dag.command("t", "ls -l"), "argv must be a list of strings, not 'ls -l'"),
         (lambda dag: dag.command("t", []), "argv: expected `array` of length >= 1"),
@@ -240,3 +240,31 @@ def test_only_tasks_of_one_dag_can_be_linked(wrong: Callable[[Task], object], me
         wrong(Dag("d").empty("t"))
 
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        ({"A": 1}, "env must be a dict of strings and secrets, not {'A': 1}"),
+        ("A=1", "env must be a dict of strings, not 'A=1'"),
+        ({"1A": "x"}, "env '1A': the name of a variable is letters, digits and _, and begins with no digit"),
+        ({"A=B": "x"}, "env 'A=B': the name of a variable is letters, digits and _, and begins with no digit"),
+        ({"TIDEGATE_EVENTS": "x"}, "env 'TIDEGATE_EVENTS' is set by Tidegate; choose another name"),
+        ({"TASK_SUBMISSION_ID": "x"}, "env 'TASK_SUBMISSION_ID' is set by Tidegate; choose another name"),
+    ],
+)
+def test_an_environment_that_cannot_be_is_refused(env: Any, message: str) -> None:
+    with pytest.raises(DagError) as caught:
+        Dag("d").command("t", ["x"], env=env)
+    with pytest.raises(DagError) as again:
+        Dag("d").submit("t", "x.py", env=env)
+    with pytest.raises(DagError) as decorated:
+        Dag("d").task(task_id="t", env=env)(lambda spark, run: (spark, run))
+
+    assert {str(each.value) for each in (caught, again, decorated)} == {f"DAG 'd', task 't': {message}"}
+
+
+@pytest.mark.parametrize("name", ["", "../etc/passwd", ".hidden", "a/b", "line\n", 5])
+def test_a_secret_whose_name_is_no_file_name_is_refused(name: Any) -> None:
+    with pytest.raises(DagError, match=r"^DAG 'd', task 't': env"):
+        Dag("d").command("t", ["x"], env={"A": Secret(name)})
