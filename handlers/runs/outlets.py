@@ -11,7 +11,7 @@ from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.effect.task import OutletUpdated
 from tidegate.schemas.graph import Graph, element_of, label
 from tidegate.schemas.view import RunView
-from tidegate.schemas.wire.event import MAX_ID_LENGTH, PRODUCER, Producer
+from tidegate.schemas.wire.event import MAX_ID_BYTES, MAX_ID_LENGTH, PRODUCER, Producer
 
 
 def dataset_events(run: RunView, graph: Graph, move: Move, now: datetime) -> Iterator[OutletUpdated]:
@@ -35,7 +35,8 @@ def dataset_events(run: RunView, graph: Graph, move: Move, now: datetime) -> Ite
 def outlet_event_id(dag_id: str, run_id: str, task_id: str, uri: str) -> str:
     """The id of the event of an outlet, the same at every try: its origin, or a UUID derived from an origin that is too long."""
     name = f"{dag_id}/{run_id}/{task_id}/{uri}"
-    return name if len(name) <= MAX_ID_LENGTH else str(uuid5(NAMESPACE_OID, name))
+    fits = len(name) <= MAX_ID_LENGTH and len(name.encode()) <= MAX_ID_BYTES
+    return name if fits else str(uuid5(NAMESPACE_OID, name))
 
 
 def published_event_id(submission_id: UUID, number: int) -> str:

@@ -16,7 +16,8 @@ from tidegate.schemas.effect.task import OutletUpdated, TaskMoved
 from tidegate.schemas.graph import element_index
 from tidegate.schemas.run import MAX_PRODUCED_BYTES, MAX_PUBLISHED
 from tidegate.schemas.state import TaskState
-from tidegate.schemas.wire.event import MAX_ID_LENGTH, DatasetUpdated
+from tidegate.schemas.wire.envelope import decode
+from tidegate.schemas.wire.event import PRODUCER_SOURCE, DatasetUpdated, Kind, encode
 
 ATTEMPT = UUID(int=7)
 MAPPED = graph("a", task("m < a", over="a", outlets=("s://x", "s://y")))
@@ -116,9 +117,10 @@ def test_a_mapped_task_updates_its_outlets_once_when_all_instances_ended() -> No
     ]
 
 
-def test_the_id_of_an_outlets_event_with_long_names_is_its_own_and_short_enough() -> None:
-    uris = [f"lake://{'o' * 1000}{number}" for number in range(2)]
+@pytest.mark.parametrize(("name", "uri"), [("load", f"lake://{'o' * 1000}"), ("港" * 170, "lake://o")])
+def test_the_id_of_an_outlets_event_with_long_names_is_its_own_and_one_that_daemons_accept(name: str, uri: str) -> None:
+    first, again, other = (outlet_event_id(name, "r1", name, outlet) for outlet in (uri, uri, f"{uri}2"))
 
-    first, second, again = (outlet_event_id("d", "r1", "load", uri) for uri in (*uris, uris[0]))
-
-    assert (first == again, first == second, len(first) <= MAX_ID_LENGTH) == (True, False, True)
+    assert (first == again, first == other) == (True, False)
+    headers = [("ce_source", PRODUCER_SOURCE.encode()), ("ce_id", first.encode())]
+    assert decode(Kind.DATASET_UPDATED, headers, encode({"uri": uri}))[0].id == first
