@@ -80,7 +80,7 @@ def excerpt_of(finish: TaskFinished) -> LogExcerpt | None:
     log = finish.log or None
     if log is None:
         return None
-    return LogExcerpt(host=storable(log.host)[:255], path=storable(log.path)[:4096], tail=storable(log.tail)[-MAX_LOG_TAIL:])
+    return LogExcerpt(host=storable(log.host)[:255], path=storable(log.path)[:4096], tail=storable(log.tail[-MAX_LOG_TAIL:]))
 
 
 def _produced(finish: TaskFinished) -> Produced | None:

@@ -180,7 +180,7 @@ def test_a_run_names_the_first_failures_only() -> None:
 def test_the_end_of_a_log_is_cut_and_can_be_stored() -> None:
     world = SimulatedRun(graph("a"))
     world.admit("a")
-    log = LogExcerpt(host="h\0", path="/x\ud800", tail="y" * MAX_LOG_TAIL + "\0end")
+    log = LogExcerpt(host="h\0", path="/x\ud800", tail="y" * 3 * MAX_LOG_TAIL + "\0end")
 
     (end,) = of(finished(world, msgspec.structs.replace(failure(world, "a"), log=log)), EndSubmission)
 
