@@ -13,8 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from tidegate.handlers.load import read_dags
-from tidegate.handlers.runs.failures import SHOWN, explained, failed_tasks, failure_text
-from tidegate.handlers.runs.reason import NO_REASON, Reason
+from tidegate.handlers.runs.failures import SHOWN, explained, failed_tasks, failure_text, reason_of
 from tidegate.handlers.runs.task_effects import demand, end_submission, insert_task, update_task
 from tidegate.handlers.runs.transition import change_run
 from tidegate.handlers.scheduling.next_runs import schedule_after_ends
@@ -123,9 +122,13 @@ def _runs_that_may_end(locked: Iterable[RunView], affected: Iterable[tuple[int, 
 def _runs_that_may_fail(
     locked: Iterable[RunView], affected: Collection[tuple[int, int]], instances: Mapping[tuple[int, int], Instance]
 ) -> set[int]:
-    """The runs of which an earlier failure decides now about the run, or about a mapped task."""
+    """The runs of which an earlier failure may decide now about the run, or about a mapped task.
+
+    Either a task that decides about the run has failed, or one of the affected tasks waits for a task that has.
+    """
     of_run = Counter(dag_run_id for dag_run_id, _ in affected)
-    ending = {run.id for run in locked if run.failed_leaves and 0 < run.unfinished <= of_run[run.id]}
+    below = {run for (run, _), it in instances.items() if it.failed or it.upstream_failed}
+    ending = {run.id for run in locked if (run.failed_leaves or run.id in below) and 0 < run.unfinished <= of_run[run.id]}
     mapped = {run for (run, _), it in instances.items() if it.elements and it.failed and upstream_of(it).open <= of_run[run]}
     return ending | mapped
 
@@ -234,12 +237,11 @@ def _run_effects(run: RunView, after: RunView, step: Advance, state: State) -> I
     graph = state.graphs[run.version_id]
     failed = failed_tasks(graph, step, state.failures.get(run.id, ()))
     step = explained(graph, step, failed)
-    reason = Reason(failure_text(failed), failed=failed) if after.state is RunState.FAILED else NO_REASON
     yield from (insert_task(run, new, graph.node(new.index).task, state.now) for new in step.added)
     yield from (update_task(run, instance, state.now) for instance in step.changed)
     if run.backfill_id is not None:
         yield from _demands_of_next_tries(run, graph, step)
-    yield from change_run(run, after, graph, step.moves, state.now, reason)
+    yield from change_run(run, after, graph, step.moves, state.now, reason_of(after.state, failed))
     if any(move.state is TaskState.NONE for move in step.moves):
         yield Reconsider(run.id)
     if graph.fail_fast and step.failed and after.state not in RUN_ENDED:

@@ -7,6 +7,7 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.load import read_dags
+from tidegate.handlers.runs.failures import SHOWN, explained, failed_tasks, reason_of
 from tidegate.handlers.runs.reason import Reason
 from tidegate.handlers.runs.task_effects import insert_task, update_task
 from tidegate.handlers.runs.terminate import fail
@@ -20,6 +21,7 @@ from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import ReconsiderAfter
 from tidegate.schemas.graph import Graph, element_of
 from tidegate.schemas.message import Message, RunReconsidered
+from tidegate.schemas.notice import FailedTask
 from tidegate.schemas.queries import dags, runs, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import RUN_ENDED, TASK_ENDED, RunState, TaskState, run_state
@@ -30,6 +32,7 @@ class State(msgspec.Struct, frozen=True):
     """The runs with all their tasks, under the locks of their DAGs. `stops` has the reason to fail a run, by run.
 
     `lengths`: by run and task, the number of elements of a list that a task has returned and others are mapped over.
+    `failures` are the first failed tasks, by run.
     """
 
     now: datetime
@@ -40,6 +43,7 @@ class State(msgspec.Struct, frozen=True):
     previous: Mapping[int, PreviousRun]
     stops: Mapping[int, str]
     lengths: Mapping[int, Mapping[int, int]] = {}
+    failures: Mapping[int, tuple[FailedTask, ...]] = {}
 
 
 async def load(db: Db, messages: Sequence[Message[RunReconsidered]]) -> State:
@@ -48,17 +52,23 @@ async def load(db: Db, messages: Sequence[Message[RunReconsidered]]) -> State:
     locked = await runs.lock(db, ids)
     reasons = await runs.dequeue_reconsiderations(db, ids)
     graphs = await versions.of_runs(db, locked.values())
+    instances = await tasks.of_runs(db, locked)
     may_end = Counter(run.dag_id for run in locked.values() if run.state is RunState.RUNNING and run.is_live)
     return State(
         now=db.now,
         dags=await read_dags(db, locked_dags, ReadReason(ending_runs=may_end)),
         runs={id_: run for id_, run in locked.items() if id_ in reasons},
         graphs=graphs,
-        tasks=await tasks.of_runs(db, locked),
+        tasks=instances,
         previous=await runs.previous(db, [run.id for run in locked.values() if graphs[run.version_id].sequential]),
         stops={id_: reason for id_, reason in reasons.items() if reason is not None},
         lengths=await _lengths(db, {id_: graphs[run.version_id] for id_, run in locked.items()}),
+        failures=await tasks.failures(db, [id_ for id_, found in instances.items() if _has_failed(found)], SHOWN),
     )
+
+
+def _has_failed(instances: Mapping[int, Instance]) -> bool:
+    return any(instance.state is TaskState.FAILED for instance in instances.values())
 
 
 async def _lengths(db: Db, of_run: Mapping[int, Graph]) -> Mapping[int, Mapping[int, int]]:
@@ -76,11 +86,11 @@ def decide(_messages: Sequence[Message[RunReconsidered]], state: State) -> Itera
             continue
         graph, instances = state.graphs[run.version_id], state.tasks.get(run.id, {})
         if reason := state.stops.get(run.id):
-            yield from fail(run, graph, tuple(instances.values()), state.now, reason=reason)
+            failed = state.failures.get(run.id, ())
+            yield from fail(run, graph, tuple(instances.values()), state.now, reason=reason, failed=failed)
             after = RunState.FAILED
         else:
-            lengths = state.lengths.get(run.id, NO_LENGTHS)
-            after, effects = _reconsider(run, graph, instances, state.previous.get(run.id), state.now, lengths)
+            after, effects = _reconsider(run, graph, instances, state)
             yield from effects
         if after in RUN_ENDED and run.is_live:
             ended[run.dag_id].append(after)
@@ -88,25 +98,21 @@ def decide(_messages: Sequence[Message[RunReconsidered]], state: State) -> Itera
         yield from schedule_after_ends(dag, ended[dag.graph.dag_id], state.now)
 
 
-def _reconsider(
-    run: RunView,
-    graph: Graph,
-    instances: Mapping[int, Instance],
-    previous: PreviousRun | None,
-    now: datetime,
-    lengths: Mapping[int, int],
-) -> tuple[RunState, list[Effect]]:
+def _reconsider(run: RunView, graph: Graph, instances: Mapping[int, Instance], state: State) -> tuple[RunState, list[Effect]]:
     """The state that the run gets, and the effects."""
+    previous, now = state.previous.get(run.id), state.now
     released = {i: it for i, it in instances.items() if it.waits_for_past and not blocking_tasks(previous, graph, i)}
     for instance in released.values():
         instance.waits_for_past = False
     changed = released | _recount_all(graph, instances)
-    step = decide_again(graph, instances, lengths)
+    step = decide_again(graph, instances, state.lengths.get(run.id, NO_LENGTHS))
+    failed = failed_tasks(graph, step, state.failures.get(run.id, ()))
+    step = explained(graph, step, failed)
     changed |= {instance.index: instance for instance in step.changed}
     after, deadlock = _after(run, graph, step, {**instances, **changed, **{new.index: new for new in step.added}})
     effects: list[Effect] = [insert_task(run, new, graph.node(new.index).task, now) for new in step.added]
     effects += [update_task(run, instance, now) for instance in changed.values()]
-    effects += change_run(run, after, graph, step.moves, now, Reason(deadlock))
+    effects += change_run(run, after, graph, step.moves, now, Reason(deadlock) if deadlock else reason_of(after.state, failed))
     if graph.sequential and step.ended:
         effects.append(ReconsiderAfter(run.dag_id, run.id))
     return after.state, effects

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET
 
+from tidegate.handlers.runs.reason import NO_REASON, Reason
 from tidegate.handlers.tasks.advance import Advance, Move
 from tidegate.schemas.graph import Graph, element_of
 from tidegate.schemas.notice import FailedTask
-from tidegate.schemas.state import TaskState
+from tidegate.schemas.state import RunState, TaskState
 
 SHOWN = 3
 """The most failed tasks that a run names."""
@@ -40,6 +41,11 @@ def failure_text(failed: Sequence[FailedTask]) -> str:
     first, *others = failed
     names = " and ".join(task.label for task in others)
     return f"task {_told(first)}" + (f"; so did {names}" if names else "")
+
+
+def reason_of(state: RunState, failed: tuple[FailedTask, ...]) -> Reason:
+    """Why a run gets a state by the ends of its tasks."""
+    return Reason(failure_text(failed), failed=failed) if state is RunState.FAILED else NO_REASON
 
 
 def _told(task: FailedTask) -> str:

@@ -13,6 +13,7 @@ from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import ReconsiderAfter
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.graph import Graph, element_of
+from tidegate.schemas.notice import FailedTask
 from tidegate.schemas.state import TASK_ACTIVE, TASK_ENDED, TASK_FAILED, RunState, TaskState
 from tidegate.schemas.view import Instance, RunView
 
@@ -25,14 +26,24 @@ def mark_success(run: RunView, graph: Graph, instances: Sequence[Instance], now:
 
 
 def fail(
-    run: RunView, graph: Graph, instances: Sequence[Instance], now: datetime, *, reason: str, timed_out: bool = False
+    run: RunView,
+    graph: Graph,
+    instances: Sequence[Instance],
+    now: datetime,
+    *,
+    reason: str,
+    timed_out: bool = False,
+    failed: tuple[FailedTask, ...] = (),
 ) -> Iterator[Effect]:
-    """Fail the run. Its active tasks are killed and fail, or are skipped where the run `timed_out`; waiting tasks are skipped."""
+    """Fail the run. Its active tasks are killed and fail, or are skipped where the run `timed_out`; waiting tasks are skipped.
+
+    `failed`: the tasks that the run fails for.
+    """
     killed = TaskState.SKIPPED if timed_out else TaskState.FAILED
     changes = [(i, killed if i.state in TASK_ACTIVE else TaskState.SKIPPED) for i in instances if i.state not in TASK_ENDED]
     failed_leaves = sum(state in TASK_FAILED and _is_decisive(graph, instance) for instance, state in changes)
     after = msgspec.structs.replace(run, state=RunState.FAILED, failed_leaves=run.failed_leaves + failed_leaves)
-    yield from _end(run, after, graph, changes, now, Reason(reason, timed_out))
+    yield from _end(run, after, graph, changes, now, Reason(reason, timed_out, failed=failed))
 
 
 def _is_decisive(graph: Graph, instance: Instance) -> bool:

@@ -1,10 +1,14 @@
 """Runs from their start to their end and back: limits, timeouts, clearing, ending and marking (SEMANTICS 3, 9.4)."""
 
+import msgspec
 import pytest
 
 from tests.integration.engine.chains import command, started
 from tests.integration.engine.world import World
-from tidegate.schemas.message import RunRequested
+from tidegate.schemas.dag import TriggerRule
+from tidegate.schemas.message import RunRequested, TaskMarked
+from tidegate.schemas.state import TaskState
+from tidegate.schemas.wire.event import DagRunStateChanged
 
 
 async def test_r14_when_a_run_times_out_the_next_one_starts_at_once(world: World) -> None:
@@ -104,3 +108,47 @@ async def test_a_task_waits_for_the_run_before(world: World, past: dict[str, boo
         await world.work(outcome)
 
     assert (await world.tasks("r2"))["a"] == expected
+
+
+async def last_failure(world: World, run_id: str = "r1") -> tuple[str, list[str]]:
+    """Why a run failed at last, as its event says, and the failed tasks that this names."""
+    sql = "SELECT payload FROM outbox WHERE kind = 'dag-run-state' AND key LIKE '%' || $1 ORDER BY id DESC LIMIT 1"
+    ((payload,),) = await world.rows(sql, run_id)
+    event = msgspec.json.decode(payload, type=DagRunStateChanged)
+    assert event.state == "failed"
+    return event.reason, [task.label for task in event.failed_tasks or ()]
+
+
+async def test_a_run_names_an_earlier_failure_that_its_last_task_did_not_outweigh(world: World) -> None:
+    await started(world, command("a"), command("b"), command("end", "a", "b", trigger_rule=TriggerRule.ONE_SUCCESS))
+    await world.admit()
+    await world.submit()
+
+    for attempt in await world.attempts():
+        await world.finish(attempt, "failed")
+
+    assert await last_failure(world) == ("task a failed in try 1; so did b", ["a", "b"])
+
+
+async def test_a_run_that_is_to_fail_fast_names_its_failed_task(world: World) -> None:
+    await started(world, command("a"), command("b"), fail_fast=True)
+    await world.admit()
+    await world.submit()
+    first, _ = await world.attempts()
+
+    await world.finish(first, "failed", reason="no disk")
+
+    assert await last_failure(world) == ("task a failed in try 1: no disk; the DAG has fail_fast", ["a"])
+
+
+async def test_a_run_whose_last_task_a_user_fails_names_its_failed_tasks(world: World) -> None:
+    await started(world, command("a"), command("b"))
+    await world.admit()
+    await world.submit()
+    first, _ = await world.attempts()
+    await world.finish(first, "failed", reason="no disk")
+
+    await world.tell(TaskMarked(dag_id="d", run_id="r1", task_id="b", state=TaskState.FAILED, user="anna"))
+    await world.tick()
+
+    assert await last_failure(world) == ("task a failed in try 1: no disk; so did b", ["a", "b"])
