@@ -78,6 +78,8 @@ def _of_library(error: BaseException) -> Failure:
     match error:
         case OSError(filename=str(path), strerror=str(why)) if not debugging():
             return Failure(FAILED, f"{path}: {why}")
+        case UnicodeEncodeError(object=str(text), reason="surrogates not allowed") if not debugging():
+            return Failure(USAGE, f"{text!r:.100} is not valid UTF-8; correct it")
         case _ if type(error).__module__.startswith("asyncpg."):
             return _of_postgres(error)
         case _:

@@ -1,5 +1,6 @@
 """Commands over the API of `tidegate web`, so that users need a token and no password of the database. Slow to import: httpx."""
 
+import re
 import time
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -21,6 +22,8 @@ TIMEOUT_S = 75.0
 """A request waits for a run for up to a minute."""
 
 PAGE = 500
+_HINT = "is it the address of a `tidegate web` of this version?"
+_TOKEN = re.compile(r"[\x21-\x7e]+")
 POLL_S = 1.0
 
 
@@ -37,7 +40,9 @@ class Remote:
     def __init__(self, settings: Settings) -> None:
         if not settings.token:
             raise SettingsError(f"{PREFIX}TOKEN is not set; `tidegate tokens create` makes a token for {settings.server}")
-        self._server = settings.server.rstrip("/")
+        if not _TOKEN.fullmatch(settings.token):
+            raise SettingsError(f"{PREFIX}TOKEN is no token: it has a space, a line break or a letter that no token has")
+        self._server = _checked(settings.server.rstrip("/"))
         self._headers = {"authorization": f"Bearer {settings.token}"}
 
     def rows(self, path: str, row: type[T], limit: int, params: Mapping[str, Any]) -> list[T]:
@@ -46,14 +51,14 @@ class Remote:
         cursor: str | None = None
         while True:
             asked = {**params, "limit": min(limit - len(found), PAGE), "cursor": cursor}
-            page = msgspec.json.decode(self._send("GET", path, asked), type=Page)
-            found += [msgspec.json.decode(item, type=row) for item in page.items]
+            page = self._decoded(self._send("GET", path, asked), Page)
+            found += [self._decoded(item, row) for item in page.items]
             cursor = page.next_cursor
             if cursor is None or len(found) >= limit:
                 return found
 
     def read(self, path: str, type_: type[T], params: Mapping[str, Any] | None = None) -> T:
-        return msgspec.json.decode(self._send("GET", path, params or {}), type=type_)
+        return self._decoded(self._send("GET", path, params or {}), type_)
 
     def change(self, method: str, path: str, type_: type[T], body: Mapping[str, Any], params: Mapping[str, Any]) -> T:
         """A change. It is sent again with the same key if the connection breaks, so that it is done once."""
@@ -61,13 +66,20 @@ class Remote:
             content = self._send(method, path, params, body, key := uuid4().hex)
         except UnavailableError:
             content = self._send(method, path, params, body, key)
-        return msgspec.json.decode(content, type=type_)
+        return self._decoded(content, type_)
 
     def ended(self, path: str) -> RunRow:
         """A run at this path, after its end."""
         while (run := self.read(path, RunPage).run).state not in RUN_ENDED:
             time.sleep(POLL_S)
         return run
+
+    def _decoded(self, content: bytes | msgspec.Raw, type_: type[T]) -> T:
+        """Raises RequestError for an answer of something else, such as the login page of a proxy."""
+        try:
+            return msgspec.json.decode(content, type=type_)
+        except msgspec.DecodeError as error:
+            raise RequestError(f"{self._server} gave an answer that cannot be read ({error}); {_HINT}") from error
 
     def _send(
         self, method: str, path: str, params: Mapping[str, Any], body: Mapping[str, Any] | None = None, key: str | None = None
@@ -79,12 +91,25 @@ class Remote:
         try:
             answer = httpx.request(method, url, params=query, content=content, headers=headers, timeout=TIMEOUT_S)
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-            raise SettingsError(f"{PREFIX}SERVER is {self._server!r}, but must be like https://tidegate.example") from error
+            raise _no_address(self._server) from error
         except httpx.HTTPError as error:
             raise UnavailableError(f"{self._server} does not answer: {error}", server="the server") from error
         if answer.is_success:
             return answer.content
         raise problem_of(answer)
+
+
+def _checked(server: str) -> str:
+    """The address. Raises SettingsError for a host name that cannot be looked up."""
+    try:
+        httpx.URL(server).host.encode("idna")
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise _no_address(server) from error
+    return server
+
+
+def _no_address(server: str) -> SettingsError:
+    return SettingsError(f"{PREFIX}SERVER is {server!r}, but must be like https://tidegate.example")
 
 
 def problem_of(answer: httpx.Response) -> RequestError | UnavailableError:
@@ -103,4 +128,4 @@ def _detail(answer: httpx.Response) -> str:
     try:
         return str(msgspec.json.decode(answer.content)["detail"])
     except (msgspec.DecodeError, KeyError, TypeError):
-        return f"{answer.url.host} answered {answer.status_code} {answer.reason_phrase}; is it the address of `tidegate web`?"
+        return f"{answer.url.host} answered {answer.status_code} {answer.reason_phrase}; {_HINT}"

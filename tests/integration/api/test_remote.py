@@ -1,7 +1,9 @@
 """`tidegate --server`: commands over the API, without a database."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import anyio
 import pytest
@@ -115,3 +117,48 @@ async def test_a_wrong_address_or_token_is_one_sentence(cli: Cli, monkeypatch: p
     assert (wrong.code, wrong.err) == (2, "tidegate: TIDEGATE_SERVER is 'tide', but must be like https://tidegate.example\n")
     assert (unknown.code, unknown.err.partition(";")[0]) == (1, "tidegate: the token is unknown, expired or revoked")
     assert (missing.code, missing.err.partition(";")[0]) == (2, "tidegate: TIDEGATE_TOKEN is not set")
+
+
+@pytest.mark.parametrize("token", ["tdg_ü", "tdg_a\n", "tdg a"])
+async def test_a_token_that_no_header_can_have_is_a_wrong_setting(cli: Cli, token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_TOKEN", token)
+
+    refused = await cli("runs", "list")
+
+    assert (refused.code, refused.err.partition(":")[2].partition(":")[0]) == (2, " TIDEGATE_TOKEN is no token")
+
+
+async def test_an_address_that_no_host_can_have_is_a_wrong_setting(cli: Cli) -> None:
+    wrong = await cli("--server", "http://tide..gate", "runs", "list")
+
+    assert (wrong.code, wrong.err.partition(",")[0]) == (2, "tidegate: TIDEGATE_SERVER is 'http://tide..gate'")
+
+
+class LoginPage(BaseHTTPRequestHandler):
+    """A proxy that answers every request with its login page."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"<html>")
+
+    do_POST = do_GET  # noqa: N815 - a name of the library
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+@pytest.fixture
+def proxy() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), LoginPage) as server:
+        Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("command", [("runs", "list"), ("dags", "show", "mine_a"), ("runs", "trigger", "mine_a")])
+async def test_an_answer_of_another_server_is_one_sentence(cli: Cli, proxy: str, command: tuple[str, ...]) -> None:
+    refused = await cli("--server", proxy, *command)
+
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err.startswith(f"tidegate: {proxy} gave an answer that cannot be read (JSON is malformed")

@@ -75,3 +75,10 @@ def test_a_file_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch) ->
     failure = failure_of(ExceptionGroup("several", [OSError(28, "No space left on device", "/data/log")]))
 
     assert failure == Failure(1, "/data/log: No space left on device")
+
+
+def test_an_argument_that_is_no_text_is_wrong_usage() -> None:
+    with pytest.raises(UnicodeEncodeError) as raised:
+        "r\udcff".encode()
+
+    assert failure_of(raised.value) == Failure(2, r"'r\udcff' is not valid UTF-8; correct it")
