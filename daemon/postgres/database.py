@@ -128,6 +128,13 @@ class Deadline:
             timer.cancel()
 
 
+class _Cache:
+    """The memory that all copies of a database use: a new connection replaces it for all of them."""
+
+    def __init__(self) -> None:
+        self.memory = Memory()
+
+
 class Database:
     """A pool of connections with the caches of this process: immutable rows and the offset of the server's clock.
 
@@ -151,10 +158,18 @@ class Database:
         self.run_events = run_events
         self.has_connected = False
         self.commit_loss = commit_loss
-        self.memory = Memory()
+        self._cache = _Cache()
         self.clock = ServerClock()
         self.author = author
         self.writer = writer
+
+    @property
+    def memory(self) -> Memory:
+        return self._cache.memory
+
+    @memory.setter
+    def memory(self, memory: Memory) -> None:
+        self._cache.memory = memory
 
     async def run(self, work: Callable[Concatenate[Db, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work(db, *args, **kwargs)` in one transaction; repeat it after a serialization failure, deadlock or lock timeout.
