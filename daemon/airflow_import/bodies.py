@@ -1,6 +1,9 @@
 """The bodies of functions: their lines as written, the imports they need, and what they use of Airflow."""
 
 import ast
+import textwrap
+from collections.abc import Sequence
+from copy import copy
 
 from tidegate.daemon.airflow_import.context import Context, FunctionNode, imported_paths
 from tidegate.daemon.airflow_import.report import LeftOutError, omission, shown
@@ -112,10 +115,20 @@ def function_lines(context: Context, node: FunctionNode, indent: str, *, decorat
     first = first_line(node) if decorators else node.lineno
     imports = imports_of(context, ast.Module(body=node.body, type_ignores=[]), inner)
     whole = context.source.moved(first, last_line(node), node.col_offset, indent)
-    if not imports or first_line(node.body[0]) == node.lineno:
+    if not imports:
         return whole
-    _, rest = body_lines(context, node, inner)
-    return [*whole[: len(whole) - len(rest)], *imports, *rest]
+    if context.source.shares_a_line(node.body[0]):
+        return _unparsed(node, [line.strip() for line in imports], indent, decorators=decorators)
+    docstring, rest = body_lines(context, node, inner)
+    return [*whole[: len(whole) - len(docstring) - len(rest)], *docstring, *imports, *rest]
+
+
+def _unparsed(node: FunctionNode, imports: Sequence[str], indent: str, *, decorators: bool) -> list[str]:
+    """A function whose body begins on the line of its head, with imports before the body."""
+    written = copy(node)
+    written.body = [*ast.parse("\n".join(imports)).body, *node.body]
+    written.decorator_list = node.decorator_list if decorators else []
+    return textwrap.indent(ast.unparse(written), indent).splitlines()
 
 
 def all_arguments(node: FunctionNode) -> list[ast.arg]:

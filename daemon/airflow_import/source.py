@@ -34,7 +34,7 @@ class Source(msgspec.Struct, frozen=True):
 
     def block(self, node: ast.stmt, indent: str) -> list[str]:
         """The lines of a statement as written, at another indentation."""
-        if self._shares_a_line(node):
+        if self.shares_a_line(node):
             return textwrap.indent(ast.unparse(node), indent).splitlines()
         return self.moved(first_line(node), last_line(node), node.col_offset, indent)
 
@@ -55,7 +55,8 @@ class Source(msgspec.Struct, frozen=True):
             return line
         return (indent + line[min(column, len(line) - len(line.lstrip())) :]).rstrip()
 
-    def _shares_a_line(self, node: ast.stmt) -> bool:
+    def shares_a_line(self, node: ast.stmt) -> bool:
+        """Whether there is code before or after a statement on its lines."""
         before = self.lines[first_line(node) - 1].encode()[: node.col_offset].decode()
         after = self.lines[last_line(node) - 1].encode()[node.end_col_offset :].decode().strip()
         return bool(before.strip()) or not (not after or after.startswith("#"))

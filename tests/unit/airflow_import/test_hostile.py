@@ -1,6 +1,7 @@
 """Files that cannot be read, and files that are read and hardly understood."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -145,3 +146,23 @@ def test_a_remark_cannot_break_out_of_its_comment() -> None:
 
     assert "import os" in result.text
     assert all(line.strip().startswith("#") for line in result.text.splitlines() if "import os" in line)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "def f(a): return np.sum(a)",
+        "def f(a,\n      b=1): return np.sum(a)",
+        "def f(a):\n  return np.sum(a)",
+        'def f(a):\n  """Doc."""\n  return np.sum(a)',
+        'def f(a):\n  # first\n  """Doc\n  of f.\n  """\n\n  # then\n  if a:\n    return np.sum(a)\n  return 0',
+        'def f(a): """Doc."""; return np.sum(a)',
+        "@decorated\ndef f(a): return np.sum(a)",
+    ],
+)
+def test_a_function_imports_what_it_uses_however_it_is_laid_out(function: str) -> None:
+    result = translated(f"import numpy as np\ndef decorated(f): return f\n{function}\n")
+
+    code: dict[str, Any] = {}
+    exec(result.text, code)  # noqa: S102 - the translation is what is tested
+    assert (code["f"]([1, 2]), result.omissions, result.text.count("# first")) == (3, (), function.count("# first"))
