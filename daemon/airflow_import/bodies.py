@@ -123,6 +123,18 @@ def function_lines(context: Context, node: FunctionNode, indent: str, *, decorat
     return [*whole[: len(whole) - len(docstring) - len(rest)], *docstring, *imports, *rest]
 
 
+def class_lines(context: Context, node: ast.ClassDef, indent: str) -> list[str]:
+    """A class as written, with the imports of other packages that its methods use at their start."""
+    lines, first = context.source.block(node, indent), first_line(node)
+    for child in reversed(node.body):
+        if isinstance(child, FunctionNode) and not context.source.shares_a_line(node):
+            inner = indent + " " * (child.col_offset - node.col_offset)
+            lines[first_line(child) - first : last_line(child) - first + 1] = function_lines(
+                context, child, inner, decorators=True
+            )
+    return lines
+
+
 def _unparsed(node: FunctionNode, imports: Sequence[str], indent: str, *, decorators: bool) -> list[str]:
     """A function whose body begins on the line of its head, with imports before the body."""
     written = copy(node)

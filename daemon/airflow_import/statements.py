@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from tidegate.daemon.airflow_import import layout
 from tidegate.daemon.airflow_import.blocks import write_compound, write_with
-from tidegate.daemon.airflow_import.bodies import check_function
+from tidegate.daemon.airflow_import.bodies import check_function, class_lines
 from tidegate.daemon.airflow_import.context import Context, DagName, GroupName, TaskName, lost_names, omitted
 from tidegate.daemon.airflow_import.dags import default_arguments
 from tidegate.daemon.airflow_import.definitions import is_pending, read_function, read_import
@@ -191,7 +191,10 @@ def _write_plain(context: Context, node: ast.stmt) -> None:
             check_function(context, child)
     for identifier in lost_names(node):
         context.bind(identifier)
-    context.emit(context.source.block(node, context.indent))
+    if isinstance(node, ast.ClassDef):
+        context.emit(class_lines(context, node, context.indent))
+    else:
+        context.emit(context.source.block(node, context.indent))
 
 
 def _check(context: Context, node: ast.AST) -> None:

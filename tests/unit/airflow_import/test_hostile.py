@@ -158,6 +158,7 @@ def test_a_remark_cannot_break_out_of_its_comment() -> None:
         'def f(a):\n  # first\n  """Doc\n  of f.\n  """\n\n  # then\n  if a:\n    return np.sum(a)\n  return 0',
         'def f(a): """Doc."""; return np.sum(a)',
         "@decorated\ndef f(a): return np.sum(a)",
+        "class A:\n  @decorated\n  def f(self, a): return np.sum(a)\n\n  def g(self):\n    pass\nf = A().f",
     ],
 )
 def test_a_function_imports_what_it_uses_however_it_is_laid_out(function: str) -> None:
