@@ -143,6 +143,11 @@ def _unparsed(node: FunctionNode, imports: Sequence[str], indent: str, *, decora
     return textwrap.indent(ast.unparse(written), indent).splitlines()
 
 
+def evaluated_parts(node: FunctionNode) -> list[ast.expr]:
+    """What Python evaluates when it defines a function: the decorators and the defaults."""
+    return [*node.decorator_list, *node.args.defaults, *(default for default in node.args.kw_defaults if default)]
+
+
 def all_arguments(node: FunctionNode) -> list[ast.arg]:
     given = node.args
     extra = [argument for argument in (given.vararg, given.kwarg) if argument]

@@ -3,7 +3,7 @@
 import ast
 import sys
 
-from tidegate.daemon.airflow_import.bodies import all_arguments, check_function, function_lines, uses_airflow
+from tidegate.daemon.airflow_import.bodies import all_arguments, check_function, evaluated_parts, function_lines, uses_airflow
 from tidegate.daemon.airflow_import.context import Context, Decorated, FunctionNode, imported_paths
 from tidegate.daemon.airflow_import.report import left_out, omission, shown
 from tidegate.daemon.airflow_import.tasks import is_task
@@ -102,7 +102,7 @@ def write_function(context: Context, node: FunctionNode) -> None:
 
     One that makes tasks or DAGs is translated as the code around it.
     """
-    for value in [*node.decorator_list, *node.args.defaults, *(default for default in node.args.kw_defaults if default)]:
+    for value in evaluated_parts(node):
         context.translate(value)
     if makes_tasks(context, node):
         _write_maker(context, node)

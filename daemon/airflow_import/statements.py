@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from tidegate.daemon.airflow_import import layout
 from tidegate.daemon.airflow_import.blocks import write_compound, write_with
-from tidegate.daemon.airflow_import.bodies import check_function, class_lines
-from tidegate.daemon.airflow_import.context import Context, DagName, GroupName, TaskName, lost_names, omitted
+from tidegate.daemon.airflow_import.bodies import check_function, class_lines, evaluated_parts
+from tidegate.daemon.airflow_import.context import Context, DagName, FunctionNode, GroupName, TaskName, lost_names, omitted
 from tidegate.daemon.airflow_import.dags import default_arguments
 from tidegate.daemon.airflow_import.definitions import is_pending, read_function, read_import
 from tidegate.daemon.airflow_import.expressions import translate
@@ -186,15 +186,25 @@ def _write_plain(context: Context, node: ast.stmt) -> None:
     """Any other statement stays as it is, if all its names are there."""
     for child in ast.iter_child_nodes(node):
         _check(context, child)
-    for child in node.body if isinstance(node, ast.ClassDef) else []:
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-            check_function(context, child)
+    if isinstance(node, ast.ClassDef):
+        _check_methods(context, node)
     for identifier in lost_names(node):
         context.bind(identifier)
     if isinstance(node, ast.ClassDef):
         context.emit(class_lines(context, node, context.indent))
     else:
         context.emit(context.source.block(node, context.indent))
+
+
+def _check_methods(context: Context, node: ast.ClassDef) -> None:
+    """The decorators and the defaults of methods are evaluated with the class, and may name other parts of it."""
+    methods = [child for child in node.body if isinstance(child, FunctionNode)]
+    local = {identifier for child in node.body for identifier in lost_names(child)}
+    for part in (part for method in methods for part in evaluated_parts(method)):
+        if not any(isinstance(child, ast.Name) and child.id in local for child in ast.walk(part)):
+            _check(context, part)
+    for method in methods:
+        check_function(context, method)
 
 
 def _check(context: Context, node: ast.AST) -> None:

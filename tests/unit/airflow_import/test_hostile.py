@@ -167,3 +167,18 @@ def test_a_function_imports_what_it_uses_however_it_is_laid_out(function: str) -
     code: dict[str, Any] = {}
     exec(result.text, code)  # noqa: S102 - the translation is what is tested
     assert (code["f"]([1, 2]), result.omissions, result.text.count("# first")) == (3, (), function.count("# first"))
+
+
+@pytest.mark.parametrize("method", ["@tenacity.retry\n    def f(self): pass", "def f(self, tries=tenacity.TRIES): pass"])
+def test_a_class_is_left_out_whose_methods_need_another_package_at_once(method: str) -> None:
+    result = translated(f"import tenacity\nclass A:\n    {method}\n")
+
+    assert [(part.what, part.line) for part in result.omissions] == [("class A:", 2)]
+
+
+def test_decorators_of_methods_may_name_other_parts_of_the_class() -> None:
+    source = "class A:\n    @property\n    def f(self): return 1\n\n    @f.setter\n    def f(self, to): pass\n"
+
+    result = translated(source)
+
+    assert (result.omissions, result.text.count("@f.setter")) == ((), 1)
