@@ -82,7 +82,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     kafka_sasl_username: Annotated[str, _text("User name of the login. `OAUTHBEARER` needs none.")] = ""
     kafka_sasl_password: Annotated[str, _text("Password of the login, or the token for `OAUTHBEARER`. Better in a file.")] = ""
     kafka_sasl_password_file: Annotated[
-        str, _text("File with this password or token. Read at each connection, so that a renewed one needs no restart.")
+        str,
+        _text("File with this password or token. A new client replaces a refused one and reads it again: no restart is needed."),
     ] = ""
     kafka_ssl_ca_file: Annotated[
         str, _text("PEM file of the CA of the brokers. Empty: the CAs of this host. Host names are always verified.")

@@ -25,7 +25,8 @@ SECRETS = ("sasl_password", "ssl_key_password")
 class KafkaSecurity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The fields are the settings `TIDEGATE_KAFKA_*` in lower case; `daemon/docs/settings.md` describes them.
 
-    The files are read at each connection, so that renewed certificates and passwords need no restart.
+    A client reads the files when it starts, and a new client replaces one that a broker refuses: renewed certificates and
+    passwords need no restart.
     Raises RequestError for fields that contradict each other.
     """
 
