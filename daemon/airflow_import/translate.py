@@ -32,13 +32,13 @@ def translate_source(source: Source) -> Translation:
     context.write_body = lambda body: write_block(context, body)
     context.only_dag = _only_dag(source.tree)
     head, body = _head(source)
+    end = last_line(body[-1]) + 1 if body else len(head) + 1
+    write_statements(context, body, len(head) + 1)
     for name in context.pending:
         node = context.functions[name]
         context.leave_out(
             omission(node, f"def {name}", "the call that makes a task of it was left out", "translate the call first")
         )
-    end = last_line(body[-1]) + 1 if body else len(head) + 1
-    write_statements(context, body, len(head) + 1)
     context.emit([source.comments[line] for line in sorted(source.comments) if line >= end])
     return Translation("\n".join(_tidy(_assembled(context, head))).strip("\n") + "\n", ordered(context.omissions))
 

@@ -182,3 +182,11 @@ def test_decorators_of_methods_may_name_other_parts_of_the_class() -> None:
     result = translated(source)
 
     assert (result.omissions, result.text.count("@f.setter")) == ((), 1)
+
+
+def test_a_function_is_listed_whose_call_was_left_out() -> None:
+    source = "from airflow.decorators import task\n@task\ndef f(x):\n    return x\n\n"
+
+    result = translated(source + DAG + "    f(missing)\n")
+
+    assert [(part.line, part.what) for part in result.omissions] == [(2, "def f"), (11, "f(missing)")]
