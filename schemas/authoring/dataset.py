@@ -10,6 +10,7 @@ import msgspec
 from tidegate.schemas.authoring.arguments import limit_seconds
 from tidegate.schemas.conditions.condition import (
     MAX_NESTING,
+    URI_RULE,
     AllOf,
     AnyOf,
     Condition,
@@ -159,7 +160,7 @@ def _uri(kind: str, given: object) -> str:
     """How error messages name the object. Raises DagError for an invalid URI."""
     shown = f"{kind}({given!r:.100})"
     if not isinstance(given, str) or not _URI.fullmatch(given):
-        raise DagError(f"{shown}: a URI is 1 to 2048 printable ASCII characters without spaces, like lake://flights")
+        raise DagError(f"{shown}: {URI_RULE}")
     return shown
 
 

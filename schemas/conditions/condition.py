@@ -16,8 +16,16 @@ from tidegate.schemas.conditions.pattern import matches
 MAX_NESTING = 64
 MAX_SECONDS = 10 * 365 * 86_400.0
 
-Uri = Annotated[str, Meta(min_length=1, max_length=2048, pattern=r"^[\x21-\x7e]+\Z")]
+_URI_PATTERN = r"^[\x21-\x7e]+\Z"
+URI_RULE = "a URI is 1 to 2048 printable ASCII characters without spaces, like lake://flights"
+
+Uri = Annotated[str, Meta(min_length=1, max_length=2048, pattern=_URI_PATTERN)]
 Positive = Annotated[float, Meta(gt=0, le=MAX_SECONDS)]
+
+
+def decoding_problem(error: Exception) -> str:
+    """The message of a decoder of msgspec, with the rule for URIs in place of its pattern."""
+    return str(error).replace(f"Expected `str` matching regex {_URI_PATTERN!r}", URI_RULE)
 
 
 class DatasetRef(msgspec.Struct, frozen=True, tag="dataset", tag_field="op", forbid_unknown_fields=True, omit_defaults=True):

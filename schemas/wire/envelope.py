@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from tidegate.schemas.conditions.condition import decoding_problem
 from tidegate.schemas.error import RejectedError
 from tidegate.schemas.time_range import in_range
 from tidegate.schemas.wire import openlineage
@@ -90,7 +91,7 @@ def _decode(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes | Non
                 raise
             return envelope, lineage
     except msgspec.ValidationError as error:
-        raise RejectedError(Rejection.INVALID, f"not a valid {kind} event: {error}") from error
+        raise RejectedError(Rejection.INVALID, f"not a valid {kind} event: {decoding_problem(error)}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RejectedError(Rejection.MALFORMED, f"not JSON: {error}") from error
 

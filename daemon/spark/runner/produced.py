@@ -6,6 +6,7 @@ import msgspec
 
 from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.spool import Outcome
+from tidegate.schemas.conditions.condition import decoding_problem
 from tidegate.schemas.error import RejectedError
 from tidegate.schemas.run import MAX_PRODUCED_BYTES, MAX_PUBLISHED, Run
 from tidegate.schemas.wire.envelope import check_body
@@ -34,7 +35,7 @@ def _checked(uri: str, extra: dict[str, Any]) -> DatasetUpdated:
         content = check_body(msgspec.json.encode({"uri": uri, "extra": extra}))
         return msgspec.json.decode(content, type=DatasetUpdated)
     except (TypeError, ValueError, OverflowError, RecursionError, RejectedError) as error:
-        raise TaskError(f"{where}: {error}") from error
+        raise TaskError(f"{where}: {decoding_problem(error)}") from error
 
 
 def _check_size(outlets: dict[str, dict[str, Any]], events: tuple[DatasetUpdated, ...]) -> None:

@@ -82,7 +82,7 @@ for _ in range(64):
         pytest.param("lake://x", {"a": "\0"}, "a NUL character (\\u0000), which cannot be stored", id="NUL"),
         pytest.param("lake://x", NESTED, "nested deeper than 64 levels", id="deep"),
         pytest.param("lake://x", {"tidegate": 1}, "the key 'tidegate' of its extra is set by Tidegate", id="reserved"),
-        pytest.param("no uri", {}, "Expected `str` matching regex", id="no URI"),
+        pytest.param("no uri", {}, "a URI is 1 to 2048 printable ASCII characters without spaces", id="no URI"),
     ],
 )
 def test_an_event_that_no_daemon_can_read_fails_the_attempt(uri: str, extra: dict[str, Any], reason: str) -> None:
