@@ -81,7 +81,7 @@ def _hint(owner: object, name: str | None) -> str:
     if owner is missing:
         return f"there is no {name!r}; there are {', '.join(NAMES)}"
     if isinstance(owner, Mapping):
-        return f"there is no {name!r} among {', '.join(map(repr, owner)) or 'no keys at all'}"
+        return f"there is no {name!r} " + (f"among {', '.join(map(repr, owner))}" if owner else "in an empty object")
     return f"there is no {name!r} in {type(owner).__name__}"
 
 
