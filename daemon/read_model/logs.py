@@ -105,6 +105,8 @@ class LogReader:
         tasks = {task.label: task for task in await self._database.run(run_pages.tasks_of, dag_id, run_id)}
         if tasks and task_id not in tasks:
             raise RequestError(f"run {run_id!r} has no task {task_id!r}; its tasks are {', '.join(tasks)}")
+        if tasks and (instances := [label for label in tasks if label.startswith(f"{task_id}[")]):
+            raise RequestError(f"{self._request} is mapped: each of its instances has a log of its own, such as {instances[0]!r}")
         if tasks and tasks[task_id].state in TASK_ENDED:
             raise RequestError(f"{self._request} has no log: it is {tasks[task_id].state}, and nothing was run for it")
 

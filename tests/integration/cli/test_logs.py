@@ -60,6 +60,18 @@ async def test_instances_of_a_mapped_task_have_logs_of_their_own(cli: Cli, histo
     assert [answer.out for answer in answers] == ["of load[0]\n", "of load[1]\n", "of load[2]\n"]
 
 
+async def test_the_log_of_a_mapped_task_is_that_of_an_instance(cli: Cli, history: History) -> None:
+    await mapped_attempts(cli, history)
+
+    answer = await cli("tasks", "logs", "mapped", "a", "load", "--follow")
+
+    assert answer == (
+        1,
+        "",
+        "tidegate: task 'load' of run 'a' is mapped: each of its instances has a log of its own, such as 'load[0]'\n",
+    )
+
+
 async def test_a_log_is_printed_byte_by_byte(cli: Cli, spool: Spool) -> None:
     spool.log.write_bytes(b"\x1b[31mred\x1b[0m \xc3\xa9\nno newline")
     ended(spool)
