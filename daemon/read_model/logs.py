@@ -61,7 +61,8 @@ class LogReader:
     async def document(self) -> Log:
         """The whole log so far. Raises RequestError where there is none."""
         attempt, backend, handle = await self.locate()
-        content = b""
+        # Appending to bytes would copy the whole log for each chunk.
+        content = bytearray()
         while (chunk := await backend.logs(handle, len(content))).content:
             content += chunk.content
         request = self._request
