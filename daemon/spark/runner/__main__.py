@@ -4,6 +4,7 @@
 """
 
 import argparse
+import faulthandler
 import logging
 import os
 import sys
@@ -71,6 +72,8 @@ def _report(announce: int | None, code: int) -> None:
 
 
 def _set_up_log() -> None:
+    """The log also gets the line of a crash in C, after which nothing in Python is executed."""
+    faulthandler.enable(all_threads=False)
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%SZ", level=logging.INFO)
     logging.Formatter.converter = time.gmtime
     for name in ("aiokafka", "py4j", "SQLQueryContextLogger", "DataFrameQueryContextLogger"):

@@ -15,6 +15,8 @@ from tidegate.schemas.notice import LogExcerpt
 
 GRACE_S = 5.0
 
+ADVICE = "its log shows a crash, and the log of the kernel (dmesg) a kill for lack of memory"
+
 log = logging.getLogger("tidegate")
 
 
@@ -51,10 +53,11 @@ def _end_session(spool: Spool) -> None:
 def _outcome(spool: Spool, claim: Claim) -> Outcome:
     beat = spool.heartbeat_at()
     seen = f"last heartbeat at {beat:%Y-%m-%d %H:%M:%S} UTC" if beat else "no heartbeat"
+    found = f"pid {claim.claimant.pid}, {seen}"
     killed = spool.asked_to_stop()
     return Outcome(
         outcome="killed" if killed else "failed",
-        reason="killed on request" if killed else f"the runner was killed or crashed (pid {claim.claimant.pid}, {seen})",
+        reason="killed on request" if killed else f"the runner was killed or crashed ({found}); {ADVICE}",
         started_at=claim.claimed_at,
         finished_at=datetime.now(UTC),
         log=_log(spool),

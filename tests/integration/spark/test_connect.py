@@ -8,6 +8,7 @@ import msgspec
 
 from tests.integration.spark.submissions import Bench, runner_of
 from tidegate.daemon.spark.contract import Phase
+from tidegate.daemon.spark.runner.reap import ADVICE
 from tidegate.schemas.dag import FunctionTask, Secret, SqlTask
 
 TICKING = """\
@@ -57,6 +58,12 @@ with Dag("contract") as dag:
     @dag.task
     def leave(spark, run):
         raise SystemExit(3)
+
+    @dag.task
+    def crash(spark, run):
+        import ctypes
+
+        ctypes.string_at(0)
 """
 
 
@@ -141,6 +148,15 @@ async def test_a_function_that_exits_fails_with_its_code(bench: Bench) -> None:
     status, _ = await bench.outcome(FunctionTask(task_id="leave"), SPARKLING)
 
     assert (status.phase, status.reason, status.exit_code) == (Phase.FAILED, "SystemExit: 3", 3)
+
+
+async def test_the_log_of_a_function_that_crashes_in_c_has_its_line(bench: Bench) -> None:
+    status, log = await bench.outcome(FunctionTask(task_id="crash"), SPARKLING)
+
+    assert status.phase is Phase.FAILED
+    assert status.reason.endswith(f"; {ADVICE}")
+    assert "Fatal Python error: Segmentation fault" in log
+    assert "in crash\n" in log
 
 
 async def test_a_function_that_the_file_does_not_build_is_named(bench: Bench) -> None:
