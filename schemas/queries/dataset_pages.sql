@@ -1,5 +1,6 @@
 -- name: list
 -- Datasets by URI whose URI contains $1, after the URI $2. The interval is the mean of the last events.
+-- An event counts from its arrival at the latest: a producer may state a time in the future.
 SELECT
     dataset.uri, dataset.is_active, last.last_event_at,
     CASE WHEN last.events > 1 THEN extract(epoch FROM last.last_event_at - last.first_event_at)::float8 / (last.events - 1) END
@@ -13,7 +14,10 @@ FROM (
 ) AS dataset
 CROSS JOIN LATERAL (
     SELECT max(occurred_at) AS last_event_at, min(occurred_at) AS first_event_at, count(*) AS events
-    FROM (SELECT occurred_at FROM dataset_event WHERE dataset_id = dataset.id ORDER BY id DESC LIMIT 20) AS event
+    FROM (
+        SELECT least(occurred_at, received_at) AS occurred_at
+        FROM dataset_event WHERE dataset_id = dataset.id ORDER BY id DESC LIMIT 20
+    ) AS event
 ) AS last
 CROSS JOIN LATERAL (
     SELECT count(*) AS consumers, coalesce(sum(queue.events), 0)::bigint AS pending

@@ -113,6 +113,7 @@ WHERE ctid = ANY (
 )
 
 -- name: list_datasets
+-- An event counts from its arrival at the latest: a producer may state a time in the future.
 SELECT
     dataset.uri,
     dataset.name,
@@ -120,7 +121,8 @@ SELECT
     count(DISTINCT consumer.dag_id) AS consumers,
     count(DISTINCT (producer.dag_id, producer.task_id)) FILTER (WHERE producer.dag_id IS NOT NULL) AS producers,
     (SELECT count(*) FROM dataset_event AS event WHERE event.dataset_id = dataset.id) AS events,
-    (SELECT max(event.occurred_at) FROM dataset_event AS event WHERE event.dataset_id = dataset.id) AS last_event_at
+    (SELECT max(least(event.occurred_at, event.received_at)) FROM dataset_event AS event WHERE event.dataset_id = dataset.id)
+        AS last_event_at
 FROM dataset
 LEFT JOIN dag_schedule_dataset_reference AS consumer ON consumer.dataset_id = dataset.id
 LEFT JOIN task_outlet_dataset_reference AS producer ON producer.dataset_id = dataset.id

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord
 
@@ -30,6 +31,14 @@ async def test_datasets_are_listed_by_the_beginning_of_their_uri(cli: Cli, histo
     answer = await cli("datasets", "list", "s3:", "--json")
 
     assert [row["uri"] for row in answer.json] == ["s3://flights"]
+
+
+async def test_the_last_event_of_a_dataset_is_not_in_the_future(cli: Cli, history: History) -> None:
+    await history.updated("lake://flights", occurred_at=datetime(2100, 1, 1, tzinfo=UTC))
+
+    (row,) = (await cli("datasets", "list", "--json")).json
+
+    assert datetime.fromisoformat(row["last_event_at"]).year < 2100
 
 
 CONSUMERS = """

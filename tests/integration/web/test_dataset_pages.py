@@ -36,6 +36,12 @@ async def test_the_list_shows_last_updates_intervals_and_pending_events(site: Si
     assert ("lake://delays<" in first, "lake://flights<" in first, "lake://flights<" in second) == (True, False, True)
 
 
+async def test_the_last_update_is_not_in_the_future(site: Site) -> None:
+    await site.history.updated("lake://flights", occurred_at=datetime(2100, 1, 1, tzinfo=UTC))
+
+    assert "2100-01-01" not in await page(site, "/datasets")
+
+
 async def test_a_dataset_shows_what_became_of_each_event(site: Site) -> None:
     await site.history.file()
     await site.history.run()
