@@ -19,7 +19,7 @@ async def read_result(db: Db, run: RunRow, task_id: str) -> Any:
         raise RequestError(f"task {task_id!r} of run {run.run_id!r} has not succeeded: it is {task.state}")
     value = await result_of(db, run, task_id)
     if value is None:
-        raise NotFoundError(f"task {task_id!r} of run {run.run_id!r} returned nothing")
+        raise NotFoundError(f"task {task_id!r} of run {run.run_id!r} has no result: it returned nothing, or its log says why")
     return value
 
 

@@ -172,7 +172,7 @@ async def test_a_task_that_returned_nothing_says_so(cli: Cli, history: History, 
 
     answer = await cli("tasks", "result", "pair", "a", "first")
 
-    assert answer == (1, "", "tidegate: task 'first' of run 'a' returned nothing\n")
+    assert answer == (1, "", "tidegate: task 'first' of run 'a' has no result: it returned nothing, or its log says why\n")
 
 
 async def test_a_task_that_works_has_not_returned_yet(cli: Cli, attempt: UUID) -> None:
