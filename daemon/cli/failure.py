@@ -33,6 +33,8 @@ def failure_of(error: BaseException) -> Failure:
             return Failure(BROKEN_PIPE)
         case SettingsError() as known:
             return Failure(USAGE, str(known))
+        case UnavailableError(server="Postgres", __cause__=OSError()) as known:
+            return Failure(AWAY, f"{known}; check that it runs and that {PREFIX}POSTGRES_DSN is right")
         case UnavailableError() as known:
             return Failure(AWAY, str(known))
         case TidegateError() as known:

@@ -23,6 +23,16 @@ def test_an_error_of_ours_is_its_own_sentence(error: TidegateError, code: int) -
     assert failure_of(error) == Failure(code, "no")
 
 
+def test_a_postgres_that_cannot_be_reached_comes_with_what_to_check() -> None:
+    away = UnavailableError("Postgres is not available: [Errno 111]", server="Postgres")
+    away.__cause__ = ConnectionRefusedError()
+
+    assert failure_of(away) == (
+        3,
+        "Postgres is not available: [Errno 111]; check that it runs and that TIDEGATE_POSTGRES_DSN is right",
+    )
+
+
 def test_an_interrupt_has_the_exit_code_that_shells_expect() -> None:
     assert failure_of(KeyboardInterrupt()) == Failure(130, "interrupted")
 
