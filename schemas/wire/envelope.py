@@ -18,6 +18,7 @@ from tidegate.schemas.wire.event import (
     MAX_ID_LENGTH,
     MAX_RECORD_BYTES,
     POSITION,
+    DagFileChanged,
     Incoming,
     Kind,
     Moment,
@@ -84,7 +85,7 @@ def _decode(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes | Non
         else:
             envelope, data = _BARE, body
         try:
-            return envelope, _with_checked_times(_DECODERS[kind].decode(data))
+            return envelope, _checked(_DECODERS[kind].decode(data))
         except msgspec.ValidationError:
             # OpenLineage is tried only after a failure, so that it costs valid events nothing.
             if kind is not Kind.DATASET_UPDATED or (lineage := _lineage(data)) is None:
@@ -96,12 +97,21 @@ def _decode(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes | Non
         raise RejectedError(Rejection.MALFORMED, f"not JSON: {error}") from error
 
 
-def _with_checked_times(data: Any) -> Any:
+def _checked(data: Any) -> Any:
     if isinstance(data, TaskFinished):
         for name in ("started_at", "finished_at"):
             if (at := getattr(data, name)) is not None:
                 checked_time(name, at)
+    if isinstance(data, DagFileChanged):
+        _check_path(data.path)
     return data
+
+
+def _check_path(path: str) -> None:
+    """A path that no scan of the DAG folder finds would stay a broken DAG file for ever."""
+    if not path.endswith(".py") or any(part in ("", ".", "..") for part in path.split("/")):
+        problem = f"{path[:100]!r} is not the path of a DAG file"
+        raise RejectedError(Rejection.INVALID, f"{problem}; write it relative to the DAG folder, like team/daily.py")
 
 
 def _lineage(data: bytes) -> LineageEvent | None:

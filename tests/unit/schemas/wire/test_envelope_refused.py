@@ -16,6 +16,7 @@ from tidegate.schemas.wire.event import (
     MAX_DEPTH,
     MAX_ID_LENGTH,
     MAX_RECORD_BYTES,
+    DagFileChanged,
     DatasetUpdated,
     Kind,
     Rejection,
@@ -34,6 +35,16 @@ from tidegate.schemas.wire.event import (
 )
 def test_data_in_base64_is_held_to_the_same(data: bytes, reason: Rejection) -> None:
     assert rejection(structured(data)).reason == reason
+
+
+@pytest.mark.parametrize("path", ["a.txt", "/etc/a.py", "../a.py", "team/../a.py", "./a.py", "team//a.py", "team/"])
+def test_a_path_that_cannot_be_a_dag_file_is_refused(path: str) -> None:
+    error = rejection(encode(DagFileChanged(path=path)), kind=Kind.DAG_FILE_CHANGED)
+
+    assert (error.reason, str(error)) == (
+        Rejection.INVALID,
+        f"{path!r} is not the path of a DAG file; write it relative to the DAG folder, like team/daily.py",
+    )
 
 
 def test_every_reason_comes_with_what_to_do() -> None:
