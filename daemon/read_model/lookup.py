@@ -1,11 +1,11 @@
 """Finding DAGs, runs and tasks by the arguments of a command."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from tidegate.schemas.error import NotFoundError, RequestError
 from tidegate.schemas.queries import dag_pages, run_pages
-from tidegate.schemas.queries.dag_pages import DagRow
+from tidegate.schemas.queries.dag_pages import DagRow, ImportErrorRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
 from tidegate.schemas.view import DagView
@@ -19,8 +19,17 @@ async def find_dag(db: Db, dag_id: str) -> DagRow:
     """Raises NotFoundError for an unknown DAG."""
     found = await dag_pages.list_dags(db, dag_id)
     if not found:
-        raise NotFoundError(f"there is no DAG {dag_id!r}; `tidegate dags list` shows all")
+        broken = broken_files(await dag_pages.list_import_errors(db))
+        raise NotFoundError(f"there is no DAG {dag_id!r}; `tidegate dags list` shows all{broken and f'; {broken}'}")
     return found[0]
+
+
+def broken_files(errors: Sequence[ImportErrorRow]) -> str:
+    """Their number and how to see them; empty without one. A new file with an error has no DAG yet."""
+    if not errors:
+        return ""
+    files = "1 DAG file is" if len(errors) == 1 else f"{len(errors)} DAG files are"
+    return f"{files} broken; `tidegate dags errors` says why"
 
 
 async def find_timed_dag(db: Db, dag_id: str) -> DagView:

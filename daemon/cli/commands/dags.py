@@ -13,7 +13,7 @@ from tidegate.daemon.cli.pages.dag import print_list, print_page
 from tidegate.daemon.cli.pages.plan import print_planned
 from tidegate.daemon.cli.session import at, changed, query, query_at, remote, shown, with_database
 from tidegate.daemon.read_model.dag import DagPage, ListedDag, read_list, read_page
-from tidegate.daemon.read_model.lookup import find_timed_dag
+from tidegate.daemon.read_model.lookup import broken_files, find_timed_dag
 from tidegate.daemon.read_model.plan import (
     UTC_CLOCK,
     Planned,
@@ -53,8 +53,7 @@ def list_(context: typer.Context, *, json: Json = False) -> None:
     if held := [listed.dag.dag_id for listed in dags if listed.dag.held_since is not None]:
         output.say(f"held: {', '.join(held)}; `tidegate dags why-not {held[0]}` says why, and what to do")
     if errors:
-        files = "1 DAG file is" if len(errors) == 1 else f"{len(errors)} DAG files are"
-        output.say(f"{files} broken; `tidegate dags errors` says why")
+        output.say(broken_files(errors))
 
 
 @app.command(epilog=examples("tidegate dags show daily_delays"))

@@ -104,6 +104,15 @@ async def test_a_dag_that_does_not_exist_is_one_sentence(cli: Cli, verb: str) ->
     assert answer.err == "tidegate: there is no DAG 'nope'; `tidegate dags list` shows all\n"
 
 
+async def test_a_dag_that_may_be_in_a_broken_file_is_looked_for_there(cli: Cli, history: History) -> None:
+    await history.broken_file("bad.py", "SyntaxError: invalid syntax", 3)
+
+    answer = await cli("dags", "show", "bad")
+
+    all_of_them = "`tidegate dags list` shows all; 1 DAG file is broken; `tidegate dags errors` says why"
+    assert answer == (1, "", f"tidegate: there is no DAG 'bad'; {all_of_them}\n")
+
+
 async def test_a_dag_that_is_in_no_file_any_more_can_be_deleted(cli: Cli, history: History) -> None:
     await history.file()
     await history.file("")
