@@ -27,6 +27,7 @@ from tidegate.daemon.standalone.server import exclusive
 from tidegate.daemon.standalone.stack import Stack, stack
 from tidegate.daemon.standalone.web import Web
 from tidegate.schemas.queries import dag_pages, run_pages
+from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunRow
 from tidegate.schemas.state import RunState
 
@@ -120,7 +121,7 @@ async def _week(options: Options, running: Stack, database: Database, console: C
             tg.start_soon(_show, database, console)
             await _until_done(running, child, database, options.days)
             tg.cancel_scope.cancel()
-    failed = [run for run in await _runs(database) if run.state == RunState.FAILED]
+    failed = [run for run in await database.run(example_runs) if run.state == RunState.FAILED]
     for run in failed:
         console.print(f"[red]{line(run)}[/]; `tidegate runs show {run.dag_id} {run.run_id}` says why")
     if limit.cancelled_caught:
@@ -153,13 +154,13 @@ async def _produce(options: Options, running: Stack) -> Child:
 
 
 async def _until_done(running: Stack, child: Child, database: Database, days: int) -> None:
-    """Return when the report has all days and all runs ended. Raises ServerError when the producer failed."""
+    """Return when the report has all days and all runs of the example ended. Raises ServerError when the producer failed."""
     if await child.process.wait() != 0:
         raise ServerError(f"the producer of the example failed:\n{child.tail()}")
     week = producer.span(FIRST, days)
 
     async def done() -> bool:
-        listed = await _runs(database)
+        listed = await database.run(example_runs)
         if any(run.state in {RunState.QUEUED, RunState.RUNNING} for run in listed):
             return False
         return any(run.state == RunState.FAILED for run in listed) or report.week_is_done(running.lake, week)
@@ -175,8 +176,10 @@ async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
         await anyio.sleep(POLL_S)
 
 
-async def _runs(database: Database) -> list[RunRow]:
-    return await database.run(run_pages.list_runs, limit=LISTED)
+async def example_runs(db: Db) -> list[RunRow]:
+    """The newest runs of the example, newest first. Other DAGs are the user's: their runs may wait for ever, or fail."""
+    found = [run for dag_id in EXAMPLE_DAGS for run in await run_pages.list_runs(db, dag_id=dag_id, limit=LISTED)]
+    return sorted(found, key=lambda run: run.created_at, reverse=True)
 
 
 async def _show(database: Database, console: Console) -> None:
@@ -184,14 +187,14 @@ async def _show(database: Database, console: Console) -> None:
         await _print_changes(database, console)
     with Live(console=console, auto_refresh=False) as live:
         while True:
-            live.update(table(await _runs(database), datetime.now(UTC)), refresh=True)
+            live.update(table(await database.run(example_runs), datetime.now(UTC)), refresh=True)
             await anyio.sleep(POLL_S)
 
 
 async def _print_changes(database: Database, console: Console) -> None:
-    before: Mapping[tuple[str, str], Progress] = progress_of(await _runs(database))
+    before: Mapping[tuple[str, str], Progress] = progress_of(await database.run(example_runs))
     while True:
-        listed = await _runs(database)
+        listed = await database.run(example_runs)
         for text in changes(before, listed):
             console.print(text, highlight=False, soft_wrap=True)
         before = progress_of(listed)
