@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +80,8 @@ def test_each_sentence_has_a_line_of_its_own(page: Path) -> None:
     assert [line for line in lines if re.search(r"[a-z)`][.?!] [A-Z]", line)] == []
 
 
-@pytest.mark.parametrize("block", blocks(), ids=str)
-def test_every_block_names_a_language_that_is_tested(block: Block) -> None:
-    assert block.language in LANGUAGES
+def test_every_block_names_a_language_that_is_tested() -> None:
+    assert [str(block) for block in blocks() if block.language not in LANGUAGES] == []
 
 
 @pytest.mark.parametrize("block", blocks("python"), ids=str)
@@ -174,6 +174,14 @@ def test_units_of_systemd_are_valid(block: Block, tmp_path: Path) -> None:
 
 def _parse(args: list[str]) -> None:
     """Parse the arguments of `tidegate` without running the command."""
+    root = _without_actions()
+    with root.make_context("tidegate", list(args)) as context:
+        root.invoke(context)
+
+
+@cache
+def _without_actions() -> Any:
+    """The commands of `tidegate`, which do nothing."""
     root: Any = typer.main.get_command(app)
     for command in (
         *root.commands.values(),
@@ -181,8 +189,7 @@ def _parse(args: list[str]) -> None:
     ):
         if not hasattr(command, "commands"):
             command.callback = lambda **_: None
-    with root.make_context("tidegate", list(args)) as context:
-        root.invoke(context)
+    return root
 
 
 def _prose(page: Path) -> str:
