@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from tests.storms.killpoints import POINTS
 from tests.storms.meddler import Meddling
 from tests.storms.nemesis import Misery
@@ -29,6 +31,14 @@ STORM = Plan(
 )
 """`die_at` are kills beyond the twenty: one at each point where it matters most."""
 
+SUITE = replace(
+    STORM,
+    events=10_000,
+    send_s=35,
+    misery=replace(STORM.misery, kills=12, terms=2, stops=3, broker_kills=1, postgres_crashes=1, cut_bursts=4, within_s=35),
+    meddling=Meddling(pauses=8, edits=10, clears=10, within_s=33),
+)
+"""What `make test` rides out: half of it."""
 
 GREAT = Plan(
     daemons=3,

@@ -10,9 +10,11 @@ from tests.storms.checker import Verdict
 from tests.storms.faults import FAULTS
 from tests.storms.invariants import attempts
 from tests.storms.noticed_by import NOTICED_BY
-from tests.storms.plans import AIMED, STORM
+from tests.storms.plans import AIMED, STORM, SUITE
 from tests.storms.seeded import STORMS
 from tests.storms.storm import Plan, Storm, seed
+
+LONG = bool(os.environ.get("TEST_LONG"))
 
 SOME = ("queue_rows_not_locked",)
 """A lock. `make test` notices most others by simulation; storms try all in `make test-long`."""
@@ -26,11 +28,12 @@ async def ride_out(plan: Plan, home: Path, cache: Path) -> tuple[Verdict, str]:
     return verdict, storm.report(verdict)
 
 
+@pytest.mark.long
 async def test_nothing_is_lost_or_doubled(tmp_path: Path, cache: Path) -> None:
     """What is rare and was not reached may be in a second storm."""
     missed: set[str] | None = None
     for number in range(2):
-        verdict, report = await ride_out(STORM, tmp_path / str(number), cache)
+        verdict, report = await ride_out(STORM if LONG else SUITE, tmp_path / str(number), cache)
         assert verdict.broken == set(), report
         missed = verdict.missed if missed is None else missed & verdict.missed
         if not missed:
@@ -40,7 +43,7 @@ async def test_nothing_is_lost_or_doubled(tmp_path: Path, cache: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("fault", FAULTS if os.environ.get("TEST_LONG") else SOME)
+@pytest.mark.parametrize("fault", FAULTS if LONG else SOME)
 async def test_a_seeded_fault_is_noticed(fault: str, tmp_path: Path, cache: Path) -> None:
     """Within three storms: it takes chance to bring it about."""
     for number in range(STORMS):

@@ -8,11 +8,13 @@ from msgspec.structs import replace
 
 from tests.storms.limits.checker import RARE
 from tests.storms.limits.faults import LIMIT_FAULTS
-from tests.storms.limits.plans import AIMED, SUITE
+from tests.storms.limits.plans import AIMED, MINUTE, SUITE
 from tests.storms.limits.storm import LimitsPlan, LimitsStorm
 from tests.storms.noticed_by import NOTICED_BY
 from tests.storms.seeded import STORMS
 from tests.storms.storm import seed
+
+LONG = bool(os.environ.get("TEST_LONG"))
 
 SOME = ("head_holds_up_all",)
 """The order. `make test` notices faults of counts by simulation; storms try all in `make test-long`."""
@@ -26,15 +28,16 @@ async def ride_out(plan: LimitsPlan, home: Path, cache: Path) -> tuple[set[str],
     return verdict.broken, verdict.missed, storm.report(verdict)
 
 
+@pytest.mark.long
 async def test_no_limit_is_exceeded_and_no_task_waits_without_a_reason(tmp_path: Path, cache: Path) -> None:
-    broken, missed, report = await ride_out(SUITE, tmp_path, cache)
+    broken, missed, report = await ride_out(MINUTE if LONG else SUITE, tmp_path, cache)
 
     assert broken == set(), report
     assert missed <= RARE, report
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("fault", LIMIT_FAULTS if os.environ.get("TEST_LONG") else SOME)
+@pytest.mark.parametrize("fault", LIMIT_FAULTS if LONG else SOME)
 async def test_a_seeded_fault_is_noticed(fault: str, tmp_path: Path, cache: Path) -> None:
     """Within three storms: it takes chance to bring it about."""
     for number in range(STORMS):
