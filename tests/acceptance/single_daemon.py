@@ -15,8 +15,6 @@ from tests.storms.settings import SETTINGS
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.postgres.migrate import migrate
 from tidegate.daemon.request import apply_request
-from tidegate.daemon.standalone.kafka import Kafka
-from tidegate.daemon.standalone.postgres import Postgres
 from tidegate.daemon.standalone.process import Child, spawn
 from tidegate.events import Publisher, topics
 from tidegate.schemas.message import RunRequested
@@ -52,9 +50,10 @@ class Footprint(NamedTuple):
 class SingleDaemon:
     """One daemon, the servers that it knows, and its log."""
 
-    def __init__(self, postgres: Postgres, kafka: Kafka, child: Child) -> None:
-        self.postgres = postgres
-        self.kafka = kafka
+    def __init__(self, dsn: str, bootstrap: str, prefix: str, child: Child) -> None:
+        self.dsn = dsn
+        self.bootstrap = bootstrap
+        self.prefix = prefix
         self.child = child
         self._process = psutil.Process(child.pid)
 
@@ -72,19 +71,19 @@ class SingleDaemon:
     async def request(self, dag_id: str, count: int, name: str) -> set[tuple[str, str]]:
         """Runs by hand."""
         run_ids = [f"{name}_{number}" for number in range(count)]
-        async with connect(self.postgres.dsn) as database:
+        async with connect(self.dsn) as database:
             for run_id in run_ids:
                 await apply_request(database, RunRequested(dag_id=dag_id, run_id=run_id, conf={}))
         return {(dag_id, run_id) for run_id in run_ids}
 
     async def publish(self, count: int) -> None:
         """Events, each of which makes a run."""
-        async with Publisher(self.kafka.bootstrap, source="test", topic_prefix=PREFIX) as publisher:
+        async with Publisher(self.bootstrap, source="test", topic_prefix=self.prefix) as publisher:
             for _ in range(count):
                 await publisher.dataset_updated("s://a")
 
     async def runs(self) -> Mapping[tuple[str, str], str]:
-        db = await asyncpg.connect(self.postgres.dsn)
+        db = await asyncpg.connect(self.dsn)
         try:
             return {(row[0], row[1]): row[2] for row in await db.fetch(RUNS)}
         finally:
@@ -99,29 +98,31 @@ class SingleDaemon:
         return states == ["success"] * succeeded
 
     async def knows_dags(self) -> bool:
-        db = await asyncpg.connect(self.postgres.dsn)
+        db = await asyncpg.connect(self.dsn)
         try:
             return bool(await db.fetchval("SELECT count(*) = 3 FROM dag"))
         finally:
             await db.close()
 
 
-async def prepare(postgres: Postgres, kafka: Kafka, home: Path) -> None:
+async def prepare(dsn: str, bootstrap: str, home: Path, prefix: str = PREFIX) -> None:
     """Schema, topics and a DAG file."""
-    await migrate(postgres.dsn)
-    await topics.create(kafka.bootstrap, PREFIX, 2, 1)
+    await migrate(dsn)
+    await topics.create(bootstrap, prefix, 2, 1)
     (home / "dags").mkdir()
     (home / "dags" / "dags.py").write_text(FILE)
 
 
 @asynccontextmanager
-async def single_daemon(postgres: Postgres, kafka: Kafka, home: Path, **given: object) -> AsyncIterator[SingleDaemon]:
+async def single_daemon(
+    dsn: str, bootstrap: str, home: Path, prefix: str = PREFIX, **given: object
+) -> AsyncIterator[SingleDaemon]:
     """Start it, as it is installed; in the end it is stopped in good order, unless the test did so."""
     settings: dict[str, object] = {
         **SETTINGS,
-        "postgres_dsn": postgres.dsn,
-        "kafka_servers": kafka.bootstrap,
-        "topic_prefix": PREFIX,
+        "postgres_dsn": dsn,
+        "kafka_servers": bootstrap,
+        "topic_prefix": prefix,
         "dags_folder": home / "dags",
         "spool_dir": home / "spool",
         **given,
@@ -129,6 +130,6 @@ async def single_daemon(postgres: Postgres, kafka: Kafka, home: Path, **given: o
     env = {**environment(), **{f"TIDEGATE_{key.upper()}": str(value) for key, value in settings.items()}}
     child = await spawn((TIDEGATE, "daemon"), log=home / "daemon.log", cwd=home, env=env, on_orphaned=signal.SIGKILL)
     try:
-        yield SingleDaemon(postgres, kafka, child)
+        yield SingleDaemon(dsn, bootstrap, prefix, child)
     finally:
         await child.end(signal.SIGTERM, STOP_S)

@@ -11,7 +11,6 @@ import pytest
 from tests.acceptance.crash_scenario import until
 from tests.acceptance.single_daemon import SingleDaemon, prepare, single_daemon
 from tests.disk import Disk, mounted
-from tests.servers import StartKafka, StartPostgres
 from tidegate.daemon.audit import audit_ledger
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.standalone.kafka import Kafka
@@ -43,19 +42,18 @@ async def said_full(daemon: SingleDaemon, server: str) -> bool:
     return any(FULL in reason for reason in reasons(daemon, server))
 
 
-async def audited(postgres: Postgres) -> tuple[int, int]:
+async def audited(dsn: str) -> tuple[int, int]:
     """Events, and what is wrong with them."""
-    async with connect(postgres.dsn) as database:
+    async with connect(dsn) as database:
         report = await audit_ledger(database.autocommit, 100)
         return report.events, len(report.findings)
 
 
 async def test_a_postgres_without_room_for_data_is_waited_for(
-    disk: Disk, cramped: Postgres, own_kafka: StartKafka, tmp_path: Path
+    disk: Disk, cramped: Postgres, kafka: str, topic_prefix: str, tmp_path: Path
 ) -> None:
-    kafka = await own_kafka()
-    await prepare(cramped, kafka, tmp_path)
-    async with single_daemon(cramped, kafka, tmp_path) as daemon:
+    await prepare(cramped.dsn, kafka, tmp_path, topic_prefix)
+    async with single_daemon(cramped.dsn, kafka, tmp_path, topic_prefix) as daemon:
         await until(daemon.knows_dags, WITHIN_S)
         await daemon.publish(5)
         await until(lambda: daemon.has_runs(5), WITHIN_S)
@@ -69,7 +67,7 @@ async def test_a_postgres_without_room_for_data_is_waited_for(
         await until(lambda: daemon.has_runs(505), WITHIN_S)
 
         assert lines < 10
-    assert await audited(cramped) == (505, 0)
+    assert await audited(cramped.dsn) == (505, 0)
 
 
 async def up_again(postgres: Postgres) -> None:
@@ -80,11 +78,10 @@ async def up_again(postgres: Postgres) -> None:
 
 
 async def test_a_postgres_without_room_for_its_journal_ends_and_is_waited_for(
-    disk: Disk, cramped: Postgres, own_kafka: StartKafka, tmp_path: Path
+    disk: Disk, cramped: Postgres, kafka: str, topic_prefix: str, tmp_path: Path
 ) -> None:
-    kafka = await own_kafka()
-    await prepare(cramped, kafka, tmp_path)
-    async with single_daemon(cramped, kafka, tmp_path) as daemon:
+    await prepare(cramped.dsn, kafka, tmp_path, topic_prefix)
+    async with single_daemon(cramped.dsn, kafka, tmp_path, topic_prefix) as daemon:
         await until(daemon.knows_dags, WITHIN_S)
         disk.fill(leave_mib=1)
         with suppress(OSError, asyncpg.PostgresError):
@@ -98,7 +95,7 @@ async def test_a_postgres_without_room_for_its_journal_ends_and_is_waited_for(
 
         assert "PANIC" in cramped.log.read_text()
         assert len(daemon.said("server_lost")) <= 5
-    assert await audited(cramped) == (20, 0)
+    assert await audited(cramped.dsn) == (20, 0)
 
 
 async def exhaust(postgres: Postgres) -> None:
@@ -116,13 +113,10 @@ async def lost(daemon: SingleDaemon, server: str) -> bool:
     return server in daemon.said("server_lost")
 
 
-async def test_a_kafka_without_room_ends_by_itself_and_is_waited_for(
-    disk: Disk, own_postgres: StartPostgres, cache: Path, tmp_path: Path
-) -> None:
-    postgres = await own_postgres()
+async def test_a_kafka_without_room_ends_by_itself_and_is_waited_for(disk: Disk, dsn: str, cache: Path, tmp_path: Path) -> None:
     async with Kafka(disk.path / "kafka", cache) as kafka:
-        await prepare(postgres, kafka, tmp_path)
-        async with single_daemon(postgres, kafka, tmp_path) as daemon:
+        await prepare(dsn, kafka.bootstrap, tmp_path)
+        async with single_daemon(dsn, kafka.bootstrap, tmp_path) as daemon:
             await until(daemon.knows_dags, WITHIN_S)
             await daemon.publish(5)
             disk.fill()
@@ -137,15 +131,14 @@ async def test_a_kafka_without_room_ends_by_itself_and_is_waited_for(
 
             assert daemon.child.alive
             assert daemon.said("server_lost").count("Kafka") <= 3
-        assert await audited(postgres) == (6, 0)
+        assert await audited(dsn) == (6, 0)
 
 
 async def test_a_spool_without_room_is_said_and_attempts_wait_for_it(
-    disk: Disk, own_postgres: StartPostgres, own_kafka: StartKafka, tmp_path: Path
+    disk: Disk, dsn: str, kafka: str, topic_prefix: str, tmp_path: Path
 ) -> None:
-    postgres, kafka = await own_postgres(), await own_kafka()
-    await prepare(postgres, kafka, tmp_path)
-    async with single_daemon(postgres, kafka, tmp_path, spool_dir=disk.path / "spool") as daemon:
+    await prepare(dsn, kafka, tmp_path, topic_prefix)
+    async with single_daemon(dsn, kafka, tmp_path, topic_prefix, spool_dir=disk.path / "spool") as daemon:
         await until(daemon.knows_dags, WITHIN_S)
         disk.fill()
         await daemon.request("works", 3, "full")
@@ -160,27 +153,26 @@ async def test_a_spool_without_room_is_said_and_attempts_wait_for_it(
 
 
 async def test_a_task_that_fills_the_spool_fails_and_its_end_is_known(
-    disk: Disk, own_postgres: StartPostgres, own_kafka: StartKafka, tmp_path: Path
+    disk: Disk, dsn: str, kafka: str, topic_prefix: str, tmp_path: Path
 ) -> None:
     """Its outcome finds no room either, and is told by Kafka alone."""
-    postgres, kafka = await own_postgres(), await own_kafka()
-    await prepare(postgres, kafka, tmp_path)
-    async with single_daemon(postgres, kafka, tmp_path, spool_dir=disk.path / "spool") as daemon:
+    await prepare(dsn, kafka, tmp_path, topic_prefix)
+    async with single_daemon(dsn, kafka, tmp_path, topic_prefix, spool_dir=disk.path / "spool") as daemon:
         await until(daemon.knows_dags, WITHIN_S)
         await daemon.request("chatters", 1, "full")
         await until(lambda: has_failed(daemon), WITHIN_S)
 
     assert disk.free() == 0
     assert not list(disk.path.glob("spool/*/outcome.json"))
-    assert "exit" in await reason_of_attempt(postgres)
+    assert "exit" in await reason_of_attempt(dsn)
 
 
 async def has_failed(daemon: SingleDaemon) -> bool:
     return list((await daemon.runs()).values()) == ["failed"]
 
 
-async def reason_of_attempt(postgres: Postgres) -> str:
-    db = await asyncpg.connect(postgres.dsn)
+async def reason_of_attempt(dsn: str) -> str:
+    db = await asyncpg.connect(dsn)
     try:
         return str(await db.fetchval("SELECT reason FROM submission"))
     finally:

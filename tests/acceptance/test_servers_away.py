@@ -58,13 +58,13 @@ async def wait(daemon: SingleDaemon) -> Cost:
 @pytest.fixture
 async def servers(own_postgres: StartPostgres, own_kafka: StartKafka, tmp_path: Path) -> tuple[Postgres, Kafka]:
     postgres, kafka = await own_postgres(), await own_kafka()
-    await prepare(postgres, kafka, tmp_path)
+    await prepare(postgres.dsn, kafka.bootstrap, tmp_path)
     return postgres, kafka
 
 
 async def published(daemon: SingleDaemon) -> set[tuple[str, str]]:
     """The runs whose success is told on the topic."""
-    states = RunStates(daemon.kafka.bootstrap, topic_prefix=PREFIX)
+    states = RunStates(daemon.bootstrap, topic_prefix=PREFIX)
     await states.catch_up()
     assert states.gaps == 0
     return {run for run, event in states.items() if event.state == "success"}
@@ -90,7 +90,7 @@ async def test_a_daemon_that_finds_nothing_waits_for_all_and_says_so_once(
     await postgres.stop()
     await kafka.stop()
 
-    async with single_daemon(postgres, kafka, tmp_path) as daemon:
+    async with single_daemon(postgres.dsn, kafka.bootstrap, tmp_path) as daemon:
         await until(lambda: lost(daemon, "Postgres"), WITHIN_S)
         await anyio.sleep(SETTLE_S)
         alone_lines = daemon.footprint().lines
@@ -111,7 +111,7 @@ async def test_a_daemon_that_finds_nothing_waits_for_all_and_says_so_once(
 
 async def kafka_away(postgres: Postgres, kafka: Kafka, home: Path) -> Cost:
     """Meanwhile runs are asked for, and done; their news waits."""
-    async with single_daemon(postgres, kafka, home) as daemon:
+    async with single_daemon(postgres.dsn, kafka.bootstrap, home) as daemon:
         await until(daemon.knows_dags, WITHIN_S)
         await daemon.publish(5)
         await until_told(daemon, 5)
@@ -129,7 +129,7 @@ async def kafka_away(postgres: Postgres, kafka: Kafka, home: Path) -> Cost:
 
 async def postgres_away(postgres: Postgres, kafka: Kafka, home: Path) -> Cost:
     """Meanwhile events arrive, which are taken later."""
-    async with single_daemon(postgres, kafka, home) as daemon:
+    async with single_daemon(postgres.dsn, kafka.bootstrap, home) as daemon:
         await until(daemon.knows_dags, WITHIN_S)
         await daemon.publish(5)
         await until_told(daemon, 5)
@@ -154,7 +154,7 @@ async def test_a_daemon_costs_little_while_a_server_is_away_for_long_with_work_a
     async def one(name: str, play: Callable[[Postgres, Kafka, Path], Awaitable[Cost]]) -> None:
         (tmp_path / name).mkdir()
         postgres, kafka = await own_postgres(), await own_kafka()
-        await prepare(postgres, kafka, tmp_path / name)
+        await prepare(postgres.dsn, kafka.bootstrap, tmp_path / name)
         costs[name] = await play(postgres, kafka, tmp_path / name)
 
     async with anyio.create_task_group() as tg:

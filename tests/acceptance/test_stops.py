@@ -84,8 +84,8 @@ async def test_a_second_signal_ends_a_daemon_at_once_and_nothing_is_torn(
 ) -> None:
     """A Postgres that stands still would hold up the first one: a transaction is waited for."""
     postgres, kafka = await own_postgres(), await own_kafka()
-    await prepare(postgres, kafka, tmp_path)
-    async with single_daemon(postgres, kafka, tmp_path) as daemon:
+    await prepare(postgres.dsn, kafka.bootstrap, tmp_path)
+    async with single_daemon(postgres.dsn, kafka.bootstrap, tmp_path) as daemon:
         await until(daemon.knows_dags, WITHIN_S)
         await daemon.publish(20)
         with frozen(postgres.pid):
@@ -97,7 +97,7 @@ async def test_a_second_signal_ends_a_daemon_at_once_and_nothing_is_torn(
             code = await daemon.child.process.wait()
             took_s = anyio.current_time() - told_at
 
-    async with single_daemon(postgres, kafka, tmp_path) as daemon:
+    async with single_daemon(postgres.dsn, kafka.bootstrap, tmp_path) as daemon:
         await daemon.publish(1)
         await until(lambda: daemon.has_runs(21), WITHIN_S)
 
