@@ -1,6 +1,8 @@
-"""Daemons are killed at random while a backfill of two thousand dates is paused, changed and cancelled, or runs to its end."""
+"""Daemons are killed at random while a backfill of many dates is paused, changed and cancelled, or runs to its end."""
 
+import os
 from collections.abc import AsyncIterator
+from datetime import date, timedelta
 from pathlib import Path
 from random import Random
 
@@ -10,7 +12,10 @@ import pytest
 from tests.acceptance.command import Command
 from tests.acceptance.daemon_pair import DaemonPair, two_daemons
 
-DATES = 2000
+LONG = bool(os.environ.get("TEST_LONG"))
+DATES, BEFORE = (2000, 396) if LONG else (500, 150)
+"""Dates, and how many of them come before the first one whose task is a process."""
+
 FILE = """
 from datetime import datetime, UTC
 from tidegate import Dag, cron
@@ -23,8 +28,9 @@ with Dag("d", schedule=cron("0 0 * * *"), catchup=False, end_date=datetime(2025,
     begin >> work >> dag.empty("end")
 """
 FAILING = {"2016-02-05", "2016-02-15", "2016-02-25", "2016-03-05", "2016-03-15", "2016-03-25"}
-RANGE = ("--from", "2015-01-01", "--to", "2020-06-22")
-KILLS = 6
+FIRST = date(2016, 2, 1) - timedelta(days=BEFORE)
+RANGE = ("--from", str(FIRST), "--to", str(FIRST + timedelta(days=DATES - 1)))
+KILLS = 6 if LONG else 3
 PAUSE_S = (1.0, 3.0)
 """Between two kills."""
 
@@ -90,12 +96,13 @@ async def killed(dsn: str, kafka: str, topic_prefix: str, tmp_path: Path) -> Asy
         yield Killed(pair, command)
 
 
+@pytest.mark.long
 async def test_it_runs_to_its_end_with_its_failures_and_a_retry_of_them(killed: Killed) -> None:
     chance = Random()
     async with anyio.create_task_group() as group:
         group.start_soon(killed.kill_at_random, chance)
         await killed.user("create", "d", *RANGE, "--max-active-runs", "3")
-        await killed.until_dates(chance.randrange(100, 400))
+        await killed.until_dates(chance.randrange(DATES // 20, DATES // 5))
         await killed.user("pause", "1")
         await killed.user("set", "1", "--max-active-runs", "8")
         await killed.user("resume", "1")
@@ -119,12 +126,13 @@ async def test_it_runs_to_its_end_with_its_failures_and_a_retry_of_them(killed: 
     assert [row[0] for row in await killed.pair.db.fetch(tries)] == [2]
 
 
+@pytest.mark.long
 async def test_a_cancelled_one_leaves_each_date_with_one_run_or_none(killed: Killed) -> None:
     chance = Random()
     async with anyio.create_task_group() as group:
         group.start_soon(killed.kill_at_random, chance)
         await killed.user("create", "d", *RANGE, "--max-active-runs", "2")
-        await killed.until_dates(chance.randrange(390, 450))
+        await killed.until_dates(chance.randrange(BEFORE - 6, BEFORE + 54))
         await killed.user("cancel", "1", *chance.choice([(), ("--kill",)]))
         await killed.until_ended()
         group.cancel_scope.cancel()
