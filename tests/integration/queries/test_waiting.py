@@ -12,8 +12,10 @@ from tests import servers
 from tests.integration.queries.blocks import BLOCKS
 from tidegate.daemon.postgres.database import SERVER_SETTINGS
 
+# The statistics are of all rows: a random sample of them would decide about the plan.
 WAITING = """
 SET synchronous_commit = off;
+SET default_statistics_target = 400;
 ALTER TABLE task_instance SET UNLOGGED;
 INSERT INTO pool (name, slots) VALUES ('narrow', 11);
 INSERT INTO dag_file (path, digest, parse_duration_s) VALUES ('dags.py', 'd', 0);
