@@ -39,17 +39,17 @@ class RunningDaemon:
         return msgspec.json.decode(await self.said(*args, "--json"))
 
     async def knows(self, *dag_ids: str) -> bool:
-        return await self._holds("SELECT array_agg(dag_id) @> $1 FROM dag", list(dag_ids))
+        return await self.holds("SELECT array_agg(dag_id) @> $1 FROM dag", list(dag_ids))
 
     async def has_ended(self, *dag_ids: str) -> bool:
         ended = "SELECT array_agg(dag_id) @> $1 FROM dag_run WHERE state IN ('success', 'failed')"
-        return await self._holds(ended, list(dag_ids))
+        return await self.holds(ended, list(dag_ids))
 
     async def has_runs(self, succeeded: int, dag_id: str) -> bool:
         """Whether so many runs of a DAG have succeeded."""
-        return await self._holds("SELECT count(*) = $1 FROM dag_run WHERE dag_id = $2 AND state = 'success'", succeeded, dag_id)
+        return await self.holds("SELECT count(*) = $1 FROM dag_run WHERE dag_id = $2 AND state = 'success'", succeeded, dag_id)
 
-    async def _holds(self, sql: str, *args: object) -> bool:
+    async def holds(self, sql: str, *args: object) -> bool:
         """What is asked five times a second is asked without a process."""
         db = await asyncpg.connect(self.settings.postgres_dsn)
         try:

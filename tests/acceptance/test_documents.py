@@ -104,8 +104,7 @@ def _is_shown(answer: Ended, step: Step) -> bool:
 
 
 async def _has_succeeded(daemon: RunningDaemon) -> bool:
-    runs = await daemon.answer("runs", "list")
-    return [run["state"] for run in runs] == ["success"]
+    return await daemon.holds("SELECT array_agg(state::text) = '{success}' FROM dag_run")
 
 
 async def _publish_states(broker: str, prefix: str, printed: anyio.Event) -> None:
