@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from tests.storms.killpoints import POINTS
 from tests.storms.meddler import Meddling
 from tests.storms.nemesis import Misery
@@ -25,6 +27,15 @@ RUNNERS = RunnersPlan(
     meddling=Meddling(cancels=4, marks=2, clears=2, clears_at_work=3, within_s=18),
     rest_s=90,
 )
+
+SUITE = replace(
+    RUNNERS,
+    events=45,
+    send_s=14,
+    misery=replace(RUNNERS.misery, kills=4, within_s=14),
+    meddling=replace(RUNNERS.meddling, cancels=3, marks=1, clears_at_work=2, within_s=12),
+)
+"""What `make test` rides out: half of it."""
 
 GREAT_RUNNERS = RunnersPlan(
     hosts=HOSTS,

@@ -9,18 +9,21 @@ from msgspec.structs import replace
 from tests.storms.kinds import ride_out, ride_out_unbroken
 from tests.storms.noticed_by import NOTICED_BY
 from tests.storms.runners.faults import RUNNER_FAULTS
-from tests.storms.runners.plans import AIMED, RUNNERS
+from tests.storms.runners.plans import AIMED, RUNNERS, SUITE
 from tests.storms.seeded import STORMS
+
+LONG = bool(os.environ.get("TEST_LONG"))
 
 REACHED = ("executions", "runners without contact", "attempts killed", "submissions adopted", "runs cleared")
 
 
+@pytest.mark.long
 async def test_no_task_runs_twice_at_once_and_what_has_ended_stays_so(tmp_path: Path, cache: Path) -> None:
-    await ride_out_unbroken(RUNNERS, REACHED, tmp_path, cache)
+    await ride_out_unbroken(RUNNERS if LONG else SUITE, REACHED, tmp_path, cache)
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not os.environ.get("TEST_LONG"), reason="takes minutes: make test-long")
+@pytest.mark.skipif(not LONG, reason="takes minutes: make test-long")
 @pytest.mark.parametrize("fault", RUNNER_FAULTS)
 async def test_a_seeded_fault_is_noticed(fault: str, tmp_path: Path, cache: Path) -> None:
     """Within three storms: it takes chance to bring it about."""
