@@ -33,7 +33,7 @@ SUITE = replace(
     events=45,
     send_s=14,
     misery=replace(RUNNERS.misery, kills=4, within_s=14),
-    meddling=replace(RUNNERS.meddling, cancels=3, marks=1, clears_at_work=2, within_s=12),
+    meddling=Meddling(cancels=3, marks=1, clears=2, clears_at_work=2, within_s=12),
 )
 """What `make test` rides out: half of it."""
 
