@@ -9,6 +9,7 @@ from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.datasets import EventOutcomes, read_events
+from tidegate.daemon.read_model.event import EventLife, read_life
 from tidegate.events import Publisher
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import datasets
@@ -32,6 +33,12 @@ class EventList(Listed, frozen=True, kw_only=True):
 
     uri: str
     event_id: str | None = None
+
+
+class EventPath(Params, frozen=True):
+    """An event by its number in the ledger."""
+
+    number: Id
 
 
 class NewEvent(Params, frozen=True):
@@ -64,6 +71,11 @@ async def list_events(db: Db, call: Call[EventList]) -> Page[EventOutcomes]:
     return EVENTS.page(found, wanted)
 
 
+async def show_event(db: Db, call: Call[EventPath]) -> EventLife:
+    """Show the whole life of an event: its outcome for each DAG, the runs that consumed it, and what followed from them."""
+    return await read_life(db, call.params.number)
+
+
 async def publish_event(call: Call[Params], body: NewEvent) -> Published:
     """Publish that a dataset has new data; returns when Kafka has stored the event. The same id again has no effect."""
     settings, event_id = call.settings, body.event_id or call.facts.idempotency_key
@@ -79,5 +91,6 @@ async def publish_event(call: Call[Params], body: NewEvent) -> Published:
 ENDPOINTS = (
     Read("/datasets", Right.VIEW, list_datasets, DatasetList, Page[DatasetRow]),
     Read("/events", Right.VIEW, list_events, EventList, Page[EventOutcomes]),
+    Read("/events/{number}", Right.VIEW, show_event, EventPath, EventLife),
     Act("POST", "/events", Right.OPERATE, publish_event, Params, NewEvent, Published, status=201, resumes=True),
 )

@@ -27,6 +27,7 @@ from tidegate.daemon.web.pages import (
     dag_forms,
     dags,
     datasets,
+    event,
     login,
     now,
     run,
@@ -53,6 +54,7 @@ SCREENS: tuple[Screen | Form, ...] = (
     *backfill_forms.FORMS,
     datasets.LIST,
     datasets.ONE,
+    event.SCREEN,
 )
 
 

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
+from tidegate.daemon.read_model.event import own_extra
 from tidegate.daemon.read_model.why_not import fact_text
 from tidegate.schemas.timetable.text import age, span, took, utc
 
@@ -44,7 +45,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"age": age, "utc": utc, "span": span}
+    made.filters |= {"age": age, "utc": utc, "span": span, "own_extra": own_extra}
     made.globals |= {"sign": sign, "static": static, "url": url, "took": took, "in_time": in_time, "known": fact_text}
     return made
 

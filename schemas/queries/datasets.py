@@ -40,9 +40,10 @@ class PendingRow(msgspec.Struct, frozen=True):
 
 
 class EventRow(msgspec.Struct, frozen=True):
-    """An event of the ledger. (source, id) is the producer's identity of it."""
+    """An event of the ledger. (source, id) is the producer's identity of it. `uri` is its dataset."""
 
     number: int
+    uri: str
     source: str
     id: str
     occurred_at: datetime
@@ -52,13 +53,18 @@ class EventRow(msgspec.Struct, frozen=True):
 
 
 class OutcomeRow(msgspec.Struct, frozen=True):
-    """The outcome of an event for a DAG: `pending`, `consumed` by a run, or `discarded` for a reason."""
+    """The outcome of an event for a DAG: `pending`, `consumed` by a run, or `discarded` for a reason.
+
+    `at` is the arrival of a pending event, the creation of the run, or the time of the discard.
+    """
 
     number: int
     dag_id: str
     outcome: str
     run_id: str | None
     reason: str | None
+    run_state: str | None = None
+    at: datetime | None = None
 
 
 async def get_or_create_ids(db: Db, uris: Collection[str]) -> Mapping[str, int]:
@@ -148,6 +154,17 @@ async def pending_counts(db: Db, dag_id: str) -> list[PendingRow]:
 async def events(db: Db, uri: str, id_: str | None, limit: int, before: int | None = None) -> list[EventRow]:
     """The events of a dataset, newest first; with `id_` only events of that id; those before the number of an event."""
     return [EventRow(*with_producer(row)) for row in await db.fetch(_SQL["events"], uri, id_, limit, before)]
+
+
+async def event(db: Db, number: int) -> EventRow | None:
+    rows = await db.fetch(_SQL["event"], number)
+    return EventRow(*with_producer(rows[0])) if rows else None
+
+
+async def made_by_runs(db: Db, runs: Sequence[tuple[str, str]], limit: int) -> list[EventRow]:
+    """The first events of each run, by its DAG and its id; at most `limit` of each."""
+    rows = await db.fetch(_SQL["made_by_runs"], *zip(*runs, strict=True), limit) if runs else ()
+    return [EventRow(*with_producer(row)) for row in rows]
 
 
 async def outcomes(db: Db, numbers: Collection[int]) -> Mapping[int, list[OutcomeRow]]:

@@ -142,13 +142,36 @@ ORDER BY dataset.uri
 -- name: events
 -- The newest events of a dataset, or its events with the id that the producer gave.
 SELECT
-    event.id AS number, event.source, event.event_id AS id, event.occurred_at, event.received_at, event.extra,
+    event.id AS number, dataset.uri, event.source, event.event_id AS id, event.occurred_at, event.received_at, event.extra,
     event.source_dag_id, event.source_run_id, event.source_task_id, event.source_map_index
 FROM dataset
 JOIN dataset_event AS event ON event.dataset_id = dataset.id
 WHERE dataset.uri = $1 AND ($2::text IS NULL OR event.event_id = $2) AND ($4::bigint IS NULL OR event.id < $4)
 ORDER BY event.id DESC
 LIMIT $3
+
+-- name: event
+SELECT
+    event.id AS number, dataset.uri, event.source, event.event_id AS id, event.occurred_at, event.received_at, event.extra,
+    event.source_dag_id, event.source_run_id, event.source_task_id, event.source_map_index
+FROM dataset_event AS event
+JOIN dataset ON dataset.id = event.dataset_id
+WHERE event.id = $1
+
+-- name: made_by_runs
+-- The first events that the tasks of each of these runs made. OFFSET: as in `pending.oldest`.
+SELECT
+    event.id AS number, dataset.uri, event.source, event.event_id AS id, event.occurred_at, event.received_at, event.extra,
+    event.source_dag_id, event.source_run_id, event.source_task_id, event.source_map_index
+FROM unnest($1::text[], $2::text[]) AS run (dag_id, run_id)
+CROSS JOIN LATERAL (
+    SELECT * FROM dataset_event
+    WHERE source_dag_id = run.dag_id AND source_run_id = run.run_id
+    ORDER BY id LIMIT $3
+    OFFSET 0
+) AS event
+JOIN dataset ON dataset.id = event.dataset_id
+ORDER BY event.id
 
 -- name: outcomes
 -- The outcomes of these events, one per subscribed DAG.
@@ -159,7 +182,8 @@ SELECT
         WHEN discarded.reason IS NOT NULL THEN 'discarded'
         ELSE 'pending'
     END AS outcome,
-    run.run_id, discarded.reason
+    run.run_id, discarded.reason, run.state AS run_state,
+    coalesce(run.created_at, discarded.at, queue.created_at) AS at
 FROM dataset_event AS event
 CROSS JOIN LATERAL (
     SELECT DISTINCT dag_id FROM dataset_subscription AS subscription WHERE subscription.dataset_id = event.dataset_id

@@ -8,10 +8,11 @@ import typer
 from tidegate.daemon.audit import audit_ledger
 from tidegate.daemon.cli.command import Json, Limit, command_group, examples, parse_json_object
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.pages.datasets import print_audit, print_events
+from tidegate.daemon.cli.pages.datasets import print_audit, print_events, print_life
 from tidegate.daemon.cli.pages.lists import DATASETS, print_list
-from tidegate.daemon.cli.session import listed, query, read_settings, with_database
+from tidegate.daemon.cli.session import at, listed, query, read_settings, shown, with_database
 from tidegate.daemon.read_model.datasets import EventOutcomes, read_events
+from tidegate.daemon.read_model.event import EventLife, read_life
 from tidegate.daemon.terminal import printable
 from tidegate.schemas.queries import datasets
 from tidegate.schemas.queries.datasets import DatasetRow
@@ -63,6 +64,22 @@ def events(
     if whole_since is not None and len(found) < limit:
         since = f"{begin_of(whole_since):%Y-%m-%d}"
         output.say(f"events before {since} are older than the retention; only those still needed are kept")
+
+
+@app.command(epilog=examples("tidegate datasets event 2611000000000001"))
+def event(
+    context: typer.Context,
+    number: Annotated[int, typer.Argument(metavar="EVENT", min=1, help="The number, as `tidegate datasets events` shows it.")],
+    *,
+    json: Json = False,
+) -> None:
+    """Show the whole life of an event: its outcome for each DAG, the runs that consumed it, and what followed from them."""
+
+    async def read(db: Db) -> EventLife:
+        return await read_life(db, number)
+
+    life, _ = shown(context, at("events", number), EventLife, read)
+    output.write_page(life, lambda: print_life(life), json=json)
 
 
 @app.command(epilog=examples("tidegate datasets audit", "tidegate datasets audit --json | jq .findings"))

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidegate.daemon.cli.pages import output
-from tidegate.schemas.wire.event import PRODUCER, Producer
+from tidegate.daemon.read_model.event import own_extra
+from tidegate.schemas.wire.event import Producer
 
 
 def producer_text(producer: Producer | None) -> str | None:
@@ -17,4 +18,4 @@ def producer_text(producer: Producer | None) -> str | None:
 
 def extra_text(extra: Mapping[str, Any]) -> str:
     """The extra of an event without its producer, which has a column of its own."""
-    return output.compact({key: value for key, value in extra.items() if key != PRODUCER})
+    return output.compact(own_extra(extra))

@@ -16,12 +16,16 @@ from tidegate.daemon.web.pages.run_forms import RUN, RunPath
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.error import DagFaultError
 from tidegate.schemas.explain.gates import RunProgress
-from tidegate.schemas.queries import grid
+from tidegate.schemas.queries import datasets, grid
+from tidegate.schemas.queries.datasets import EventRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.grid import Usual
 from tidegate.schemas.state import RUN_ENDED, TaskState
 
 SOON = "the next decision of a daemon"
+
+MADE = 50
+"""The events of its tasks that the page shows."""
 
 
 class RunParams(RunPath, frozen=True, kw_only=True):
@@ -39,6 +43,7 @@ class RunScreen(Struct, frozen=True):
 
     run: RunPage
     origin: RunOrigin
+    made: Sequence[EventRow]
     progress: RunProgress | None
     fault: str
     failed: Sequence[TaskPage]
@@ -60,6 +65,7 @@ async def read(db: Db, call: Call[RunParams]) -> RunScreen:
     return RunScreen(
         run=page,
         origin=await run_origin.read_page(db, row),
+        made=await datasets.made_by_runs(db, [(row.dag_id, row.run_id)], MADE),
         progress=progress,
         fault=fault,
         failed=[task for task in page.tasks if task.task.state == TaskState.FAILED],

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from tests.tokens import token_of
@@ -19,7 +20,7 @@ from tidegate.schemas.notice import LogExcerpt
 from tidegate.schemas.queries import clock, leases, runs, submissions
 from tidegate.schemas.queries.leases import Away, Job, Terms
 from tidegate.schemas.queries.submissions import Claimed
-from tidegate.schemas.wire.event import DatasetUpdated, EventId, TaskFinished
+from tidegate.schemas.wire.event import PRODUCER_SOURCE, DatasetUpdated, EventId, TaskFinished
 
 HOST = "worker-1"
 DAEMON = f"{HOST} (pid 4711)"
@@ -56,6 +57,13 @@ class History:
     ) -> None:
         """A dataset got new data."""
         await self._apply(DatasetUpdated(uri=uri, extra=extra or {}), id_=EventId("importer", event_id), at=occurred_at)
+
+    async def relayed(self) -> None:
+        """The events of outlets are published, and ingested, until no further ones follow."""
+        sql = "DELETE FROM outbox WHERE kind = 'dataset-updated' RETURNING event_id, payload"
+        while rows := await self.database.pool.fetch(sql):
+            for event_id, payload in rows:
+                await self._apply(msgspec.json.decode(payload, type=DatasetUpdated), id_=EventId(PRODUCER_SOURCE, event_id))
 
     async def run(self) -> None:
         """A run of `daily_delays`, by the events it waits for."""

@@ -56,6 +56,8 @@ READ = {
         "dataset_dag_run_queue_pkey dataset_event_pkey",
     ),
     "pending.extras": ("ARRAY[2611000000104012, 2611000000104014]", "dataset_event_pkey"),
+    "datasets.event": ("2611000000104012", "dataset_event_pkey"),
+    "datasets.made_by_runs": ("{dags}, ARRAY['r7', 'r8'], 50", "dataset_event_producer"),
     "references.patterns_near": ("ARRAY['s://new/1', 's://new/2']", "dag_schedule_pattern_reference_pkey"),
     "references.datasets_matching": ("ARRAY['s://1', 's://2'], ARRAY['^s://1.*$', '^s://2.*$']", "dataset_uri_key"),
     "tasks.ready": ("'default_pool', 100, 100", "task_instance_ready task_instance_limited dag_run_pkey"),
@@ -217,6 +219,7 @@ BY_EVENT = {
     "pending.oldest_of_each": (READ["pending.oldest_of_each"][0], {"dataset_event_2611"}),
     "pending.arrived": (READ["pending.arrived"][0], {"dataset_event_2611"}),
     "pending.extras": (READ["pending.extras"][0], {"dataset_event_2611"}),
+    "datasets.event": ("2611000000104012", {"dataset_event_2611"}),
     "sources.contexts": ("ARRAY[103999]::bigint[], 100, 1000", {"dataset_event_2611"}),
     "audit.page_of_events": ("2611000000100000, 1000", {"dataset_event_2611"}),
 }

@@ -89,7 +89,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     "backfill_pages.failures": fields(FailedDate),
     "dataset_pages.list": fields(DatasetLine),
     "sources.events": fields(ConsumedEvent),
-    "datasets.events": fields(datasets.EventRow, producer=PRODUCER),
+    **dict.fromkeys(("datasets.events", "datasets.event", "datasets.made_by_runs"), fields(datasets.EventRow, producer=PRODUCER)),
     "dags.activity": ("dag_id", *fields(DagActivity, low_watermark=(), settled=())),
     "dead_letters.list_dead_letters": fields(DeadLetterRow),
     "dead_letters.status": fields(DeadLetterStatus),
