@@ -47,12 +47,16 @@ class Changes:
     async def _apply_batch(self, db: Db, ids: Sequence[int]) -> Batch:
         refused = {}
         if self.change is Change.REPLAY:
-            found = await inbox.whole_dead_letters(db, ids)
-            refused = {id_: why for id_, letter in found.items() if (why := self._refusal(id_, letter))}
+            refused = await self.refusals(db, ids)
             done = await dead_letters.replay(db, [id_ for id_ in ids if id_ not in refused], self.user)
         else:
             done = await dead_letters.discard(db, ids, self.user, self.because)
         return done, {letter.id: letter for letter in await dead_letters.status(db, ids)}, refused
+
+    async def refusals(self, db: Db, ids: Sequence[int]) -> dict[int, str]:
+        """By dead letter that cannot be replayed, the reason. Reads whole records."""
+        found = await inbox.whole_dead_letters(db, ids)
+        return {id_: why for id_, letter in found.items() if (why := self._refusal(id_, letter))}
 
     def _refusal(self, id_: int, letter: DeadLetter) -> str:
         """Why a record cannot be replayed; empty if it can."""

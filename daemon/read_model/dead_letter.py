@@ -65,6 +65,11 @@ def document(letter: dict[str, Any]) -> dict[str, Any]:
     return {**letter, **_content("key", letter["key"]), **_content("value", letter["value"])}
 
 
+def content_text(content: bytes | None) -> str:
+    """A key or a value as people read it; what is not UTF-8 is escaped."""
+    return "" if content is None else content.decode(errors="backslashreplace")
+
+
 def _content(name: str, content: bytes | None) -> dict[str, str | None]:
     if content is None:
         return {name: None}

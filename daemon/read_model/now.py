@@ -55,7 +55,7 @@ async def read_now(db: Db) -> NowPage:
         failed=await now.failed(db, RECENT.total_seconds(), LISTED),
         held=await now.held(db, LISTED),
         missed=[row for row in missed if row.missed_at and db.now - row.missed_at < RECENT],
-        import_errors=(await dag_pages.list_import_errors(db))[:LISTED],
+        import_errors=await dag_pages.list_import_errors(db, limit=LISTED),
         halted=(await leases.incidents(db))[:LISTED],
         losses=(await losses.list_losses(db, settled=False))[:LISTED],
         daemons=await leases.live(db),

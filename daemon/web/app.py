@@ -27,7 +27,10 @@ from tidegate.daemon.web.pages import (
     dag_forms,
     dags,
     datasets,
+    dead_letter_forms,
+    dead_letters,
     event,
+    import_errors,
     login,
     now,
     run,
@@ -55,6 +58,10 @@ SCREENS: tuple[Screen | Form, ...] = (
     datasets.LIST,
     datasets.ONE,
     event.SCREEN,
+    dead_letters.LIST,
+    *dead_letter_forms.FORMS,
+    dead_letters.ONE,
+    import_errors.SCREEN,
 )
 
 

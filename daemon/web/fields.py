@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.schemas.time_range import in_range
 
 T = TypeVar("T")
@@ -32,6 +33,11 @@ class Fields:
         except (ValueError, OverflowError, RecursionError) as error:
             self.problems[name] = str(error)
             return None
+
+    def check(self) -> None:
+        """Raises InvalidError, which names the fields that cannot be read."""
+        if self.problems:
+            raise InvalidError("; ".join(f"{name}: {problem}" for name, problem in self.problems.items()))
 
 
 def moment(text: str) -> datetime:

@@ -35,12 +35,13 @@ class DagRow(msgspec.Struct, frozen=True):
 
 
 class ImportErrorRow(msgspec.Struct, frozen=True):
-    """A DAG file with an import error."""
+    """A DAG file with an import error. The first of its `dags` keep their version before."""
 
     path: str
     line: int | None
     reason: str
     at: datetime
+    dags: list[str] = []
 
 
 class NoteRow(msgspec.Struct, frozen=True):
@@ -84,9 +85,11 @@ async def list_notes(db: Db, dag_id: str, limit: int) -> list[NoteRow]:
     return [NoteRow(*row) for row in await db.fetch(_SQL["list_notes"], dag_id, limit)]
 
 
-async def list_import_errors(db: Db) -> list[ImportErrorRow]:
-    """The import errors by path."""
-    return [ImportErrorRow(*row) for row in await db.fetch(_SQL["list_import_errors"])]
+async def list_import_errors(
+    db: Db, search: str | None = None, after: str | None = None, limit: int | None = None
+) -> list[ImportErrorRow]:
+    """The import errors by path: all, or the first `limit` ones after a path with `search` in their paths."""
+    return [ImportErrorRow(*row) for row in await db.fetch(_SQL["list_import_errors"], search, after, limit)]
 
 
 async def plans(db: Db, *dag_ids: str) -> Mapping[str, DagView]:

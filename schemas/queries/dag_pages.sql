@@ -30,9 +30,16 @@ ORDER BY last_at DESC, kind, reason
 LIMIT $2
 
 -- name: list_import_errors
-SELECT path, line, reason, at
+-- The files by path after $2 whose path contains $1. Their DAGs keep the version before; the first of them are named.
+SELECT
+    path, line, reason, at,
+    ARRAY(
+        SELECT dag_id FROM dag WHERE dag.path = import_error.path AND NOT dag.is_stale ORDER BY dag_id LIMIT 10
+    ) AS dags
 FROM import_error
+WHERE ($1::text IS NULL OR strpos(path, $1) > 0) AND ($2::text IS NULL OR path > $2)
 ORDER BY path
+LIMIT $3
 
 -- name: plans
 -- DAGs with a timetable, without their tasks. `taken` are the logical dates after the last tick that have a run already.

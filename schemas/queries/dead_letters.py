@@ -74,6 +74,12 @@ async def list_dead_letters(
     return [DeadLetterRow(row[0], DeadLetterState(row[1]), *row[2:]) for row in rows]
 
 
+async def open_of(db: Db, ids: Sequence[int]) -> list[DeadLetterRow]:
+    """The open dead letters of these, oldest first."""
+    rows = await db.fetch(_SQL["open_of"], ids)
+    return [DeadLetterRow(row[0], DeadLetterState(row[1]), *row[2:]) for row in rows]
+
+
 async def open_ids(db: Db, chosen: DeadLetterFilter) -> list[int]:
     """The open dead letters, oldest first."""
     return [row[0] for row in await db.fetch(_SQL["open_ids"], *msgspec.structs.astuple(chosen))]

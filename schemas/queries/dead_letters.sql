@@ -10,6 +10,12 @@ WHERE ($1::dead_letter_state IS NULL OR state = $1)
 ORDER BY id DESC
 LIMIT $6
 
+-- name: open_of
+SELECT id, state, topic, partition, "offset", reason, message, value_bytes, received_at, replay_of
+FROM dead_letter
+WHERE id = ANY ($1::bigint[]) AND state = 'open'
+ORDER BY id
+
 -- name: open_ids
 -- Oldest first, so that replayed records keep their order.
 SELECT id

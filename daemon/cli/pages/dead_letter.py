@@ -3,6 +3,7 @@
 from typing import Any
 
 from tidegate.daemon.cli.pages import output
+from tidegate.daemon.read_model.dead_letter import content_text
 from tidegate.daemon.terminal import printable
 from tidegate.schemas.queries.dead_letters import DeadLetterState
 from tidegate.schemas.wire.event import ADVICE
@@ -39,4 +40,4 @@ def _replays(letter: dict[str, Any]) -> str | None:
 
 
 def _text(content: bytes | None) -> str:
-    return output.NOTHING if content is None else printable(content.decode(errors="backslashreplace"))
+    return output.NOTHING if content is None else printable(content_text(content))

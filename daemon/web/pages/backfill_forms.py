@@ -166,8 +166,7 @@ async def change(call: Call[BackfillPath], body: dict[str, str]) -> str:
     fields, shown = Fields(body), shown_of(body)
     limits = changed_limits(fields, shown)
     last = fields.value("end", end) if fields.texts.get("end", "") != shown.get("end", "") else None
-    if fields.problems:
-        raise InvalidError("; ".join(f"{name}: {problem}" for name, problem in fields.problems.items()))
+    fields.check()
     if limits or last:
         await backfills.change(call.database, call.settings, call.caller.username, row.id, limits, last)
     return url("backfills", row.id)

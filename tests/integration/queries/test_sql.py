@@ -91,7 +91,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     "sources.events": fields(ConsumedEvent),
     **dict.fromkeys(("datasets.events", "datasets.event", "datasets.made_by_runs"), fields(datasets.EventRow, producer=PRODUCER)),
     "dags.activity": ("dag_id", *fields(DagActivity, low_watermark=(), settled=())),
-    "dead_letters.list_dead_letters": fields(DeadLetterRow),
+    **dict.fromkeys(("dead_letters.list_dead_letters", "dead_letters.open_of"), fields(DeadLetterRow)),
     "dead_letters.status": fields(DeadLetterStatus),
     "facts.attempt": fields(AttemptFacts),
     "facts.occupying": fields(OccupyingTask, task=TASK, slots=("pool_slots",), since=("start_date",)),

@@ -1,0 +1,115 @@
+"""Replay and discard dead letters: one, or all open ones of a filter."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from tidegate.daemon.api.dead_letters import Ids, check_because
+from tidegate.daemon.api.lists import Id
+from tidegate.daemon.dead_letters import Changes
+from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read, converted
+from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.dead_letter import BATCH_LETTERS, Change, Outcome
+from tidegate.daemon.web.form import Field, Preview
+from tidegate.daemon.web.pages.dead_letters import Filter
+from tidegate.daemon.web.rendering import url
+from tidegate.daemon.web.screen import Form
+from tidegate.schemas.error import RequestError
+from tidegate.schemas.queries import dead_letters
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.dead_letters import DeadLetterRow
+
+MOST = 1000
+"""The most dead letters of a form."""
+
+
+class Selection(Filter, frozen=True):
+    """One dead letter, or the open ones of the filter."""
+
+    id: Id | None = None
+
+
+class Chosen(Params, frozen=True):
+    """The ids that the form showed, between commas."""
+
+    ids: str
+    because: str = ""
+
+
+async def preview(change: Change, db: Db, call: Call[Selection]) -> Preview:
+    ids = [call.params.id] if call.params.id else await dead_letters.open_ids(db, call.params.chosen)
+    rows = await dead_letters.open_of(db, ids[:BATCH_LETTERS])
+    changes = Changes(call.settings, call.caller.username, change)
+    refused = await changes.refusals(db, [row.id for row in rows]) if change is Change.REPLAY else {}
+    ids = [row.id for row in rows] if call.params.id else ids[:MOST]
+    return Preview(
+        title=f"{str(change).capitalize()} {counted(len(ids))}",
+        says=says(change, ids),
+        back=url("dead-letters", *([call.params.id] if call.params.id else [])),
+        button=str(change).capitalize() if ids else "",
+        titles=("Id", "Reason", "Record", "What happens") if rows else (),
+        rows=[line(change, row, refused) for row in rows],
+        fields=[
+            Field(name="ids", label="", kind="hidden", value=",".join(map(str, ids))),
+            *([BECAUSE] if change is Change.DISCARD else []),
+        ],
+        is_destructive=change is Change.DISCARD,
+    )
+
+
+BECAUSE = Field(name="because", label="Why they are not needed", hint="recorded with them", is_required=True)
+
+
+def says(change: Change, ids: Sequence[int]) -> list[str]:
+    if not ids:
+        return ["There is no such open dead letter: nothing can be changed."]
+    what = {
+        Change.REPLAY: "They are sent to their topics again, unchanged and as the same events: one that was handled meanwhile "
+        "has no effect. One that fails again becomes a new dead letter that refers to this one. Each is replayed once.",
+        Change.DISCARD: "They are closed, and are not handled. They can still be shown. Your name is recorded with them.",
+    }
+    first = [f"These are the first {BATCH_LETTERS}:"] if len(ids) > BATCH_LETTERS else []
+    most = [f"A form changes the oldest {MOST} at most; open it again for the others."] if len(ids) == MOST else []
+    return [what[change], *most, *first]
+
+
+def line(change: Change, row: DeadLetterRow, refused: Mapping[int, str]) -> Sequence[str]:
+    happens = refused.get(row.id, f"it is {change.state}")
+    return str(row.id), row.reason, f"{row.topic}/{row.partition} at {row.offset}", happens
+
+
+def counted(number: int) -> str:
+    return f"{number or 'no'} dead {'letter' if number == 1 else 'letters'}"
+
+
+async def act(change: Change, call: Call[Params], body: Chosen) -> str:
+    ids: Sequence[int] = converted(body.ids.split(","), Ids, strict=False)
+    changes = Changes(call.settings, call.caller.username, change, body.because)
+    check_done(change, await changes.apply(call.database, list(dict.fromkeys(ids))))
+    return url("dead-letters", ids[0]) if len(ids) == 1 else url("dead-letters", state=change.state)
+
+
+def check_done(change: Change, outcome: Outcome) -> None:
+    """Raises RequestError if some were refused: the others are changed."""
+    if outcome.refused:
+        more = f" (and {len(outcome.refused) - 1} more)" if len(outcome.refused) > 1 else ""
+        done = f"{change.state} {counted(len(outcome.done))}; " if outcome.done else ""
+        raise RequestError(f"{done}{outcome.refused[0].why}{more}")
+
+
+class Discarded(Chosen, frozen=True):
+    """As `Chosen`, with a reason."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_because(self.because)
+
+
+def _form(change: Change, body: type[Chosen]) -> Form:
+    path = f"/dead-letters/{change}"
+    return Form(
+        Read(path, Right.OPERATE, partial(preview, change), Selection, Preview),
+        Act("POST", path, Right.OPERATE, partial(act, change), Params, body, str),
+    )
+
+
+FORMS = (_form(Change.REPLAY, Chosen), _form(Change.DISCARD, Discarded))
