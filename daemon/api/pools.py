@@ -5,15 +5,19 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from tidegate.daemon import pools as changes
+from tidegate.daemon.api.lists import Limit
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.queue import PoolQueue, read_queue
 from tidegate.schemas.error import NotFoundError, StaleError
 from tidegate.schemas.queries import pools
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.pools import UNLIMITED, ChangedPool, DeletedPool, PoolRow
 
 LONGEST_NAME = 250
+
+SlotCount = Annotated[int, Meta(ge=UNLIMITED, le=2**31 - 1)]
 
 
 class PoolPath(Params, frozen=True):
@@ -22,10 +26,16 @@ class PoolPath(Params, frozen=True):
     name: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 
 
+class QueuePath(PoolPath, frozen=True):
+    """The queue of a pool; of it the first `limit` tasks."""
+
+    limit: Limit = 50
+
+
 class Slots(Params, frozen=True):
     """How many slots; -1 is no limit."""
 
-    slots: Annotated[int, Meta(ge=UNLIMITED, le=2**31 - 1)]
+    slots: SlotCount
 
 
 async def list_pools(db: Db, _call: Call[Params]) -> list[PoolRow]:
@@ -40,13 +50,23 @@ async def show_pool(db: Db, call: Call[PoolPath]) -> PoolRow:
     raise NotFoundError(f"there is no pool {call.params.name!r}; `tidegate pools list` shows all")
 
 
+async def list_queue(db: Db, call: Call[QueuePath]) -> PoolQueue:
+    """List the first tasks that wait for slots of a pool, with what each waits for, and the tasks that have slots."""
+    return await read_queue(db, call.params.name, call.settings, call.params.limit)
+
+
 async def set_pool(call: Call[PoolPath], body: Slots) -> ChangedPool:
     """Create a pool, or change its number of slots. Active tasks continue."""
     name = call.params.name
-    if not name.isprintable():
-        raise InvalidError(f"name: a name is 1 to {LONGEST_NAME} printable characters")
+    check_name(name)
     before = await changes.set_slots(call.database, call.caller.username, name, body.slots, expected=_expected(call))
     return ChangedPool(name, body.slots, before)
+
+
+def check_name(name: str) -> None:
+    """Raises InvalidError."""
+    if not name.isprintable() or not 1 <= len(name) <= LONGEST_NAME:
+        raise InvalidError(f"name: a name is 1 to {LONGEST_NAME} printable characters")
 
 
 async def delete_pool(call: Call[PoolPath], _body: Nothing) -> DeletedPool:
@@ -73,6 +93,7 @@ def _expected(call: Call[Any]) -> int | None:
 ENDPOINTS = (
     Read("/pools", Right.VIEW, list_pools, Params, list[PoolRow]),
     Read("/pools/{name}", Right.VIEW, show_pool, PoolPath, PoolRow, version=_version),
+    Read("/pools/{name}/queue", Right.VIEW, list_queue, QueuePath, PoolQueue),
     Act("PUT", "/pools/{name}", Right.OPERATE, set_pool, PoolPath, Slots, ChangedPool, versioned=True),
     Act("DELETE", "/pools/{name}", Right.OPERATE, delete_pool, PoolPath, Nothing, DeletedPool, versioned=True),
 )

@@ -75,10 +75,15 @@ async def queue_before(db: Db, key: TaskKey, limit: int) -> list[TaskKey]:
 
 
 async def occupying(
-    db: Db, *, pool: str | None = None, dag_run_id: int | None = None, limited: tuple[str, str] | None = None
+    db: Db,
+    *,
+    pool: str | None = None,
+    dag_run_id: int | None = None,
+    limited: tuple[str, str] | None = None,
+    limit: int = MOST_NAMED,
 ) -> list[OccupyingTask]:
-    """The first few by start, running before queued ones: of a pool, of a run, or of a (DAG, task) with limits of its own."""
-    rows = await db.fetch(_SQL["occupying"], pool, dag_run_id, *(limited or (None, None)), MOST_NAMED)
+    """The first ones by start, running before queued ones: of a pool, of a run, or of a (DAG, task) with limits of its own."""
+    rows = await db.fetch(_SQL["occupying"], pool, dag_run_id, *(limited or (None, None)), limit)
     return [_occupying(*row) for row in rows]
 
 

@@ -1,6 +1,7 @@
 """Pools: free slots, lists and changes."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -16,13 +17,18 @@ UNLIMITED = -1
 
 
 class PoolRow(msgspec.Struct, frozen=True):
-    """A line of the list of pools. The numbers count slots; `slots` -1 is unlimited."""
+    """A line of the list of pools. `running`, `queued` and `waiting` count slots; `slots` -1 is unlimited.
+
+    `waits_since`: the time at which the task that waits longest became ready.
+    """
 
     name: str
     slots: int
     running: int
     queued: int
     waiting: int
+    waiting_tasks: int = 0
+    waits_since: datetime | None = None
 
     @property
     def open(self) -> int | None:
@@ -79,9 +85,9 @@ async def active(db: Db) -> int:
     return int((await db.fetch(_SQL["active_everywhere"]))[0][0])
 
 
-async def list_pools(db: Db, name: str | None = None) -> list[PoolRow]:
-    """Pools by name; all, or the one named."""
-    return [PoolRow(*row) for row in await db.fetch(_SQL["list_pools"], name)]
+async def list_pools(db: Db, name: str | None = None, counted: int | None = None) -> list[PoolRow]:
+    """Pools by name; all, or the one named. Of the tasks that wait for each, `counted` are read at most."""
+    return [PoolRow(*row) for row in await db.fetch(_SQL["list_pools"], name, counted)]
 
 
 async def missing(db: Db) -> Mapping[str, int]:

@@ -38,8 +38,13 @@ CROSS JOIN LATERAL (
 ORDER BY waiting.scheduled_at, pool.name
 
 -- name: list_pools
--- The slots of running tasks, of queued tasks, and of tasks that wait for slots.
-SELECT pool.name, pool.slots, active.running, active.queued, waiting.slots AS waiting
+-- The slots of running tasks, of queued tasks, and of tasks that wait for slots; of the latter at most $2 are read.
+SELECT
+    pool.name, pool.slots, active.running, active.queued, waiting.slots AS waiting, waiting.tasks AS waiting_tasks,
+    (
+        SELECT in_calendar(scheduled_at) FROM task_instance
+        WHERE pool = pool.name AND state = 'scheduled' ORDER BY scheduled_at LIMIT 1
+    ) AS waits_since
 FROM pool
 CROSS JOIN LATERAL (
     SELECT
@@ -49,9 +54,8 @@ CROSS JOIN LATERAL (
     WHERE task.pool = pool.name
 ) AS active
 CROSS JOIN LATERAL (
-    SELECT coalesce(sum(task.pool_slots), 0) AS slots
-    FROM task_instance AS task
-    WHERE task.pool = pool.name AND task.state = 'scheduled'
+    SELECT coalesce(sum(task.pool_slots), 0) AS slots, count(*) AS tasks
+    FROM (SELECT pool_slots FROM task_instance WHERE pool = pool.name AND state = 'scheduled' LIMIT $2) AS task
 ) AS waiting
 WHERE $1::text IS NULL OR pool.name = $1
 ORDER BY pool.name

@@ -7,9 +7,10 @@ import typer
 
 from tidegate.daemon.cli.command import Json, command_group, examples
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.pages.pools import change_text, document, print_pools
-from tidegate.daemon.cli.session import at, query, read_settings, remote, with_database
+from tidegate.daemon.cli.pages.pools import change_text, document, print_pools, print_queue
+from tidegate.daemon.cli.session import at, query, read_settings, remote, shown, with_database
 from tidegate.daemon.identity.local_user import current_user
+from tidegate.daemon.read_model.queue import PoolQueue, read_queue
 from tidegate.schemas.queries import pools
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.pools import UNLIMITED, ChangedPool, DeletedPool, PoolRow
@@ -35,6 +36,24 @@ def list_(context: typer.Context, *, json: Json = False) -> None:
     for name, tasks in missing.items():
         waiting = "1 task waits" if tasks == 1 else f"{tasks} tasks wait"
         output.say(f"{waiting} for pool {name!r}, which does not exist; create it with `tidegate pools set`")
+
+
+@app.command(epilog=examples("tidegate pools queue default_pool", "tidegate pools queue reports --limit 500 --json"))
+def queue(
+    context: typer.Context,
+    name: Name,
+    *,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500, help="The most tasks to print.")] = 50,
+    json: Json = False,
+) -> None:
+    """List the tasks that wait for slots of a pool, in the order of the queue, and what each waits for."""
+    settings = read_settings(context)
+
+    async def read(db: Db) -> PoolQueue:
+        return await read_queue(db, name, settings, limit)
+
+    found, now = shown(context, at("pools", name, "queue"), PoolQueue, read, limit=limit)
+    output.write_page(found, lambda: print_queue(found, now), json=json)
 
 
 @app.command(

@@ -1,14 +1,18 @@
 """The pages of `pools`."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from tidegate.daemon.cli.pages import output
+from tidegate.daemon.read_model.queue import PoolQueue, QueuedTask
 from tidegate.schemas.queries.pools import UNLIMITED, PoolRow
+from tidegate.schemas.timetable.text import age
 
 TITLES = ("POOL", "SLOTS", "RUNNING", "QUEUED", "WAITING", "OPEN")
+QUEUE_TITLES = ("PLACE", "DAG", "RUN", "TASK", "SLOTS", "READY FOR", "WAITS FOR")
 NO_LIMIT = "unlimited"
 
 
@@ -19,6 +23,19 @@ def document(pool: PoolRow) -> dict[str, Any]:
 
 def print_pools(pools: Iterable[PoolRow]) -> None:
     output.table(TITLES, map(_cells, pools), empty="there are no pools")
+
+
+def print_queue(page: PoolQueue, now: datetime) -> None:
+    rows = (_queued(place, entry, now) for place, entry in enumerate(page.queue, 1))
+    output.table(QUEUE_TITLES, rows, empty=f"no task waits for slots of {page.name}")
+    if not page.daemons:
+        output.say("no daemon is alive: no task gets slots until one is")
+
+
+def _queued(place: int, entry: QueuedTask, now: datetime) -> tuple[output.Cell, ...]:
+    task = entry.task
+    reasons = ["the next admission"] if entry.blocked_by is None else [reason.text for reason in entry.blocked_by]
+    return place, task.dag_id, task.run_id, task.label, task.pool_slots, task.since and age(task.since, now), "; ".join(reasons)
 
 
 def change_text(name: str, slots: int, before: int | None) -> str:

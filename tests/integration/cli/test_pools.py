@@ -36,7 +36,7 @@ async def test_pools_are_one_json_array(cli: Cli) -> None:
 
     answer = await cli("pools", "list", "--json")
 
-    counts = {"running": 0, "queued": 0, "waiting": 0}
+    counts = {"running": 0, "queued": 0, "waiting": 0, "waiting_tasks": 0, "waits_since": None}
     assert answer.json == [
         {"name": "any", "slots": -1, **counts, "open": None},
         {"name": "default_pool", "slots": 128, **counts, "open": 128},

@@ -1,0 +1,71 @@
+"""The pools, and the queue of one: which tasks have slots, which get them next, and why the others wait.
+
+The name of a pool may have slashes, so it is a parameter of the query.
+"""
+
+from tidegate.daemon import pools as changes
+from tidegate.daemon.api.pools import PoolPath, QueuePath, SlotCount, check_name, list_queue
+from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
+from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.queue import PoolQueue, Pools, read_pools
+from tidegate.daemon.web.form import Field, Preview
+from tidegate.daemon.web.rendering import url
+from tidegate.daemon.web.screen import Form, Screen
+from tidegate.schemas.queries import pools
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.queue_pages import COUNTED
+
+SLOTS = "/queue/slots"
+
+
+class PoolName(Params, frozen=True):
+    """A pool by its name, which is checked after the right of the caller."""
+
+    name: str = ""
+
+
+class SlotsBody(PoolPath, frozen=True):
+    """A pool with its slots, and the slots that the form showed; absent for a pool that did not exist."""
+
+    slots: SlotCount
+    shown: SlotCount | None = None
+
+
+async def read_all(db: Db, _call: Call[Params]) -> Pools:
+    return await read_pools(db)
+
+
+async def preview_slots(db: Db, call: Call[PoolName]) -> Preview:
+    name = call.params.name
+    check_name(name)
+    pool = next(iter(await pools.list_pools(db, name, COUNTED)), None)
+    taken = (
+        f"{pool.running + pool.queued} slots are taken, {pool.waiting_tasks} tasks wait."
+        if pool
+        else "The pool does not exist yet."
+    )
+    return Preview(
+        title=f"Slots of the pool {name}",
+        says=[taken, "Active tasks continue, also if they take more slots than the pool then has."],
+        back=url("queue", "pool", name=name) if pool else url("queue"),
+        button="Set the slots" if pool else "Create the pool",
+        fields=[
+            Field(name="name", label="", kind="hidden", value=name),
+            *([Field(name="shown", label="", kind="hidden", value=str(pool.slots))] if pool else []),
+            Field(name="slots", label="Slots", value=str(pool.slots) if pool else "", hint="-1 is no limit", is_required=True),
+        ],
+    )
+
+
+async def set_slots(call: Call[Params], body: SlotsBody) -> str:
+    check_name(body.name)
+    await changes.set_slots(call.database, call.caller.username, body.name, body.slots, expected=body.shown)
+    return url("queue", "pool", name=body.name)
+
+
+LIST = Screen(Read("/queue", Right.VIEW, read_all, Params, Pools), "queue.html")
+FORM = Form(
+    Read(SLOTS, Right.OPERATE, preview_slots, PoolName, Preview),
+    Act("POST", SLOTS, Right.OPERATE, set_slots, Params, SlotsBody, str),
+)
+ONE = Screen(Read("/queue/pool", Right.VIEW, list_queue, QueuePath, PoolQueue), "pool.html")
