@@ -4,6 +4,7 @@ from tidegate.daemon.api.dead_letters import check_because
 from tidegate.daemon.api.lists import Id
 from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
 from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.system import System, read_system
 from tidegate.schemas.error import NotFoundError
 from tidegate.schemas.queries import inbox, leases, losses
 from tidegate.schemas.queries.db import Db
@@ -39,6 +40,11 @@ async def list_daemons(db: Db, _call: Call[Params]) -> list[JobRow]:
     return await leases.live(db)
 
 
+async def show_system(db: Db, _call: Call[Params]) -> System:
+    """Show the installation, and what is wrong with it: daemons, duties, the relay, the schema and the tables."""
+    return await read_system(db)
+
+
 async def list_halted(db: Db, _call: Call[Params]) -> list[Incident]:
     """List halted partitions: their next offset is outside their log."""
     return await leases.incidents(db)
@@ -62,6 +68,7 @@ async def settle_loss(call: Call[LossPath], body: Settle) -> list[LossRow]:
 
 
 ENDPOINTS = (
+    Read("/system", Right.VIEW, show_system, Params, System),
     Read("/daemons", Right.VIEW, list_daemons, Params, list[JobRow]),
     Read("/topics/halted", Right.VIEW, list_halted, Params, list[Incident]),
     Read("/topics/ignored", Right.VIEW, list_ignored, Params, list[IgnoredRow]),

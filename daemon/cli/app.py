@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from tidegate.daemon.cli.command import examples, show_help
-from tidegate.daemon.cli.commands import check, import_airflow, servers
+from tidegate.daemon.cli.commands import check, doctor, import_airflow, servers
 from tidegate.daemon.cli.failure import report
 from tidegate.daemon.cli.group import imported_group
 from tidegate.daemon.dagfiles.confine import refuse_inspection
@@ -30,6 +30,7 @@ app.command(epilog=examples("tidegate standalone", "tidegate standalone --once -
 app.command(epilog=examples("tidegate daemon", "tidegate daemon --until-idle --run-duration 1h"))(servers.daemon)
 app.command(epilog=examples("tidegate web", "TIDEGATE_WEB_PORT=8080 tidegate web"))(servers.web)
 app.command(epilog=examples("tidegate migrate"))(servers.migrate)
+app.command(epilog=examples("tidegate doctor", "tidegate doctor --json | jq .problems"))(doctor.doctor)
 app.command(epilog=examples("tidegate check", "tidegate check dags/daily.py --json"))(check.check)
 app.command("import-airflow", epilog=import_airflow.EXAMPLES)(import_airflow.import_airflow)
 _add_group("dags", "List, show, pause and delete DAGs; print their next runs, and why one has no run.", imported_group("dags"))

@@ -1,4 +1,4 @@
-"""The check of the audit log's chain."""
+"""The entries of the audit log, and the check of its chain."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from tidegate.schemas.queries import audit_log
-from tidegate.schemas.queries.audit_log import Link
+from tidegate.schemas.queries.audit_log import AuditFilter, AuditRow, Link
+from tidegate.schemas.queries.db import Db
 
 MOST_PROBLEMS = 100
 
@@ -22,6 +23,20 @@ class Verification(msgspec.Struct, frozen=True):
     number: int
     head: str
     problems: Sequence[str]
+
+
+class CheckedEntry(msgspec.Struct, frozen=True):
+    """An entry, and what is wrong with its link in the chain; None: it is unchanged since it was written."""
+
+    entry: AuditRow
+    problem: str | None
+
+
+async def read_entries(db: Db, chosen: AuditFilter, limit: int, before: int | None) -> list[CheckedEntry]:
+    """The entries, newest first, those before one; each is checked against its link and the one before."""
+    entries = await audit_log.list_entries(db, chosen, limit, before)
+    problems = {link.audit_id: link.problem for link in await audit_log.links_of(db, [entry.id for entry in entries])}
+    return [CheckedEntry(entry, problems.get(entry.id, f"entry {entry.id} is not in the chain")) for entry in entries]
 
 
 async def verify(ask: Callable[[Callable[..., Any]], Awaitable[Any]]) -> Verification:

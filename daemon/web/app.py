@@ -19,6 +19,7 @@ from tidegate.daemon.gateway.problem import problem
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.web.pages import (
+    audit,
     backfill,
     backfill_forms,
     backfill_new,
@@ -33,10 +34,12 @@ from tidegate.daemon.web.pages import (
     event,
     import_errors,
     login,
+    notifications,
     now,
     queue,
     run,
     run_forms,
+    system,
     task,
     version,
 )
@@ -68,6 +71,9 @@ SCREENS: tuple[Screen | Form, ...] = (
     *dead_letter_forms.FORMS,
     dead_letters.ONE,
     import_errors.SCREEN,
+    system.SCREEN,
+    notifications.SCREEN,
+    audit.SCREEN,
 )
 
 

@@ -55,6 +55,14 @@ def end(text: str) -> datetime:
     return at + timedelta(days=1, microseconds=-1) if len(text) <= DAY else at
 
 
+def between(since: str, until: str) -> tuple[datetime | None, datetime | None]:
+    """The times of two fields, None for an empty one. Raises InvalidError for one that cannot be read."""
+    fields = Fields({"since": since, "until": until})
+    times = fields.value("since", moment), fields.value("until", end)
+    fields.check()
+    return times
+
+
 def end_text(at: datetime) -> str:
     """The shortest text of which `end` makes the time."""
     day = f"{at.astimezone(UTC):%Y-%m-%d}"

@@ -65,6 +65,11 @@ async def links_after(db: Db, last: Link | None) -> Sequence[Link]:
     return [Link(*row) for row in await db.fetch(_SQL["verify"], number, digest, LINKS_AT_ONCE)]
 
 
+async def links_of(db: Db, ids: Sequence[int]) -> Sequence[Link]:
+    """The links of these entries; an entry outside the chain has none."""
+    return [Link(*row) for row in await db.fetch(_SQL["links_of"], ids)]
+
+
 async def first_unchained(db: Db) -> int | None:
     """The first entry without a link."""
     rows = await db.fetch(_SQL["unchained"])

@@ -27,6 +27,16 @@ FROM link
 LEFT JOIN audit_log AS entry ON entry.id = link.audit_id
 ORDER BY link.number
 
+-- name: links_of
+-- The links of these entries: whether the link before is there, and whether each is that of its entry.
+SELECT
+    link.number, link.audit_id, link.hash, link.number = 1 OR previous.number IS NOT NULL AS follows, true AS has_entry,
+    link.hash = audit_digest(coalesce(previous.hash, ''), entry) AS matches
+FROM audit_log AS entry
+JOIN audit_chain AS link ON link.audit_id = entry.id
+LEFT JOIN audit_chain AS previous ON previous.number = link.number - 1
+WHERE entry.id = ANY ($1::bigint[])
+
 -- name: unchained
 SELECT id FROM audit_log AS entry
 WHERE NOT EXISTS (SELECT FROM audit_chain AS link WHERE link.audit_id = entry.id)

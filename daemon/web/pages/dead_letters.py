@@ -1,6 +1,5 @@
 """The list of dead letters, and one of them."""
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -11,7 +10,7 @@ from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Call, Read
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.dead_letter import ListedState, content_text, find_dead_letter
-from tidegate.daemon.web.fields import Fields, end, moment
+from tidegate.daemon.web.fields import between
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.queries import dead_letters
 from tidegate.schemas.queries.db import Db
@@ -37,10 +36,7 @@ class Filter(Listed, frozen=True):
     @property
     def chosen(self) -> DeadLetterFilter:
         """Raises InvalidError for a time that cannot be read."""
-        fields = Fields({"since": self.since, "until": self.until})
-        times: list[datetime | None] = [fields.value("since", moment), fields.value("until", end)]
-        fields.check()
-        return DeadLetterFilter(self.reason, self.topic.strip() or None, *times)
+        return DeadLetterFilter(self.reason, self.topic.strip() or None, *between(self.since, self.until))
 
 
 class DeadLetterList(Filter, frozen=True):

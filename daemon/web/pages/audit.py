@@ -1,0 +1,36 @@
+"""The audit log: who did what with which object, and whether an entry was changed since."""
+
+from tidegate.daemon.api.audit import NEWEST
+from tidegate.daemon.api.lists import Listed
+from tidegate.daemon.gateway.cursor import Page
+from tidegate.daemon.gateway.endpoint import Call, Read
+from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.audit_log import CheckedEntry, read_entries
+from tidegate.daemon.web.fields import between
+from tidegate.daemon.web.screen import Screen
+from tidegate.schemas.queries.audit_log import AuditFilter
+from tidegate.schemas.queries.db import Db
+
+
+class AuditList(Listed, frozen=True):
+    """The entries of a user, about an object, between two dates or times."""
+
+    who: str = ""
+    object: str = ""
+    since: str = ""
+    until: str = ""
+
+    @property
+    def chosen(self) -> AuditFilter:
+        """Raises InvalidError for a time that cannot be read."""
+        return AuditFilter(self.who.strip() or None, self.object.strip() or None, *between(self.since, self.until))
+
+
+async def read(db: Db, call: Call[AuditList]) -> Page[CheckedEntry]:
+    wanted = call.params
+    rows = await read_entries(db, wanted.chosen, wanted.limit + 1, NEWEST.first(wanted))
+    page = NEWEST.page([row.entry for row in rows], wanted)
+    return Page(rows[: wanted.limit], page.next_cursor)
+
+
+SCREEN = Screen(Read("/audit", Right.OPERATE, read, AuditList, Page[CheckedEntry]), "audit.html")

@@ -1,0 +1,38 @@
+"""What is wrong with an installation."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from tidegate.daemon.read_model.system import System, problems
+from tidegate.schemas.queries.leases import Incident
+from tidegate.schemas.queries.system_pages import DaemonLine, DutyLine, RelayLine, ServerLine
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+DAEMON = DaemonLine("h", 1, "1.0", NOW, NOW, 3)
+HEALTHY = System(now=NOW, daemons=(DAEMON,), server=ServerLine(version="18", database="t", is_standby=False, bytes=0))
+NEWER = msgspec.structs.replace(DAEMON, version="1.1")
+
+
+@pytest.mark.parametrize(
+    ("facts", "says"),
+    [
+        ({}, []),
+        ({"daemons": ()}, ["no daemon is alive"]),
+        ({"daemons": (DAEMON, NEWER)}, ["daemons of the versions 1.0, 1.1"]),
+        ({"duties": (DutyLine("clock", "", 16, 16, 0, None),)}, []),
+        ({"duties": (DutyLine("partition", "t", 12, 9, 2, 0),)}, ["1 duty has no daemon"]),
+        ({"duties": (DutyLine("partition", "t", 12, 0, 0, 0),)}, ["12 duties have no daemon"]),
+        ({"duties": (DutyLine("partition", "t", 12, 0, 0, 0),), "daemons": ()}, ["no daemon is alive"]),
+        ({"missing": ["0009_x.sql"]}, ["the database schema lacks 0009_x.sql"]),
+        ({"relay": RelayLine(1, NOW - timedelta(seconds=59))}, []),
+        ({"relay": RelayLine(1, NOW - timedelta(minutes=5))}, ["an event waits for 5m00s"]),
+        ({"halted": (Incident("t/1", 3, 5, 9),)}, ["t/1 is not read: its next offset 3"]),
+    ],
+)
+def test_each_problem_is_a_sentence(facts: dict[str, Any], says: list[str]) -> None:
+    found = list(problems(msgspec.structs.replace(HEALTHY, **facts)))
+
+    assert [problem[: len(start)] for problem, start in zip(found, says, strict=True)] == says
