@@ -1,7 +1,9 @@
 """DAGs."""
 
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from tidegate.daemon import runs
 from tidegate.daemon.api.lists import Keyset, Limit, Listed, Time
@@ -9,6 +11,7 @@ from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.dag import DagPage, ListedDag, read_list, read_page
+from tidegate.daemon.read_model.history import DagHistory, read_history
 from tidegate.daemon.read_model.lookup import find_dag, find_timed_dag
 from tidegate.daemon.read_model.plan import Planned, planned, ticks_after, upcoming_ticks
 from tidegate.daemon.read_model.why_not import dag_document, read_dag
@@ -16,6 +19,9 @@ from tidegate.daemon.request import apply_request
 from tidegate.schemas.message import DagDeleteRequested, ReleaseRequested
 from tidegate.schemas.queries.dag_pages import DagRow, ImportErrorRow, list_import_errors
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.time_range import EARLIEST, LATEST
+
+Year = Annotated[int, Meta(ge=EARLIEST.year, le=LATEST.year)]
 
 BY_ID = Keyset("dags", ("dag.dag_id",), (str,))
 
@@ -37,6 +43,13 @@ class NextRuns(DagPath, frozen=True):
 
     after: Time | None = None
     limit: Limit = 10
+
+
+class HistoryOf(DagPath, frozen=True):
+    """The year of the days, that of the last run without one; and how many of the last runs."""
+
+    year: Year | None = None
+    limit: Limit = 50
 
 
 class DagPatch(Params, frozen=True):
@@ -70,6 +83,11 @@ async def next_runs(db: Db, call: Call[NextRuns]) -> list[Planned]:
     return [planned(tick) for tick in islice(ticks, wanted.limit)]
 
 
+async def show_history(db: Db, call: Call[HistoryOf]) -> DagHistory:
+    """Show the past of a DAG: its runs of a year by day and state, and its last runs with the usual durations."""
+    return await read_history(db, call.params.dag_id, call.params.year, None, call.params.limit)
+
+
 async def change_dag(call: Call[DagPath], body: DagPatch) -> DagRow:
     """Pause or unpause a DAG."""
     return await runs.set_paused(call.database, call.params.dag_id, paused=body.is_paused)
@@ -99,6 +117,7 @@ ENDPOINTS = (
     Read("/dags/{dag_id}", Right.VIEW, show_dag, DagPath, DagPage),
     Read("/dags/{dag_id}/why-not", Right.VIEW, why_not_dag, DagPath, dict[str, Any]),
     Read("/dags/{dag_id}/next-runs", Right.VIEW, next_runs, NextRuns, list[Planned]),
+    Read("/dags/{dag_id}/history", Right.VIEW, show_history, HistoryOf, DagHistory),
     Act("PATCH", "/dags/{dag_id}", Right.EDIT, change_dag, DagPath, DagPatch, DagRow),
     Act("POST", "/dags/{dag_id}/release", Right.EDIT, release_dag, DagPath, Nothing, DagRow),
     Act("DELETE", "/dags/{dag_id}", Right.EDIT, delete_dag, DagPath, Nothing, DagRow),

@@ -1,12 +1,12 @@
 """The days of a year as a calendar: a column for each week, and a colour for each day."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 
 from msgspec import Struct
 
-WORST = ("failed", "retry", "open", "cancelled", "skipped", "success")
-"""The state of a day is the first of these that one of its dates has."""
+WORST = ("failed", "retry", "open", "running", "queued", "cancelled", "skipped", "success")
+"""The state of a day is the first of these that one of its dates or runs has."""
 
 PITCH = 14
 """The distance of two cells."""
@@ -33,26 +33,23 @@ class HeatMap(Struct, frozen=True):
     newer: int | None
 
 
-def year_of(year: int) -> tuple[datetime, datetime]:
-    """The first moment of a year, and of the next one."""
-    return datetime(year, 1, 1, tzinfo=UTC), datetime(year + 1, 1, 1, tzinfo=UTC)
-
-
-def heat_map(year: int, first: date, last: date, counts: Mapping[date, Mapping[str, int]]) -> HeatMap:
-    """The days of the year from `first` to `last`. `counts` has the number of dates by day and state."""
+def heat_map(
+    year: int, first: date, last: date, counts: Mapping[date, Mapping[str, int]], empty: str = "no date is planned"
+) -> HeatMap:
+    """The days of the year from `first` to `last`. `counts` are dates by day and state; `empty` is the text of a day without."""
     begin, end = max(first, date(year, 1, 1)), min(last, date(year, 12, 31))
     shown = [begin + timedelta(days=number) for number in range(max((end - begin).days + 1, 0))]
-    days = [_day(day, begin, counts.get(day, {})) for day in shown]
+    days = [_day(day, begin, counts.get(day, {}), empty) for day in shown]
     months = [(found.x, f"{found.day:%b}") for found in days if found.day.day == 1 or found.day == begin]
     width = max((found.x for found in days), default=0) + 2 * PITCH
     older, newer = year - 1 if first.year < year else None, year + 1 if last.year > year else None
     return HeatMap(year, days, _apart(months), width, older, newer)
 
 
-def _day(day: date, begin: date, counts: Mapping[str, int]) -> Day:
+def _day(day: date, begin: date, counts: Mapping[str, int], empty: str) -> Day:
     week = ((day - begin).days + begin.weekday()) // 7
     state = next((state for state in WORST if counts.get(state)), "")
-    text = ", ".join(f"{counts[state]} {state}" for state in WORST if counts.get(state)) or "no date is planned"
+    text = ", ".join(f"{counts[state]} {state}" for state in WORST if counts.get(state)) or empty
     return Day(day, week * PITCH, day.weekday() * PITCH, state, text)
 
 

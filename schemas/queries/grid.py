@@ -1,7 +1,8 @@
 """Reads the runs and tasks of a DAG as a grid, its usual durations, and its versions."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -89,6 +90,20 @@ async def usual(db: Db, dag_id: str) -> Usual | None:
     """None before the first successful run."""
     ((seconds, runs),) = await db.fetch(_SQL["usual"], dag_id)
     return Usual(seconds[0], seconds[1], seconds[2], runs) if runs else None
+
+
+async def range_of_runs(db: Db, dag_id: str) -> tuple[datetime | None, datetime | None]:
+    """The times of the first and the last run."""
+    ((first, last),) = await db.fetch(_SQL["range"], dag_id)
+    return first, last
+
+
+async def days(db: Db, dag_id: str, since: datetime, until: datetime, limit: int) -> Mapping[date, Mapping[str, int]]:
+    """The number of runs by day, in UTC, and by state: of the newest `limit` ones in [since, until)."""
+    found: dict[date, dict[str, int]] = defaultdict(dict)
+    for day, state, runs in await db.fetch(_SQL["days"], dag_id, since, until, limit):
+        found[day][state] = runs
+    return found
 
 
 async def list_versions(db: Db, dag_id: str, limit: int) -> list[VersionRow]:

@@ -35,6 +35,23 @@ FROM (
     LIMIT 100
 ) AS last
 
+-- name: range
+-- The times of the first and the last run.
+SELECT
+    (SELECT order_at FROM dag_run WHERE dag_id = $1 AND order_at IS NOT NULL ORDER BY order_at, id LIMIT 1) AS first,
+    (SELECT order_at FROM dag_run WHERE dag_id = $1 AND order_at IS NOT NULL ORDER BY order_at DESC, id DESC LIMIT 1) AS last
+
+-- name: days
+-- The newest $4 runs from $2 on and before $3, counted by day and state.
+SELECT (order_at AT TIME ZONE 'UTC')::date AS day, state, count(*) AS runs
+FROM (
+    SELECT order_at, state FROM dag_run
+    WHERE dag_id = $1 AND order_at >= $2 AND order_at < $3 AND order_at IS NOT NULL
+    ORDER BY order_at DESC, id DESC LIMIT $4
+) AS run
+GROUP BY 1, 2
+ORDER BY 1, 2
+
 -- name: versions
 SELECT number, created_at, path, digest FROM dag_version WHERE dag_id = $1 ORDER BY number DESC LIMIT $2
 

@@ -9,10 +9,11 @@ import typer
 
 from tidegate.daemon.cli.command import DagId, Json, Limit, Yes, command_group, examples
 from tidegate.daemon.cli.pages import output, tree
-from tidegate.daemon.cli.pages.dag import print_list, print_page
+from tidegate.daemon.cli.pages.dag import print_history, print_list, print_page
 from tidegate.daemon.cli.pages.plan import print_planned
 from tidegate.daemon.cli.session import at, changed, query, query_at, remote, shown, with_database
 from tidegate.daemon.read_model.dag import DagPage, ListedDag, read_list, read_page
+from tidegate.daemon.read_model.history import DagHistory, read_history
 from tidegate.daemon.read_model.lookup import broken_files, find_timed_dag
 from tidegate.daemon.read_model.plan import (
     UTC_CLOCK,
@@ -28,6 +29,7 @@ from tidegate.schemas.message import DagDeleteRequested, ReleaseRequested
 from tidegate.schemas.queries import dag_pages
 from tidegate.schemas.queries.dag_pages import DagRow, ImportErrorRow
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.time_range import EARLIEST, LATEST
 from tidegate.schemas.timetable.text import local, utc
 from tidegate.schemas.timetable.wallclock import zone
 from tidegate.schemas.view import DagView
@@ -35,6 +37,9 @@ from tidegate.schemas.view import DagView
 ALL = 10**9
 
 app = command_group()
+
+HISTORY_RUNS = 100
+"""The last runs that `history` has in JSON."""
 
 
 @app.command("list", epilog=examples("tidegate dags list", "tidegate dags list --json | jq -r '.[].dag_id'"))
@@ -61,6 +66,25 @@ def show(context: typer.Context, dag_id: DagId, *, json: Json = False) -> None:
     """Show a DAG: its schedule, pending events, limits, tasks, next and last runs."""
     page, now = shown(context, at("dags", dag_id), DagPage, lambda db: read_page(db, dag_id))
     output.write_page(page, lambda: print_page(page, now), json=json)
+
+
+@app.command(epilog=examples("tidegate dags history daily_delays", "tidegate dags history daily_delays --year 2013 --json"))
+def history(
+    context: typer.Context,
+    dag_id: DagId,
+    *,
+    year: Annotated[
+        int | None, typer.Option(min=EARLIEST.year, max=LATEST.year, help="The year. Default: that of the last run.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show the past of a DAG: its runs of a year by day and state, in UTC, and how long successful runs usually take."""
+
+    async def read(db: Db) -> DagHistory:
+        return await read_history(db, dag_id, year, None, HISTORY_RUNS)
+
+    page, _ = shown(context, at("dags", dag_id, "history"), DagHistory, read, year=year, limit=HISTORY_RUNS)
+    output.write_page(page, lambda: print_history(page), json=json)
 
 
 @app.command(

@@ -1,6 +1,6 @@
 """`dags list`, and `dags show`: what starts a DAG, its limits, its next runs, its tasks, its last runs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import starmap
 
@@ -12,12 +12,15 @@ from tidegate.daemon.cli.pages.plan import print_planned
 from tidegate.daemon.read_model import inputs
 from tidegate.daemon.read_model.condition import schedule_of
 from tidegate.daemon.read_model.dag import DagPage, ListedDag, state_of
+from tidegate.daemon.read_model.history import DagHistory
 from tidegate.daemon.read_model.plan import timezone_of
 from tidegate.schemas.dag import BaseTask, DagSpec, ParamSpec, kind_of
 from tidegate.schemas.queries.dag_pages import DagRow
 from tidegate.schemas.timetable.spec import describe
 from tidegate.schemas.timetable.text import span
 
+HISTORY_STATES = ("success", "failed", "running", "queued")
+HISTORY_TITLES = ("DAY", "RUNS", *(state.upper() for state in HISTORY_STATES))
 LIST_TITLES = ("DAG", "STATE", "VERSION", "RUNNING", "QUEUED", "PENDING", "SCHEDULE", "NEXT", "FILE")
 NOTE_TITLES = ("KIND", "LAST", "TIMES", "WHAT")
 TASK_TITLES = ("TASK", "KIND", "AFTER", "RETRIES", "OUTLETS")
@@ -112,3 +115,15 @@ def _list_cells(listed: ListedDag) -> tuple[output.Cell, ...]:
     schedule = schedule_of(dag, listed.timetable)
     due = listed.next_run.run_after if listed.next_run else None
     return dag.dag_id, state_of(dag), dag.version, dag.running, dag.queued, dag.pending, schedule, due, dag.path
+
+
+def print_history(page: DagHistory) -> None:
+    """A line for each day that has runs."""
+    rows: list[Sequence[output.Cell]] = [
+        (f"{day}", sum(counts.values()), *(counts.get(state, 0) for state in HISTORY_STATES)) for day, counts in page.days.items()
+    ]
+    output.table(HISTORY_TITLES, rows, empty=f"it had no run in {page.year}")
+    if page.usual:
+        output.say(f"successful runs usually take {span(page.usual.low_s)} to {span(page.usual.high_s)}")
+    if page.is_cut:
+        output.say("the oldest runs of the year are not counted")

@@ -9,7 +9,8 @@ from msgspec import Meta, Struct
 from tidegate.daemon.gateway.endpoint import Call, Params, Read
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.backfill import BackfillPage, read_page, why
-from tidegate.daemon.web.heat_map import HeatMap, heat_map, year_of
+from tidegate.daemon.read_model.history import year_of
+from tidegate.daemon.web.heat_map import HeatMap, heat_map
 from tidegate.daemon.web.pages.backfills import ended_dates, per_hour
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.message import BackfillAction

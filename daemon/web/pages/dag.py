@@ -80,8 +80,8 @@ async def read(db: Db, call: Call[DagParams]) -> DagScreen:
         why=why,
         condition=_condition(why, db.now),
         grid=grid,
-        older=_cursor(grid.runs[0]) if grid.older and grid.runs else None,
-        newer=_cursor(grid.runs[-1]) if grid.newer and grid.runs else None,
+        older=cursor_of(grid.runs[0]) if grid.older and grid.runs else None,
+        newer=cursor_of(grid.runs[-1]) if grid.newer and grid.runs else None,
         longest_s=max([*(seconds(run, db.now) for run in grid.runs), usual.high_s if usual else 0.0, 1.0]),
         usual=usual,
         next_runs=[planned(tick) for tick in islice(upcoming_ticks(plan, db.now), NEXT_RUNS)] if plan else [],
@@ -93,10 +93,10 @@ async def read(db: Db, call: Call[DagParams]) -> DagScreen:
 
 def window_of(params: DagParams) -> GridWindow:
     """Raises InvalidError for a cursor that is none of the grid."""
-    before = _place(params.before)
+    before = place(params.before)
     if params.at is not None:
         before = Place(datetime.combine(params.at, time(), UTC) + timedelta(days=1), 0)
-    return GridWindow(params.runs, params.rows, params.tasks, before, None if before else _place(params.after))
+    return GridWindow(params.runs, params.rows, params.tasks, before, None if before else place(params.after))
 
 
 def seconds(run: GridRun, now: datetime) -> float:
@@ -110,11 +110,11 @@ def _condition(why: DagWhyNot, now: datetime) -> Branch | None:
     return condition_branch(why.spec.schedule, with_events(why.spec.schedule, why.inputs), now)
 
 
-def _place(text: str | None) -> Place | None:
+def place(text: str | None) -> Place | None:
     return Place(*cursor.decode(text, tuple[datetime, int])) if text else None
 
 
-def _cursor(run: GridRun) -> str:
+def cursor_of(run: GridRun) -> str:
     return cursor.encode(run.order_at, run.id)
 
 

@@ -4,7 +4,8 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from tidegate.daemon.web.heat_map import PITCH, heat_map, year_of
+from tidegate.daemon.read_model.history import year_of
+from tidegate.daemon.web.heat_map import PITCH, heat_map
 
 FIRST, LAST = date(2012, 12, 30), date(2014, 1, 2)
 

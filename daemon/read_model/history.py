@@ -1,0 +1,55 @@
+"""The past of a DAG: the states of its runs by day, and how long its last runs took."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+
+import msgspec
+
+from tidegate.daemon.read_model.lookup import find_dag
+from tidegate.schemas.queries import grid
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.grid import GridRun, Place, Usual
+
+COUNTED = 20_000
+"""The newest runs of a year that its days count: more would make the page slow."""
+
+
+class DagHistory(msgspec.Struct, frozen=True):
+    """The days of a `year`. `first` and `last` are the days of the first and the last run, in UTC; None without a run.
+
+    `days` counts its runs by day and state; `is_cut`: older runs of the year are not counted.
+    `runs` are the newest, or the newest before a place, oldest first; `has_older`: there are runs before them.
+    """
+
+    year: int
+    first: date | None
+    last: date | None
+    days: Mapping[date, Mapping[str, int]]
+    is_cut: bool
+    runs: Sequence[GridRun]
+    has_older: bool
+    usual: Usual | None
+
+
+async def read_history(db: Db, dag_id: str, year: int | None, before: Place | None, limit: int) -> DagHistory:
+    """The days of a year, or of that of the last run. Raises NotFoundError for an unknown DAG."""
+    await find_dag(db, dag_id)
+    first, last = await grid.range_of_runs(db, dag_id)
+    shown = year or (last or db.now).year
+    days = await grid.days(db, dag_id, *year_of(shown), COUNTED)
+    runs = await grid.runs_before(db, dag_id, before, limit + 1)
+    return DagHistory(
+        year=shown,
+        first=first.date() if first else None,
+        last=last.date() if last else None,
+        days=days,
+        is_cut=sum(number for counts in days.values() for number in counts.values()) >= COUNTED,
+        runs=runs[:limit][::-1],
+        has_older=len(runs) > limit,
+        usual=await grid.usual(db, dag_id),
+    )
+
+
+def year_of(year: int) -> tuple[datetime, datetime]:
+    """The first moment of a year, and of the next one."""
+    return datetime(year, 1, 1, tzinfo=UTC), datetime(year + 1, 1, 1, tzinfo=UTC)

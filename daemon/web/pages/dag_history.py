@@ -1,0 +1,53 @@
+"""The past of a DAG: a calendar of its runs, and how long they took."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from tidegate.daemon.gateway.endpoint import Call, Params, Read
+from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.history import DagHistory, read_history
+from tidegate.daemon.web.duration_chart import Chart, duration_chart
+from tidegate.daemon.web.heat_map import HeatMap, heat_map
+from tidegate.daemon.web.pages.dag import cursor_of, place
+from tidegate.daemon.web.screen import Screen
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.time_range import EARLIEST, LATEST
+
+
+class HistoryParams(Params, frozen=True):
+    """A year of the calendar; and a cursor before whose run the chart ends."""
+
+    dag_id: str
+    year: Annotated[int, Meta(ge=EARLIEST.year, le=LATEST.year)] | None = None
+    before: str | None = None
+    runs: Annotated[int, Meta(ge=1, le=500)] = 100
+
+
+class HistoryScreen(Struct, frozen=True):
+    """The page. `calendar` is None before the first run."""
+
+    history: DagHistory
+    calendar: HeatMap | None
+    chart: Chart
+    older: str | None
+
+
+async def read(db: Db, call: Call[HistoryParams]) -> HistoryScreen:
+    wanted = call.params
+    history = await read_history(db, wanted.dag_id, wanted.year, place(wanted.before), wanted.runs)
+    return HistoryScreen(
+        history=history,
+        calendar=calendar(history),
+        chart=duration_chart(history.runs, history.usual, db.now),
+        older=cursor_of(history.runs[0]) if history.has_older else None,
+    )
+
+
+def calendar(history: DagHistory) -> HeatMap | None:
+    if history.first is None or history.last is None:
+        return None
+    return heat_map(history.year, history.first, history.last, history.days, "no run")
+
+
+SCREEN = Screen(Read("/dags/{dag_id}/history", Right.VIEW, read, HistoryParams, HistoryScreen), "dag_history.html")
