@@ -14,6 +14,7 @@ from tidegate.daemon.read_model.dag import DagPage, ListedDag, read_list, read_p
 from tidegate.daemon.read_model.history import DagHistory, read_history
 from tidegate.daemon.read_model.lookup import find_dag, find_timed_dag
 from tidegate.daemon.read_model.plan import Planned, planned, ticks_after, upcoming_ticks
+from tidegate.daemon.read_model.task_graph import TaskGraph, read_graph
 from tidegate.daemon.read_model.why_not import dag_document, read_dag
 from tidegate.daemon.request import apply_request
 from tidegate.schemas.message import DagDeleteRequested, ReleaseRequested
@@ -52,6 +53,12 @@ class HistoryOf(DagPath, frozen=True):
     limit: Limit = 50
 
 
+class GraphOf(DagPath, frozen=True):
+    """`group`: only the tasks within this group."""
+
+    group: str = ""
+
+
 class DagPatch(Params, frozen=True):
     """What a request changes of a DAG."""
 
@@ -88,6 +95,11 @@ async def show_history(db: Db, call: Call[HistoryOf]) -> DagHistory:
     return await read_history(db, call.params.dag_id, call.params.year, None, call.params.limit)
 
 
+async def show_graph(db: Db, call: Call[GraphOf]) -> TaskGraph:
+    """Show the tasks of a DAG as a graph. Groups stand for their tasks where these are more than 500."""
+    return await read_graph(db, call.params.dag_id, call.params.group)
+
+
 async def change_dag(call: Call[DagPath], body: DagPatch) -> DagRow:
     """Pause or unpause a DAG."""
     return await runs.set_paused(call.database, call.params.dag_id, paused=body.is_paused)
@@ -118,6 +130,7 @@ ENDPOINTS = (
     Read("/dags/{dag_id}/why-not", Right.VIEW, why_not_dag, DagPath, dict[str, Any]),
     Read("/dags/{dag_id}/next-runs", Right.VIEW, next_runs, NextRuns, list[Planned]),
     Read("/dags/{dag_id}/history", Right.VIEW, show_history, HistoryOf, DagHistory),
+    Read("/dags/{dag_id}/graph", Right.VIEW, show_graph, GraphOf, TaskGraph),
     Act("PATCH", "/dags/{dag_id}", Right.EDIT, change_dag, DagPath, DagPatch, DagRow),
     Act("POST", "/dags/{dag_id}/release", Right.EDIT, release_dag, DagPath, Nothing, DagRow),
     Act("DELETE", "/dags/{dag_id}", Right.EDIT, delete_dag, DagPath, Nothing, DagRow),

@@ -1,0 +1,37 @@
+"""The tasks of a DAG as a graph, with their states in the last run."""
+
+from msgspec import Struct
+
+from tidegate.daemon.api.dags import GraphOf, show_graph
+from tidegate.daemon.gateway.endpoint import Call, Read
+from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.task_graph import GraphNode, TaskGraph
+from tidegate.daemon.web.layered_graph import Box, Layout, layout
+from tidegate.daemon.web.rendering import url
+from tidegate.daemon.web.screen import Screen
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.grid import GridRun
+
+
+class GraphScreen(Struct, frozen=True):
+    """The page. `boxes` are the nodes by name."""
+
+    graph: TaskGraph
+    boxes: dict[str, Box]
+    layout: Layout
+
+
+async def read(db: Db, call: Call[GraphOf]) -> GraphScreen:
+    graph = await show_graph(db, call)
+    boxes = {node.name: box(call.params.dag_id, node, graph.run) for node in graph.nodes}
+    return GraphScreen(graph, boxes, layout(list(boxes), graph.edges))
+
+
+def box(dag_id: str, node: GraphNode, run: GridRun | None) -> Box:
+    if node.is_group:
+        return Box(f"{node.name} ({node.tasks} tasks)", url("dags", dag_id, "graph", group=node.name))
+    address = url("dags", dag_id, "runs", run.run_id, "tasks", node.name) if run and node.state else ""
+    return Box(node.name, address, node.state or "")
+
+
+SCREEN = Screen(Read("/dags/{dag_id}/graph", Right.VIEW, read, GraphOf, GraphScreen), "dag_graph.html")
