@@ -8,6 +8,7 @@ from tidegate.daemon.api.lists import Id, Keyset, Listed
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
 from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.dataset_graph import DatasetGraph, read_graph
 from tidegate.daemon.read_model.datasets import EventOutcomes, read_events
 from tidegate.daemon.read_model.event import EventLife, read_life
 from tidegate.events import Publisher
@@ -39,6 +40,13 @@ class EventPath(Params, frozen=True):
     """An event by its number in the ledger."""
 
     number: Id
+
+
+class DataGraphOf(Params, frozen=True):
+    """A dataset or a DAG in the middle of the graph; the first datasets without one."""
+
+    uri: str = ""
+    dag_id: str = ""
 
 
 class NewEvent(Params, frozen=True):
@@ -76,6 +84,11 @@ async def show_event(db: Db, call: Call[EventPath]) -> EventLife:
     return await read_life(db, call.params.number)
 
 
+async def show_dataset_graph(db: Db, call: Call[DataGraphOf]) -> DatasetGraph:
+    """Show DAGs and datasets as a graph: which DAG updates which dataset, and which ones that starts."""
+    return await read_graph(db, call.params.uri, call.params.dag_id)
+
+
 async def publish_event(call: Call[Params], body: NewEvent) -> Published:
     """Publish that a dataset has new data; returns when Kafka has stored the event. The same id again has no effect."""
     settings, event_id = call.settings, body.event_id or call.facts.idempotency_key
@@ -90,6 +103,7 @@ async def publish_event(call: Call[Params], body: NewEvent) -> Published:
 
 ENDPOINTS = (
     Read("/datasets", Right.VIEW, list_datasets, DatasetList, Page[DatasetRow]),
+    Read("/datasets/graph", Right.VIEW, show_dataset_graph, DataGraphOf, DatasetGraph),
     Read("/events", Right.VIEW, list_events, EventList, Page[EventOutcomes]),
     Read("/events/{number}", Right.VIEW, show_event, EventPath, EventLife),
     Act("POST", "/events", Right.OPERATE, publish_event, Params, NewEvent, Published, status=201, resumes=True),

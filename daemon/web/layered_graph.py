@@ -17,11 +17,15 @@ Edge = tuple[str, str]
 
 
 class Box(Struct, frozen=True):
-    """What a node says: its text, the address that it leads to, and the state whose colour it has. Empty: none of it."""
+    """What a node says: its text, the address that it leads to, the state whose colour it has, and a kind that has a colour.
+
+    Empty: none of it.
+    """
 
     text: str
     address: str = ""
     state: str = ""
+    kind: str = ""
 
 
 class Placed(Struct, frozen=True):

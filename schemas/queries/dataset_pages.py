@@ -1,5 +1,6 @@
 """Datasets as pages show them."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
@@ -35,6 +36,24 @@ class ConsumerRow(msgspec.Struct, frozen=True):
     dag_id: str
     pending: int
     oldest_at: datetime | None
+
+
+class EdgeRow(msgspec.Struct, frozen=True):
+    """A DAG with a dataset: one that it updates, or one that starts it."""
+
+    dag_id: str
+    uri: str
+    is_outlet: bool
+
+
+async def first(db: Db, limit: int) -> list[str]:
+    """The first datasets by URI that a DAG consumes or produces."""
+    return [row[0] for row in await db.fetch(_SQL["first"], limit)]
+
+
+async def edges(db: Db, dag_ids: Sequence[str], uris: Sequence[str], limit: int) -> list[EdgeRow]:
+    """The first edges of these DAGs and of these datasets."""
+    return [EdgeRow(*row) for row in await db.fetch(_SQL["edges"], dag_ids, uris, limit)]
 
 
 async def list_lines(db: Db, search: str | None, after: str | None, limit: int) -> list[DatasetLine]:

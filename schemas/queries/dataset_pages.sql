@@ -50,3 +50,30 @@ CROSS JOIN LATERAL (
 WHERE dataset.uri = $1
 ORDER BY reference.dag_id
 LIMIT $2
+
+-- name: first
+SELECT uri FROM dataset WHERE is_active ORDER BY uri LIMIT $1
+
+-- name: edges
+-- The edges of these DAGs and of these datasets: a DAG with a dataset that it updates (`is_outlet`), or that starts it.
+WITH wanted AS MATERIALIZED (
+    SELECT id, uri FROM dataset WHERE uri = ANY ($2::text[])
+)
+SELECT edge.dag_id, edge.uri, edge.is_outlet
+FROM (
+    SELECT outlet.dag_id, dataset.uri, true AS is_outlet
+    FROM task_outlet_dataset_reference AS outlet JOIN dataset ON dataset.id = outlet.dataset_id
+    WHERE outlet.dag_id = ANY ($1::text[])
+    UNION
+    SELECT reference.dag_id, dataset.uri, false
+    FROM dag_schedule_dataset_reference AS reference JOIN dataset ON dataset.id = reference.dataset_id
+    WHERE reference.dag_id = ANY ($1::text[])
+    UNION
+    SELECT outlet.dag_id, wanted.uri, true
+    FROM wanted JOIN task_outlet_dataset_reference AS outlet ON outlet.dataset_id = wanted.id
+    UNION
+    SELECT reference.dag_id, wanted.uri, false
+    FROM wanted JOIN dag_schedule_dataset_reference AS reference ON reference.dataset_id = wanted.id
+) AS edge
+ORDER BY edge.uri, edge.dag_id, edge.is_outlet
+LIMIT $3

@@ -60,6 +60,11 @@ READ = {
     "pools.list_pools": ("NULL, 10001", "task_instance_oldest task_instance_occupying"),
     "grid.range": ("'dag_7'", "dag_run_order"),
     "grid.days": ("'dag_7', now() - interval '1 year', now(), 20000", "dag_run_order"),
+    "dataset_pages.edges": (
+        "{dags}, ARRAY['s://7', 's://8'], 1500",
+        "task_outlet_dataset_reference_dag task_outlet_dataset_reference_pkey"
+        " dag_schedule_dataset_reference_dag dag_schedule_dataset_reference_pkey dataset_uri_key",
+    ),
     "datasets.event": ("2611000000104012", "dataset_event_pkey"),
     "datasets.made_by_runs": ("{dags}, ARRAY['r7', 'r8'], 50", "dataset_event_producer"),
     "references.patterns_near": ("ARRAY['s://new/1', 's://new/2']", "dag_schedule_pattern_reference_pkey"),

@@ -56,14 +56,47 @@ async def test_many_tasks_are_collapsed_to_groups_that_lead_to_their_tasks(site:
     assert (len(drawn(group)), drawn(group)[0]) == (200, "g1.t0")
 
 
+CONSUMER = """
+from tidegate import Dag, Dataset
+with Dag("monthly", schedule=Dataset("lake://delays")) as dag: dag.empty("sum", outlets=[Dataset("lake://months")])
+with Dag("other", schedule=Dataset("lake://alone")) as dag: dag.empty("a")
+"""
+
+
+async def test_the_graph_of_datasets_leads_from_producers_to_consumers(site: Site) -> None:
+    assert "No DAG names a dataset yet" in await page(site, "/datasets/graph")
+    await site.history.file()
+    await site.history.file(CONSUMER, "consumer.py")
+
+    whole = await page(site, "/datasets/graph")
+    around = await page(site, "/datasets/graph", uri="lake://months")
+    other = await page(site, "/datasets/graph", dag_id="other")
+
+    near = {"daily_delays", "lake://delays", "lake://flights", "lake://months", "lake://weather", "monthly"}
+    assert set(drawn(whole)) == near | {"lake://alone", "other"}
+    assert (set(drawn(around)), around.count("<path d=")) == (near, 5)
+    assert (drawn(other), "there are more" in other) == (["lake://alone", "other"], False)
+    assert "/datasets/graph?uri=" in await page(site, "/dataset", uri="lake://months")
+
+
+async def test_a_hostile_uri_is_no_html(site: Site) -> None:
+    await site.history.file(CONSUMER.replace("lake://alone", f"lake://{HOSTILE}"), "consumer.py")
+
+    text = await page(site, "/datasets/graph")
+
+    assert ("<script>alert" in text, "alert(1)" in text) == (False, True)
+
+
 async def test_unknown_dags_and_groups_are_pages_that_say_so(site: Site) -> None:
     await site.history.file()
     async with site.browser() as client:
         answers = [
             await client.get("/dags/none/graph"),
+            await client.get("/datasets/graph", params={"uri": "lake://none"}),
+            await client.get("/datasets/graph", params={"dag_id": "none"}),
             await client.get("/dags/daily_delays/graph", params={"group": HOSTILE}),
         ]
 
-    assert [answer.status_code for answer in answers] == [HTTPStatus.NOT_FOUND] * 2
-    assert "has no group" in answers[1].text
-    assert "<script>alert" not in answers[1].text
+    assert [answer.status_code for answer in answers] == [HTTPStatus.NOT_FOUND] * 4
+    assert "has no group" in answers[3].text
+    assert "<script>alert" not in answers[3].text
