@@ -21,7 +21,16 @@ from tidegate.daemon.settings import Settings
 from tidegate.handlers import backfill_requested
 from tidegate.handlers.backfills.cascade import why_not_again
 from tidegate.handlers.backfills.dates import PlannedDate, is_replay, next_ticks, plan_dates
-from tidegate.schemas.backfill import MAX_DESCRIPTION, MAX_LISTED_DATES, BackfillSpec, BackfillView, Consumer, Limits, Outlets
+from tidegate.schemas.backfill import (
+    MAX_DESCRIPTION,
+    MAX_LISTED_DATES,
+    BackfillSpec,
+    BackfillView,
+    Consumer,
+    Limits,
+    Outlets,
+    SetLimits,
+)
 from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.graph import Graph
@@ -60,7 +69,7 @@ def checked(spec: BackfillSpec) -> BackfillSpec:
         raise RequestError(f"a backfill has at most {MAX_LISTED_DATES} listed dates; give a range, or create several")
     if len(spec.description) > MAX_DESCRIPTION or "\0" in spec.description:
         raise RequestError(f"the description is too long, or has a NUL character; write at most {MAX_DESCRIPTION} characters")
-    _checked_limits({name: getattr(spec, name) for name in Limits.__struct_fields__})
+    _checked_limits({name: getattr(spec, name) for name in Limits.__struct_fields__}, Limits)
     return spec
 
 
@@ -137,7 +146,7 @@ async def change(
     `expected`: only if this is the version of its limits (`limits_version`). Raises StaleError otherwise.
     """
     await _check_right(database, settings, user, (await get(database, id_)).dag_id, f"change backfill {id_}")
-    changes = _checked_limits(limits)
+    changes = _checked_limits(limits, SetLimits)
     await apply_request(database, BackfillChanged(backfill_id=id_, changes=changes, end_date=end_date, expected=expected))
     return await get(database, id_)
 
@@ -188,11 +197,11 @@ async def _preview_replay(db: Db, backfill: BackfillView, _graph: Graph, limit: 
     return Preview(dates, more=len(found) > limit)
 
 
-def _checked_limits(limits: Mapping[str, Any]) -> Mapping[str, Any]:
+def _checked_limits(limits: Mapping[str, Any], type_: type[Limits]) -> Mapping[str, Any]:
     if unknown := limits.keys() - set(Limits.__struct_fields__):
         raise RequestError(f"there is no limit {min(unknown)!r}; limits are {', '.join(Limits.__struct_fields__)}")
     try:
-        msgspec.convert({**msgspec.structs.asdict(Limits()), **limits}, Limits)
+        msgspec.convert({**msgspec.structs.asdict(type_()), **limits}, type_)
     except msgspec.ValidationError as error:
         expected, _, name = str(error).partition(" - at `$.")
         raise RequestError(f"{name.rstrip('`')} is out of range: {expected[0].lower()}{expected[1:]}") from error

@@ -8,7 +8,7 @@ import msgspec
 from tidegate.handlers.backfills.cascade import stages_of
 from tidegate.handlers.backfills.rejections import no_cascade, no_such_pool, overlapping, uncreatable
 from tidegate.handlers.runs.rejections import no_such_dag
-from tidegate.schemas.backfill import BackfillSpec, BackfillView, Outlets
+from tidegate.schemas.backfill import BackfillSpec, BackfillView, Outlets, default_active_runs
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.backfill import InsertBackfill, RecordAudit
 from tidegate.schemas.message import BackfillRequested, Message
@@ -59,6 +59,7 @@ def decide(messages: Sequence[Message[BackfillRequested]], state: State) -> Iter
 def view_of(request: BackfillRequested, dag: LockedDag, now: datetime) -> BackfillView:
     """The requested backfill, before any of its dates is planned."""
     asked = {name: getattr(request, name) for name in BackfillSpec.__struct_fields__}
+    asked["max_active_runs"] = request.max_active_runs or default_active_runs(dag.graph.max_active_runs)
     return BackfillView(**asked, id=request.backfill_id, version_id=dag.graph.version_id, horizon=now)
 
 

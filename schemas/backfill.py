@@ -15,6 +15,7 @@ LAST_PRIORITY = -1_000_000
 """The priority of a backfill whose tasks come after all others of their pools."""
 
 MAX_PRIORITY = MOST = 1_000_000_000
+DEFAULT_ACTIVE_RUNS = 10
 MAX_ACTIVE_RUNS = 1_000
 MAX_DESCRIPTION = 1000
 MAX_LISTED_DATES = 10_000
@@ -44,12 +45,13 @@ class Outlets(StrEnum):
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of a backfill. They are its own: the `max_active_runs` of its DAG does not count its runs.
 
-    `max_active_tasks` limits the active tasks of all its runs together; None: no limit. `share`: the part of the slots of a pool
-    that its tasks may occupy, more than 0 and at most 1; at least one slot. `pool` replaces the pools of its tasks. `priority` is
-    added to the weights of its tasks. After `max_failed_runs` failed dates it stops; 0: never.
+    `max_active_runs` None: as many runs as the DAG has at once, at most DEFAULT_ACTIVE_RUNS. `max_active_tasks` limits the active
+    tasks of all its runs together; None: no limit. `share`: the part of the slots of a pool that its tasks may occupy, more than
+    0 and at most 1; at least one slot. `pool` replaces the pools of its tasks. `priority` is added to the weights of its tasks.
+    After `max_failed_runs` failed dates it stops; 0: never.
     """
 
-    max_active_runs: Annotated[int, Meta(ge=1, le=MAX_ACTIVE_RUNS)] = 10
+    max_active_runs: Annotated[int, Meta(ge=1, le=MAX_ACTIVE_RUNS)] | None = None
     max_active_tasks: Annotated[int, Meta(ge=1, le=MOST)] | None = None
     share: Annotated[float, Meta(gt=0, le=1)] | None = None
     pool: str | None = None
@@ -74,8 +76,14 @@ class BackfillSpec(Limits, frozen=True, kw_only=True):
     description: str = ""
 
 
+class SetLimits(Limits, frozen=True, kw_only=True):
+    """The limits of a backfill that exists: each one has a value."""
+
+    max_active_runs: Annotated[int, Meta(ge=1, le=MAX_ACTIVE_RUNS)] = DEFAULT_ACTIVE_RUNS
+
+
 class BackfillView(BackfillSpec, frozen=True, kw_only=True):
-    """A locked backfill.
+    """A locked backfill. The number of its active runs has been decided.
 
     Its runs are those of its DAG, at stage 0, and later of each of `stages` in turn, consumers of its outlets. At such a stage,
     dates from `scanned` to `scan_until` may have consumers that were not looked for yet; `stage_version_id` is their version.
@@ -84,6 +92,7 @@ class BackfillView(BackfillSpec, frozen=True, kw_only=True):
     nothing more; `kills`: its running runs are ended, too. `was_cancelled`, also if failed dates were retried since.
     """
 
+    max_active_runs: int = DEFAULT_ACTIVE_RUNS
     id: int
     version_id: int
     horizon: datetime
@@ -117,6 +126,11 @@ def limits_version(backfill: BackfillView) -> str:
     """What changes with each change of the limits or of the end of a backfill, and with nothing else."""
     limits = [getattr(backfill, name) for name in (*Limits.__struct_fields__, "end_date")]
     return sha256(msgspec.json.encode(limits)).hexdigest()[:16]
+
+
+def default_active_runs(of_dag: int) -> int:
+    """The limit of runs of a backfill that is given none: a DAG may rely on its own `max_active_runs`, which is `of_dag`."""
+    return min(DEFAULT_ACTIVE_RUNS, of_dag)
 
 
 class BackfillCapacity(NamedTuple):

@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypedDict
 
 import typer
 
-from tidegate.schemas.backfill import LAST_PRIORITY, MAX_ACTIVE_RUNS, BackfillSpec
+from tidegate.schemas.backfill import DEFAULT_ACTIVE_RUNS, LAST_PRIORITY, MAX_ACTIVE_RUNS, BackfillSpec
 from tidegate.schemas.error import RequestError
 
 
@@ -13,7 +13,13 @@ class LimitOptions(TypedDict):
     """The limits of a backfill."""
 
     max_active_runs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, max=MAX_ACTIVE_RUNS, help="The most runs at once. Default: 10.")
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=MAX_ACTIVE_RUNS,
+            help=f"The most runs at once. Default: max_active_runs of the DAG, at most {DEFAULT_ACTIVE_RUNS}.",
+        ),
     ]
     max_active_tasks: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="The most active tasks of all its runs together.")

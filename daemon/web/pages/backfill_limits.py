@@ -8,12 +8,15 @@ import msgspec
 
 from tidegate.daemon.web.fields import Fields
 from tidegate.daemon.web.form import Field
-from tidegate.schemas.backfill import LAST_PRIORITY, MAX_PRIORITY, Limits
+from tidegate.schemas.backfill import DEFAULT_ACTIVE_RUNS, LAST_PRIORITY, MAX_PRIORITY, Limits
 
 DEFAULTS: Mapping[str, Any] = msgspec.structs.asdict(Limits())
 
 LABELS = {
-    "max_active_runs": ("Active runs at most", "its own limit, beside that of the DAG; 1 to 1000"),
+    "max_active_runs": (
+        "Active runs at most",
+        f"beside other runs; 1 to 1000; empty: max_active_runs of the DAG, at most {DEFAULT_ACTIVE_RUNS}",
+    ),
     "max_active_tasks": ("Active tasks at most", "of all its runs together; empty: no limit"),
     "share": ("Share of a pool, percent", "the most slots of a pool for its tasks; empty: no limit"),
     "pool": ("Pool", "in place of the pools that its tasks name"),

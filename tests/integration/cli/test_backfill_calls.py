@@ -99,7 +99,7 @@ async def test_each_action_needs_the_right_and_a_backfill(
         assert await refusal(call(database, SETTINGS, "ben", row.id)) == "not_possible"
 
 
-@pytest.mark.parametrize("limits", [{"max_active_runs": 0}, {"share": "much"}, {"nothing": 1}])
+@pytest.mark.parametrize("limits", [{"max_active_runs": 0}, {"max_active_runs": None}, {"share": "much"}, {"nothing": 1}])
 async def test_limits_are_checked(database: Database, limits: dict[str, Any]) -> None:
     row = await backfills.create(database, SETTINGS, "ann", SPEC)
 

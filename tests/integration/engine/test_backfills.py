@@ -478,6 +478,16 @@ async def test_a_full_backfill_holds_up_no_other(world: World) -> None:
     assert list((await world.tasks("mine")).values()).count("queued") == 4
 
 
+@pytest.mark.parametrize(("of_dag", "runs"), [(1, 1), (16, 10)])
+async def test_without_a_limit_it_has_as_many_runs_as_its_dag_at_most_ten(world: World, of_dag: int, runs: int) -> None:
+    """Runs of a DAG that allows one at a time would overwrite each other's table."""
+    await world.file(daily(max_active_runs=of_dag))
+
+    await created(world, 1, 12, limits={})
+
+    assert states(await world.runs()) == ["running"] * runs
+
+
 async def test_its_runs_do_not_count_for_the_limit_of_the_dag_nor_the_other_way_round(world: World) -> None:
     await world.file(daily(max_active_runs=1))
 
