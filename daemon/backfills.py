@@ -118,7 +118,10 @@ async def cancel(database: Database, settings: Settings, user: str, id_: int, *,
 
 
 async def retry(database: Database, settings: Settings, user: str, id_: int, *, newest_version: bool = False) -> BackfillRow:
-    """Run the failed dates of the backfill again: with its version, or with the newest one, which it has from then on."""
+    """Run the failed and cancelled dates of the backfill again, and plan the others.
+
+    They have its version, or the newest one, which it has from then on.
+    """
     request = BackfillActed(backfill_id=id_, action=BackfillAction.RETRY, newest_version=newest_version)
     if newest_version:
         row = await get(database, id_)

@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.backfills.rejections import no_such_backfill, unactable, unretriable
+from tidegate.handlers.backfills.stop import cancelled, retried
 from tidegate.schemas.backfill import BackfillView
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import DeleteBackfillDates, PinVersion, RecordAudit, RetryDates, UpdateBackfill
@@ -94,23 +95,8 @@ def _after(backfill: BackfillView, request: BackfillActed, newest: Graph | None)
             state = BackfillState.RUNNING if backfill.dates else BackfillState.PLANNED
             return msgspec.structs.replace(backfill, state=state)
         case BackfillAction.CANCEL:
-            return _cancelled(backfill, kills=request.kills)
+            return cancelled(backfill, kills=request.kills)
         case BackfillAction.RETRY:
-            return _retried(backfill, newest.version_id if newest else backfill.version_id)
+            return retried(backfill, newest.version_id if newest else backfill.version_id)
         case _:  # delete
             return msgspec.structs.replace(backfill, deleted=True)
-
-
-def _cancelled(backfill: BackfillView, *, kills: bool) -> BackfillView:
-    reason = f"backfill {backfill.id} was cancelled"
-    return msgspec.structs.replace(
-        backfill, state=BackfillState.CANCELLING, stop_reason=reason, kills=kills, was_cancelled=True, is_planned=True
-    )
-
-
-def _retried(backfill: BackfillView, version_id: int) -> BackfillView:
-    """One that stopped after failures goes on with its other dates, too."""
-    state = backfill.state if backfill.state is BackfillState.PAUSED else BackfillState.RUNNING
-    return msgspec.structs.replace(
-        backfill, state=state, failed=0, stop_reason="", kills=False, run_end_date=None, version_id=version_id
-    )

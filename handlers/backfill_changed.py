@@ -6,9 +6,10 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.backfills.rejections import no_such_backfill, unchangeable
+from tidegate.handlers.backfills.stop import limited
 from tidegate.schemas.backfill import BackfillView
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.effect.backfill import RecordAudit, SetBackfillLimits, UpdateBackfill
+from tidegate.schemas.effect.backfill import RecordAudit, RetryDates, SetBackfillLimits, UpdateBackfill
 from tidegate.schemas.message import BackfillChanged, Message
 from tidegate.schemas.queries import backfills, dags, pools, runs
 from tidegate.schemas.queries.db import Db
@@ -47,19 +48,15 @@ def decide(messages: Sequence[Message[BackfillChanged]], state: State) -> Iterat
     if rejected := next(unchangeable(backfill, request, state.others, has_pool=state.has_pool), None):
         yield rejected
         return
-    extended = _extended(backfill, request.end_date, state.now) if request.end_date else backfill
-    after = _going_on(msgspec.structs.replace(extended, **request.changes))
-    yield UpdateBackfill(after, state.now)
+    after = limited(backfill, request.changes)
+    if backfill.stop_reason and not after.stop_reason:
+        yield RetryDates(backfill.id, failed=False)
+    if request.end_date:
+        after = _extended(after, request.end_date, state.now)
+    yield UpdateBackfill(after, None if after.state in BACKFILL_ENDED else state.now)
     yield SetBackfillLimits(after)
     details = {**request.changes, **({"end_date": request.end_date} if request.end_date else {})}
     yield RecordAudit("changed a backfill", f"backfill {after.id}", {"dag_id": after.dag_id, **details})
-
-
-def _going_on(backfill: BackfillView) -> BackfillView:
-    """One that stopped after failures goes on if it may have more."""
-    has_stopped = backfill.stop_reason and backfill.state is not BackfillState.CANCELLING
-    is_reached = 0 < backfill.max_failed_runs <= backfill.failed
-    return msgspec.structs.replace(backfill, stop_reason="") if has_stopped and not is_reached else backfill
 
 
 def _extended(backfill: BackfillView, end: datetime, now: datetime) -> BackfillView:

@@ -89,7 +89,7 @@ class BackfillView(BackfillSpec, frozen=True, kw_only=True):
     dates from `scanned` to `scan_until` may have consumers that were not looked for yet; `stage_version_id` is their version.
     Only runs that are due at `horizon` are planned. `planned_until` is the last planned date, `dates` the number of planned ones,
     and `is_planned` says that no more will be. `succeeded` to `cancelled` count the dates by state. With `stop_reason` it starts
-    nothing more; `kills`: its running runs are ended, too. `was_cancelled`, also if failed dates were retried since.
+    nothing more; `kills`: its running runs are ended, too. `was_cancelled`: by a user, and not retried since.
     """
 
     max_active_runs: int = DEFAULT_ACTIVE_RUNS
@@ -159,12 +159,32 @@ class EndedDate(NamedTuple):
     tasks_failed: int
 
 
+class TaskCounts(NamedTuple):
+    """The number of tasks of a run, and of those that ended in these states."""
+
+    tasks: int = 0
+    tasks_succeeded: int = 0
+    tasks_skipped: int = 0
+    tasks_failed: int = 0
+
+
 class Retry(NamedTuple):
-    """The run of a date that is to run again: its failed tasks, or all of them."""
+    """The run of a date that is to run again, with its tasks.
+
+    `is_whole`: also if it succeeded. `was_cancelled`: the backfill ended it before. All tasks of both run again: the end of a run
+    skips tasks that had not begun, whether others failed or not.
+    """
 
     dag_run_id: int
     is_whole: bool
     logical_date: datetime
+    was_cancelled: bool = False
+    tasks: TaskCounts = TaskCounts()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it failed by itself: then only its failed tasks run again, and what follows them."""
+        return not (self.is_whole or self.was_cancelled)
 
 
 class Activity(NamedTuple):

@@ -164,7 +164,7 @@ async def cancel_backfill(call: Call[BackfillPath], body: Cancel) -> BackfillRow
 
 
 async def retry_backfill(call: Call[BackfillPath], body: Retry) -> BackfillRow:
-    """Run the failed dates of a backfill again: their failed tasks, and what follows these."""
+    """Run the failed tasks of a backfill and what follows them again, all tasks of cancelled dates, and the dates left."""
     return await _act(call, "retry", partial(backfills.retry, newest_version=body.newest_version))
 
 

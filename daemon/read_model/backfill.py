@@ -82,7 +82,7 @@ async def read_progress(db: Db, row: BackfillRow) -> Progress:
     except DagFaultError:
         graph = None
     left = 0
-    if graph is not None and not row.is_planned and row.state not in BACKFILL_ENDED:
+    if graph is not None and not row.is_planned and not row.stop_reason and row.state not in BACKFILL_ENDED:
         left = len(next_ticks(await backfills.view(db, row.id), graph, MOST_COUNTED + 1))
     return progress(row, graph, left, db.now)
 

@@ -6,6 +6,7 @@ import msgspec
 
 from tidegate.handlers.backfills.cascade import circle_of
 from tidegate.handlers.backfills.dates import is_replay, next_ticks
+from tidegate.handlers.backfills.stop import has_dates_to_retry, limited
 from tidegate.schemas.backfill import BackfillView, Outlets, Reprocess, limits_version, overlaps
 from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.graph import Graph
@@ -80,8 +81,8 @@ def unretriable(
     backfill: BackfillView, request: BackfillActed, others: Sequence[BackfillView], newest: Graph | None
 ) -> Iterator[RejectMessage]:
     """Why failed dates cannot run again; `newest`: with this version."""
-    if not backfill.failed:
-        yield RejectMessage(0, NOT_POSSIBLE, f"backfill {backfill.id} has no failed date")
+    if not has_dates_to_retry(backfill):
+        yield RejectMessage(0, NOT_POSSIBLE, f"backfill {backfill.id} has no failed or cancelled date")
     if backfill.stage:
         reason = f"backfill {backfill.id} has begun its cascade: consumers of retried dates might have run again already"
         yield RejectMessage(0, NOT_POSSIBLE, f"{reason}; create another one with --reprocess failed --outlets cascade")
@@ -117,16 +118,17 @@ def unchangeable(
     backfill: BackfillView, request: BackfillChanged, others: Sequence[BackfillView], *, has_pool: bool
 ) -> Iterator[RejectMessage]:
     """Why the limits, or the end of the dates, cannot change. `others` of the DAG overlap with no date after the change."""
+    after = limited(backfill, request.changes)
     if request.expected is not None and request.expected != limits_version(backfill):
         yield RejectMessage(0, STALE, f"backfill {backfill.id} was changed meanwhile; read it again, and repeat the change")
     if request.end_date:
-        yield from _unextendable(backfill, request)
-    elif backfill.state in BACKFILL_ENDED or backfill.state is BackfillState.CANCELLING:
+        yield from _unextendable(after, request)
+    if backfill.state is BackfillState.CANCELLING:
         yield not_in_state(backfill, "changed")
     if not has_pool:
         yield no_such_pool(request.changes.get("pool"))
-    if request.end_date:
-        yield from overlapping(msgspec.structs.replace(backfill, end_date=request.end_date), others)
+    if request.end_date or after.state is not backfill.state:
+        yield from overlapping(msgspec.structs.replace(after, end_date=request.end_date or after.end_date), others)
 
 
 def _unextendable(backfill: BackfillView, request: BackfillChanged) -> Iterator[RejectMessage]:
@@ -137,7 +139,7 @@ def _unextendable(backfill: BackfillView, request: BackfillChanged) -> Iterator[
 
 def _why_no_more_dates(backfill: BackfillView, request: BackfillChanged) -> str:
     if backfill.state in (BackfillState.CANCELLED, BackfillState.CANCELLING):
-        return f"is {backfill.state}: it cannot be extended; create another one for more dates"
+        return f"is {backfill.state}: it cannot be extended; retry it first, or create another one for more dates"
     if backfill.is_reverse:
         return "runs in reverse order: create another one for more dates"
     if backfill.logical_dates is not None:

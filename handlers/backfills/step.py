@@ -8,14 +8,25 @@ import msgspec
 from tidegate.handlers.backfills.cascade import MAX_SCANNED, plan_consumers, why_not_again
 from tidegate.handlers.backfills.dates import NOTHING, Plan, why_no_run
 from tidegate.handlers.backfills.rerun import EndedRun, as_run_of, run_again
+from tidegate.handlers.backfills.stop import is_at_failure_limit
 from tidegate.handlers.runs.create import create, ends_at_start, promote, queued_run
 from tidegate.handlers.runs.run_ids import backfill_run_id
 from tidegate.handlers.runs.terminate import fail
-from tidegate.schemas.backfill import BackfillView, Consumer, EndedDate, ExistingRun, Reprocess, Retry
+from tidegate.schemas.backfill import BackfillView, Consumer, EndedDate, ExistingRun, Reprocess, Retry, TaskCounts
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import CloseDate, InsertDate, OpenDate, UpdateBackfill
 from tidegate.schemas.graph import Graph
-from tidegate.schemas.state import BACKFILL_ENDED, BACKFILL_STARTS, RUN_ENDED, BackfillState, DateState, RunState, RunType
+from tidegate.schemas.state import (
+    BACKFILL_ENDED,
+    BACKFILL_STARTS,
+    RUN_ENDED,
+    TASK_FAILED,
+    BackfillState,
+    DateState,
+    RunState,
+    RunType,
+    TaskState,
+)
 from tidegate.schemas.timetable.tick import Tick
 from tidegate.schemas.view import QueuedRun, RunView
 
@@ -61,7 +72,7 @@ def counted(backfill: BackfillView, ended: tuple[EndedDate, ...]) -> BackfillVie
     succeeded = sum(date.state is DateState.SUCCESS for date in ended)
     failed = backfill.failed + len(ended) - succeeded
     after = msgspec.structs.replace(backfill, succeeded=backfill.succeeded + succeeded, failed=failed)
-    if not backfill.stop_reason and 0 < backfill.max_failed_runs <= failed:
+    if not backfill.stop_reason and is_at_failure_limit(backfill, failed):
         return msgspec.structs.replace(
             after, stop_reason=f"{failed} of its dates failed, and it stops at {backfill.max_failed_runs}"
         )
@@ -104,13 +115,26 @@ def _end_runs(backfill: BackfillView, due: DueBackfill, now: datetime) -> Step:
     for id_, ordinal in due.ending.items():
         ended = due.runs[id_]
         yield from fail(ended.run, ended.graph, tuple(ended.tasks.values()), now, reason=backfill.stop_reason)
-        yield CloseDate(backfill.id, ordinal, DateState.CANCELLED)
+        yield CloseDate(backfill.id, ordinal, DateState.CANCELLED, *_tasks_of(ended), reason=backfill.stop_reason)
     retries = {ordinal: retry for ordinal, retry in due.retries.items() if ordinal not in due.ending.values()}
-    whole = sum(retry.is_whole for retry in retries.values())
-    for ordinal, retry in retries.items():
-        yield CloseDate(backfill.id, ordinal, DateState.CANCELLED if retry.is_whole else DateState.FAILED)
-    cancelled, failed = backfill.cancelled + len(due.ending) + whole, backfill.failed + len(retries) - whole
-    return msgspec.structs.replace(backfill, cancelled=cancelled, failed=failed)
+    yield from (_given_up(backfill, ordinal, retry) for ordinal, retry in retries.items())
+    failed = sum(retry.has_failed for retry in retries.values())
+    cancelled = len(due.ending) + len(retries) - failed
+    return msgspec.structs.replace(backfill, cancelled=backfill.cancelled + cancelled, failed=backfill.failed + failed)
+
+
+def _tasks_of(ended: EndedRun) -> TaskCounts:
+    states = [it.state for it in ended.tasks.values() if it.state is not TaskState.REMOVED]
+    failed = sum(state in TASK_FAILED for state in states)
+    return TaskCounts(len(states), states.count(TaskState.SUCCESS), states.count(TaskState.SKIPPED), failed)
+
+
+def _given_up(backfill: BackfillView, ordinal: int, retry: Retry) -> CloseDate:
+    """A date that was to be retried becomes what it was before. A consumer that did not run again has no tasks here."""
+    if retry.has_failed:
+        return CloseDate(backfill.id, ordinal, DateState.FAILED, *retry.tasks)
+    tasks = TaskCounts() if retry.is_whole else retry.tasks
+    return CloseDate(backfill.id, ordinal, DateState.CANCELLED, *tasks, reason=backfill.stop_reason)
 
 
 def _start_runs(backfill: BackfillView, due: DueBackfill, now: datetime) -> Step:
@@ -136,7 +160,7 @@ def _retry(backfill: BackfillView, due: DueBackfill, ordinal: int, retry: Retry,
         yield CloseDate(backfill.id, ordinal, DateState.SKIPPED, reason=reason)
         return 1
     if found is not None and due.graph is not None and _is_to_run(found.run, retry):
-        yield from run_again(backfill, due.graph, found, now, only_failed=not retry.is_whole)
+        yield from run_again(backfill, due.graph, found, now, only_failed=retry.has_failed)
     yield OpenDate(backfill.id, ordinal, now)
     return 0
 

@@ -46,7 +46,7 @@ class InsertDate(msgspec.Struct, frozen=True):
 
 
 class CloseDate(msgspec.Struct, frozen=True):
-    """The run of a date has ended, or was ended, or stays as it is for a `reason`.
+    """The run of a date has ended, or was ended or stays as it is for a `reason`.
 
     The numbers of tasks as in `tidegate.schemas.backfill.EndedDate`.
     """
@@ -70,9 +70,10 @@ class OpenDate(msgspec.Struct, frozen=True):
 
 
 class RetryDates(msgspec.Struct, frozen=True):
-    """The failed dates of a backfill are to run again."""
+    """The dates of a backfill that were cancelled are to run again, and those that `failed`."""
 
     backfill_id: int
+    failed: bool = True
 
 
 class PinVersion(msgspec.Struct, frozen=True):

@@ -20,21 +20,13 @@ CROSS JOIN LATERAL (
         count(*) FILTER (WHERE run.state = 'queued') AS queued,
         count(*) FILTER (WHERE run.state = 'running') AS running,
         count(*) FILTER (WHERE run.state = 'running' AND waits_for_past(run.id)) AS waiting,
-        count(*) FILTER (WHERE task.total = 0) AS unstarted,
-        coalesce(sum(task.total), 0)::bigint AS tasks,
-        coalesce(sum(task.succeeded), 0)::bigint AS tasks_succeeded,
-        coalesce(sum(task.skipped), 0)::bigint AS tasks_skipped,
-        coalesce(sum(task.failed), 0)::bigint AS tasks_failed
+        count(*) FILTER (WHERE task.tasks = 0) AS unstarted,
+        coalesce(sum(task.tasks), 0)::bigint AS tasks,
+        coalesce(sum(task.tasks_succeeded), 0)::bigint AS tasks_succeeded,
+        coalesce(sum(task.tasks_skipped), 0)::bigint AS tasks_skipped,
+        coalesce(sum(task.tasks_failed), 0)::bigint AS tasks_failed
     FROM dag_run AS run
-    CROSS JOIN LATERAL (
-        SELECT
-            count(*) AS total,
-            count(*) FILTER (WHERE task.state = 'success') AS succeeded,
-            count(*) FILTER (WHERE task.state = 'skipped') AS skipped,
-            count(*) FILTER (WHERE task.state IN ('failed', 'upstream_failed')) AS failed
-        FROM task_instance AS task
-        WHERE task.dag_run_id = run.id AND task.task_index >= 0 AND task.state <> 'removed'
-    ) AS task
+    CROSS JOIN LATERAL run_task_counts(run.id) AS task
     WHERE run.backfill_id = backfill.id AND run.state IN ('queued', 'running')
 ) AS run
 WHERE ($1::bigint IS NULL OR backfill.id = $1)

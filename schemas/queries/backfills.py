@@ -17,6 +17,7 @@ from tidegate.schemas.backfill import (
     Outlets,
     Reprocess,
     Retry,
+    TaskCounts,
 )
 from tidegate.schemas.effect.backfill import InsertBackfill, SetBackfillLimits, UpdateBackfill
 from tidegate.schemas.queries.db import Db
@@ -111,8 +112,9 @@ async def ended_dates(db: Db, ids: Collection[int], limit: int) -> Mapping[int, 
 async def retries(db: Db, limits: Mapping[int, int]) -> Mapping[int, dict[int, Retry]]:
     """The first dates to retry of each backfill, by ordinal."""
     found: dict[int, dict[int, Retry]] = {id_: {} for id_ in limits}
-    for id_, ordinal, *retry in await db.fetch(_SQL["retries"], list(limits), list(limits.values())) if limits else ():
-        found[id_][ordinal] = Retry(*retry)
+    for row in await db.fetch(_SQL["retries"], list(limits), list(limits.values())) if limits else ():
+        id_, ordinal, run, is_whole, at, was_cancelled, *tasks = row
+        found[id_][ordinal] = Retry(run, is_whole, at, was_cancelled, TaskCounts(*tasks))
     return found
 
 

@@ -84,32 +84,30 @@ CROSS JOIN LATERAL (
 SELECT
     date.backfill_id,
     date.ordinal,
-    CASE run.state WHEN 'success' THEN 'success' ELSE 'failed' END AS state,
-    count(task.task_index) AS tasks,
-    count(*) FILTER (WHERE task.state = 'success') AS tasks_succeeded,
-    count(*) FILTER (WHERE task.state = 'skipped') AS tasks_skipped,
-    count(*) FILTER (WHERE task.state IN ('failed', 'upstream_failed')) AS tasks_failed
+    CASE date.run_state WHEN 'success' THEN 'success' ELSE 'failed' END AS state,
+    task.tasks, task.tasks_succeeded, task.tasks_skipped, task.tasks_failed
 FROM unnest($1::bigint[]) AS target (id)
 CROSS JOIN LATERAL (
-    SELECT date.backfill_id, date.ordinal, date.dag_run_id
+    SELECT date.backfill_id, date.ordinal, date.dag_run_id, dag_run.state AS run_state
     FROM backfill_date AS date
     LEFT JOIN dag_run ON dag_run.id = date.dag_run_id
     WHERE date.backfill_id = target.id AND date.state = 'open' AND coalesce(dag_run.state IN ('success', 'failed'), true)
     ORDER BY date.ordinal
     LIMIT $2
 ) AS date
-LEFT JOIN dag_run AS run ON run.id = date.dag_run_id
-LEFT JOIN task_instance AS task ON task.dag_run_id = run.id AND task.task_index >= 0 AND task.state <> 'removed'
-GROUP BY date.backfill_id, date.ordinal, run.state
+CROSS JOIN LATERAL run_task_counts(date.dag_run_id) AS task
 ORDER BY date.backfill_id, date.ordinal
 
 -- name: retries
 -- The first dates of each backfill that are to run again, with their runs.
-SELECT target.id, date.ordinal, date.dag_run_id, date.is_whole, date.logical_date
+SELECT
+    target.id, date.ordinal, date.dag_run_id, date.is_whole, date.logical_date, date.reason <> '' AS was_cancelled,
+    task.tasks, task.tasks_succeeded, task.tasks_skipped, task.tasks_failed
 FROM unnest($1::bigint[], $2::integer[]) AS target (id, most)
 CROSS JOIN LATERAL (
     SELECT * FROM backfill_date WHERE backfill_id = target.id AND state = 'retry' ORDER BY ordinal LIMIT target.most
 ) AS date
+CROSS JOIN LATERAL run_task_counts(date.dag_run_id) AS task
 ORDER BY target.id, date.ordinal
 
 -- name: ordinals
@@ -305,14 +303,17 @@ WHERE (date.backfill_id, date.ordinal) = (change.backfill_id, change.ordinal)
 UPDATE backfill_date AS date
 SET state = 'open',
     is_whole = false,
-    again_since = CASE WHEN date.is_whole THEN coalesce(date.again_since, change.at) ELSE date.again_since END
+    reason = '',
+    again_since = CASE WHEN date.is_whole OR date.reason <> '' THEN coalesce(date.again_since, change.at) ELSE date.again_since END
 FROM unnest($1::bigint[], $2::integer[], $3::timestamptz[]) AS change (backfill_id, ordinal, at)
 WHERE (date.backfill_id, date.ordinal) = (change.backfill_id, change.ordinal)
 
 -- name: retry_dates
-UPDATE backfill_date
+-- The tasks of these dates are counted again once their runs have ended. The reason of a cancelled date says that it was cancelled.
+UPDATE backfill_date AS date
 SET state = 'retry', tasks = 0, tasks_succeeded = 0, tasks_skipped = 0, tasks_failed = 0
-WHERE backfill_id = ANY ($1::bigint[]) AND state = 'failed'
+FROM unnest($1::bigint[], $2::boolean[]) AS change (backfill_id, failed)
+WHERE date.backfill_id = change.backfill_id AND (date.state = 'cancelled' OR (change.failed AND date.state = 'failed'))
 
 -- name: take_runs
 UPDATE dag_run
@@ -331,13 +332,17 @@ WHERE dag_run.id = change.dag_run_id
 -- of them took from another.
 WITH notified AS MATERIALIZED (
     SELECT
-        notified.*, coalesce(backfill.state NOT IN ('cancelling', 'cancelled', 'success', 'failed'), false) AS is_active
+        notified.*,
+        coalesce(
+            backfill.stop_reason = '' AND backfill.state NOT IN ('cancelling', 'cancelled', 'success', 'failed'), false
+        ) AS is_active
     FROM unnest($1::bigint[], $2::bigint[], $3::boolean[], $4::timestamptz[]) AS notified (backfill_id, dag_run_id, reopened, at)
     LEFT JOIN backfill ON backfill.id = notified.backfill_id
 ),
 moved AS (
     UPDATE backfill_date AS date
     SET state = CASE WHEN notified.is_active THEN 'open' ELSE 'cancelled' END::backfill_date_state,
+        reason = CASE WHEN notified.is_active THEN '' ELSE 'its run was cleared after the backfill had stopped' END,
         tasks = 0, tasks_succeeded = 0, tasks_skipped = 0, tasks_failed = 0
     FROM notified
     JOIN backfill_date AS before USING (backfill_id, dag_run_id)

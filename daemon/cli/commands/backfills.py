@@ -256,11 +256,14 @@ def retry(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Run the failed dates of a backfill again: their failed tasks, and what follows these."""
+    """Run the failed dates of a backfill again: their failed tasks, and what follows these.
+
+    Cancelled dates run again with all their tasks, and dates that are not planned yet follow.
+    """
     from tidegate.daemon import backfills
 
     act, body = partial(backfills.retry, newest_version=newest_version), {"newest_version": newest_version}
-    done = "retries the failed dates of backfill {row.id} with version {row.version} of {row.dag_id}"
+    done = "retries backfill {row.id} with version {row.version} of {row.dag_id}"
     _act(context, backfill_id, ("POST", "retry"), act, done, json=json, body=body)
 
 
@@ -289,7 +292,10 @@ def set_(
     json: Json = False,
     **options: Unpack[LimitOptions],
 ) -> None:
-    """Change the limits of a backfill while it runs, or add dates at its end."""
+    """Change the limits of a backfill, or add dates at its end.
+
+    One that stopped after failed dates goes on if more of them may fail.
+    """
     from tidegate.daemon import backfills
 
     limits, settings = limits_of(options), read_settings(context)

@@ -13,6 +13,7 @@ from tidegate.daemon.read_model.history import year_of
 from tidegate.daemon.web.heat_map import HeatMap, heat_map
 from tidegate.daemon.web.pages.backfills import ended_dates, per_hour
 from tidegate.daemon.web.screen import Screen
+from tidegate.handlers.backfills.stop import has_dates_to_retry
 from tidegate.schemas.message import BackfillAction
 from tidegate.schemas.queries import backfill_pages
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, FailedDate
@@ -90,7 +91,7 @@ def actions_of(row: BackfillRow) -> list[str]:
     """What a user may want to do with the backfill in its state, the usual first. The decision about each is that of its form."""
     if row.deleted:
         return []
-    retry = [BackfillAction.RETRY] if row.failed else []
+    retry = [BackfillAction.RETRY] if has_dates_to_retry(row) else []
     if row.state in BACKFILL_ENDED:
         return [*retry, CHANGE, BackfillAction.DELETE]
     if row.state is BackfillState.CANCELLING:

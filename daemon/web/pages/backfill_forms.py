@@ -1,6 +1,6 @@
 """Pause, resume, cancel, retry, delete and change a backfill. Each form shows what it will do, by the decision that does it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -31,7 +31,7 @@ BUTTONS = {
     BackfillAction.PAUSE: "Pause",
     BackfillAction.RESUME: "Resume",
     BackfillAction.CANCEL: "Cancel the backfill",
-    BackfillAction.RETRY: "Retry the failed dates",
+    BackfillAction.RETRY: "Retry the backfill",
     BackfillAction.DELETE: "Delete the backfill",
 }
 
@@ -98,9 +98,17 @@ def effects(action: BackfillAction, row: BackfillRow) -> list[str]:
         case BackfillAction.CANCEL:
             return [f"{row.queued} queued runs fail. {row.running} runs are running. Dates without a run get none."]
         case BackfillAction.RETRY:
-            return [f"{row.failed} failed dates run again: their failed tasks, and the tasks after these."]
+            return list(_retried(row))
         case BackfillAction.DELETE:
             return [f"The backfill leaves the list, with the record of its {row.dates} dates. Their runs stay."]
+
+
+def _retried(row: BackfillRow) -> Iterator[str]:
+    yield f"{row.failed} failed dates run again: their failed tasks, and the tasks after these."
+    if row.cancelled:
+        yield f"{row.cancelled} cancelled dates run again with all their tasks."
+    if row.stop_reason and not row.is_planned:
+        yield "Then it plans the dates that are not planned yet."
 
 
 def choices_of(action: BackfillAction, row: BackfillRow) -> list[Field]:
@@ -146,7 +154,7 @@ async def preview_change(call: Call[BackfillPath]) -> Preview:
     row = await permitted(call, CHANGE)
     shown = _shown(row)
     hold = f"New limits hold at once, also for its {row.queued} queued runs. They end none of its {row.running} running runs."
-    ended = f"The backfill has ended as {row.state}: it goes on if it gets a later last date."
+    ended = f"The backfill has ended as {row.state}: it goes on with a later last date, or if it stopped and more may fail."
     last = Field(name="end", label="Last date", value=shown["end"], hint="a later one adds dates; a day is included whole")
     return Preview(
         title=f"Change backfill {row.id} of {row.dag_id}",

@@ -55,7 +55,10 @@ def limits_of(fields: Fields) -> dict[str, Any]:
 def changed_limits(fields: Fields, shown: Mapping[str, str]) -> dict[str, Any]:
     """The limits whose fields have another text than was shown: what another user changed meanwhile stays."""
     changed = {name for name in LABELS if fields.texts.get(name, "") != shown.get(name, "")}
-    return {name: value for name, value in limits_of(fields).items() if name in changed}
+    limits = {name: value for name, value in limits_of(fields).items() if name in changed}
+    if limits.get("max_active_runs", 1) is None:
+        fields.problems.setdefault("max_active_runs", RANGES["max_active_runs"])
+    return limits
 
 
 def _limit(name: str, text: str) -> Any:

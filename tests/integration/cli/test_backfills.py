@@ -221,7 +221,7 @@ async def test_a_retry_may_have_the_newest_version(cli: Cli, daily: History) -> 
 
     answer = await cli("backfills", "retry", "1", "--newest-version")
 
-    assert answer == (0, "retries the failed dates of backfill 1 with version 2 of daily\n", "")
+    assert answer == (0, "retries backfill 1 with version 2 of daily\n", "")
     (row,) = (await cli("backfills", "list", "--json")).json
     assert (row["version"], row["state"]) == (2, "running")
 

@@ -107,6 +107,22 @@ async def counts_agree(world: World) -> None:
             FROM backfill_date WHERE backfill_id = $1
         """
         assert [list(row) for row in await world.rows(counted, id_)] == [counts]
+    assert await world.rows(MISCOUNTED) == []
+
+
+MISCOUNTED = """
+    SELECT date.backfill_id, date.ordinal, date.state::text, date.tasks, task.*
+    FROM backfill_date AS date
+    JOIN dag_run AS run ON run.id = date.dag_run_id AND run.backfill_id = date.backfill_id
+    CROSS JOIN LATERAL run_task_counts(run.id) AS task
+    WHERE run.state IN ('success', 'failed') AND NOT date.is_whole AND (
+        (date.state IN ('success', 'failed', 'cancelled') AND
+            (date.tasks, date.tasks_succeeded, date.tasks_skipped, date.tasks_failed)
+            <> (task.tasks, task.tasks_succeeded, task.tasks_skipped, task.tasks_failed))
+        OR (date.state IN ('retry', 'skipped') AND date.tasks > 0)
+    )
+"""
+"""Dates whose counts are not those of the tasks of their ended runs."""
 
 
 async def test_k01_dates_get_runs_in_order_as_there_is_room(world: World) -> None:
@@ -635,20 +651,78 @@ async def test_a_retry_leaves_a_run_that_has_succeeded_meanwhile(world: World) -
     assert await world.rows("SELECT try_number FROM task_instance") == [(2,)]
 
 
-async def test_a_cancelled_one_stays_cancelled_after_a_retry(world: World) -> None:
-    await world.file(daily())
-    id_ = await created(world, 1, 5, limits={"max_active_runs": 1})
+@pytest.mark.parametrize("kills", [True, False])
+async def test_a_cancelled_one_goes_on_after_a_retry(world: World, *, kills: bool) -> None:
+    """Its failed and its killed date run again, and then the dates that were not planned."""
+    await world.file(daily(WORK, CommandTask(task_id="more", argv=("true",))))
+    id_ = await created(world, 1, 4, limits={"max_active_runs": 1})
     await work(world, "failed")
-    await act(world, id_, BackfillAction.CANCEL, kills=True)
+    await world.admit()
+    await world.submit()
+    await act(world, id_, BackfillAction.CANCEL, kills=kills)
+    for attempt in await world.attempts():
+        await world.finish(attempt, "killed" if kills else "succeeded")
+    await settle(world)
     assert await state_of(world, id_) == "cancelled"
+    assert [found[2] for found in await dates(world, id_)] == ["failed", "cancelled" if kills else "success"]
+    await counts_agree(world)
 
     assert await act(world, id_, BackfillAction.RETRY) == ()
-    await world.submit()
-    await work(world)
+    assert await state_of(world, id_) == "running"
+    while await state_of(world, id_) == "running":
+        await work(world)
+        await counts_agree(world)
 
-    assert await state_of(world, id_) == "cancelled"
-    assert [found[2] for found in await dates(world, id_)] == ["success", "cancelled"]
+    assert await state_of(world, id_) == "success"
+    assert [found[2] for found in await dates(world, id_)] == ["success"] * 4
+    assert set(await world.rows("SELECT state::text FROM task_instance")) == {("success",)}
+
+
+async def test_a_killed_backfill_without_a_failed_date_is_retried(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world)
+    await world.admit()
+    await world.submit()
+    await act(world, id_, BackfillAction.CANCEL, kills=True)
+    for attempt in await world.attempts():
+        await world.finish(attempt, "killed")
+
+    assert await act(world, id_, BackfillAction.RETRY) == ()
+
+    assert [found[2] for found in await dates(world, id_)] == ["open"] * 2
+    while await state_of(world, id_) != "success":
+        await work(world)
+    assert [found[2] for found in await dates(world, id_)] == ["success"] * 5
+
+
+async def test_a_user_keeps_a_run_that_was_cleared_after_a_cancel(world: World) -> None:
+    """It succeeded for the user: a retry counts it, and does not run it again."""
+    await world.file(daily())
+    id_ = await created(world, 1, 1)
+    await act(world, id_, BackfillAction.CANCEL, kills=True)
+    await world.tell(ClearRequested(dag_id="d", run_id=run_of(1)))
+    await settle(world)
+    await world.work()
+
+    await act(world, id_, BackfillAction.RETRY)
+
+    assert (await state_of(world, id_), await world.rows("SELECT try_number FROM task_instance")) == ("success", [(1,)])
     await counts_agree(world)
+
+
+async def test_one_that_stopped_goes_on_with_a_higher_limit_also_after_its_end(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world, limits={"max_active_runs": 1, "max_failed_runs": 1})
+    await work(world, "failed")
+    assert await state_of(world, id_) == "failed"
+
+    assert not (await world.tell(BackfillChanged(backfill_id=id_, changes={"max_failed_runs": 2}, end_date=day(6)))).rejected
+    await settle(world)
+    while await state_of(world, id_) == "running":
+        await work(world)
+        await counts_agree(world)
+
+    assert [found[2] for found in await dates(world, id_)] == ["failed"] + ["success"] * 5
 
 
 async def test_a_run_that_is_cleared_before_its_retry_ends_with_its_backfill(world: World) -> None:
@@ -697,6 +771,7 @@ async def test_a_cancel_during_a_retry_leaves_the_failures(world: World) -> None
 
     assert await state_of(world, id_) == "cancelled"
     assert [found[2] for found in await dates(world, id_)] == ["cancelled"] + ["failed"] * 4
+    assert await world.rows("SELECT tasks, tasks_failed, tasks_skipped FROM backfill") == [(5, 4, 1)]
     await counts_agree(world)
 
 
@@ -734,19 +809,18 @@ async def test_changes_that_cannot_work_are_rejected(
     assert tuple(rejected.reason for rejected in applied.rejected) == reasons
 
 
-@pytest.mark.parametrize("changes", [{"changes": {"max_active_runs": 3}}, {"end_date": day(9)}])
-async def test_a_cancelled_backfill_does_not_change(world: World, changes: dict[str, Any]) -> None:
+async def test_a_cancelled_backfill_is_not_extended_and_changes_its_limits_once_it_has_ended(world: World) -> None:
     await world.file(daily())
     id_ = await created(world)
     await act(world, id_, BackfillAction.CANCEL)
-    assert (await world.tell(BackfillChanged(backfill_id=id_, **changes))).rejected
+    limits, later = BackfillChanged(backfill_id=id_, changes={"share": 0.5}), BackfillChanged(backfill_id=id_, end_date=day(9))
+    assert [bool((await world.tell(change)).rejected) for change in (limits, later)] == [True, True]
     assert await act(world, id_, BackfillAction.CANCEL) == ("not_possible",)
     assert await act(world, id_, BackfillAction.CANCEL, kills=True) == ()
     assert await state_of(world, id_) == "cancelled"
 
-    (rejected,) = (await world.tell(BackfillChanged(backfill_id=id_, **changes))).rejected
-
-    assert rejected.reason == "not_possible"
+    assert [bool((await world.tell(change)).rejected) for change in (limits, later)] == [False, True]
+    assert await world.rows("SELECT state::text, share, due_at FROM backfill") == [("cancelled", 0.5, None)]
 
 
 async def test_a_backfill_that_does_not_exist_is_rejected(world: World) -> None:

@@ -17,7 +17,7 @@ from tests.integration.queries.blocks import (
     names_in,
     written_in_modules,
 )
-from tidegate.schemas.backfill import Activity, BackfillCapacity, BackfillView, EndedDate, ExistingRun, Retry
+from tidegate.schemas.backfill import Activity, BackfillCapacity, BackfillView, EndedDate, ExistingRun, Retry, TaskCounts
 from tidegate.schemas.effect.backfill import CloseDate, InsertDate, TakeRun
 from tidegate.schemas.effect.dag import AdoptDag, CountFailures, RecordFile, RecordImportError, SetPaused, UpdateSchedule
 from tidegate.schemas.effect.deadline import InsertDeadline, MissDeadline, Notify
@@ -77,7 +77,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("backfills.lock", "backfills.view", "backfills.active_of"), fields(BackfillView)),
     "backfills.activity": ("id", *Activity._fields),
     "backfills.ended_dates": ("backfill_id", *EndedDate._fields),
-    "backfills.retries": ("id", "ordinal", *Retry._fields),
+    "backfills.retries": ("id", "ordinal", *Retry._fields[:-1], *TaskCounts._fields),
     "backfills.rewritten": RewrittenOutlet._fields,
     "backfills.capacities": BackfillCapacity._fields,
     "backfills.runs_of_dates": ("dag_id", "logical_date", *ExistingRun._fields),

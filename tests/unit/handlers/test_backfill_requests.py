@@ -66,12 +66,8 @@ def test_a_cancelled_backfill_plans_no_more_dates() -> None:
 
     assert isinstance(update, UpdateBackfill)
     after = update.backfill
-    assert (after.stop_reason, after.kills, after.was_cancelled, after.is_planned) == (
-        "backfill 1 was cancelled",
-        True,
-        True,
-        True,
-    )
+    assert (after.stop_reason, after.kills, after.was_cancelled) == ("backfill 1 was cancelled", True, True)
+    assert not after.is_planned  # A retry plans the dates that are left.
     assert record == RecordAudit("cancelled a backfill", "backfill 1", {"dag_id": "d", "kills": True})
 
 
@@ -84,6 +80,18 @@ def test_a_retry_keeps_the_version(before: str, after: str) -> None:
     view = update.backfill
     assert (view.state, view.failed, view.stop_reason, view.kills, view.run_end_date) == (after, 0, "", False, None)
     assert view.version_id == 1
+
+
+def test_a_retry_takes_back_a_cancel() -> None:
+    view = backfill(state=BackfillState.CANCELLED, was_cancelled=True, cancelled=1, **STOPPED)
+
+    retry, update, _ = acted(view, BackfillAction.RETRY)
+
+    assert retry == RetryDates(1)
+    assert isinstance(update, UpdateBackfill)
+    after = update.backfill
+    assert (after.state, after.was_cancelled, after.cancelled, after.stop_reason) == (BackfillState.RUNNING, False, 0, "")
+    assert update.due_at == NOW
 
 
 def test_a_retry_with_the_newest_version_pins_and_records_it() -> None:
@@ -124,11 +132,29 @@ def changed(view: BackfillView | None, **facts: Any) -> list[Effect]:
 def test_limits_change_and_a_stopped_backfill_may_go_on(before: dict[str, Any], limit: int, reason: str) -> None:
     view = backfill(state=BackfillState.RUNNING, **before)
 
-    update, limits, record = changed(view, changes={"max_failed_runs": limit})
+    *retry, update, limits, record = changed(view, changes={"max_failed_runs": limit})
 
+    assert retry == ([RetryDates(1, failed=False)] if before and not reason else [])
     after = msgspec.structs.replace(view, max_failed_runs=limit, stop_reason=reason)
     assert (update, limits) == (UpdateBackfill(after, NOW), SetBackfillLimits(after))
     assert record == RecordAudit("changed a backfill", "backfill 1", {"dag_id": "d", "max_failed_runs": limit})
+
+
+@pytest.mark.parametrize(("state", "limit"), [("failed", 3), ("failed", 2), ("cancelled", 3), ("success", 3)])
+def test_the_limits_of_an_ended_backfill_change_and_one_that_stopped_goes_on(state: str, limit: int) -> None:
+    view = backfill(state=BackfillState(state), was_cancelled=state == "cancelled", **(STOPPED if state != "success" else {}))
+
+    *_, update, limits, _ = changed(view, changes={"max_failed_runs": limit})
+
+    assert isinstance(update, UpdateBackfill)
+    goes_on = (state, limit) == ("failed", 3)
+    after = update.backfill
+    assert (after.state, update.due_at) == (BackfillState.RUNNING if goes_on else state, NOW if goes_on else None)
+    assert (after.stop_reason == "", after.run_end_date) == (
+        goes_on or state == "success",
+        None if goes_on else view.run_end_date,
+    )
+    assert limits == SetBackfillLimits(after)
 
 
 @pytest.mark.parametrize(("before", "state"), [("success", "running"), ("paused", "paused")])
@@ -148,7 +174,7 @@ def test_an_extended_backfill_goes_on_with_dates_up_to_now(before: str, state: s
     [
         (None, "no_such_backfill"),
         (backfill(deleted=True), "no_such_backfill"),
-        (backfill(state=BackfillState.FAILED), "not_possible"),
+        (backfill(state=BackfillState.CANCELLING), "not_possible"),
     ],
 )
 def test_a_rejected_change_changes_nothing(view: BackfillView | None, reason: str) -> None:

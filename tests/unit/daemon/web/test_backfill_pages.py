@@ -93,7 +93,7 @@ def test_a_list_of_dates_is_a_backfill() -> None:
 
     assert spec is not None
     assert (spec.start_date.day, spec.end_date.day, len(spec.logical_dates or ())) == (2, 5, 2)
-    assert (spec.outlets, spec.is_reverse, spec.reprocess, spec.max_active_runs) == ("none", True, "none", 10)
+    assert (spec.outlets, spec.is_reverse, spec.reprocess, spec.max_active_runs) == ("none", True, "none", None)
 
 
 def test_too_many_dates_are_no_backfill() -> None:
@@ -113,8 +113,17 @@ def test_limits_are_written_as_they_are_shown() -> None:
 
 
 def test_only_changed_limits_change_and_an_empty_field_has_the_default() -> None:
-    shown = texts_of({**DEFAULTS, "share": 0.25, "max_active_runs": 3})
+    shown = texts_of({**DEFAULTS, "share": 0.25, "max_failed_runs": 3})
 
-    changed = changed_limits(Fields({**shown, "share": "", "max_active_runs": "", "pool": "few"}), shown)
+    changed = changed_limits(Fields({**shown, "share": "", "max_failed_runs": "", "pool": "few"}), shown)
 
-    assert changed == {"share": None, "max_active_runs": 10, "pool": "few"}
+    assert changed == {"share": None, "max_failed_runs": 0, "pool": "few"}
+
+
+def test_an_existing_backfill_has_a_number_of_active_runs() -> None:
+    shown = texts_of({**DEFAULTS, "max_active_runs": 3})
+    fields = Fields({**shown, "max_active_runs": ""})
+
+    changed_limits(fields, shown)
+
+    assert fields.problems == {"max_active_runs": "write a whole number from 1 to 1000"}

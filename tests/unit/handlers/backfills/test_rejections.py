@@ -146,7 +146,9 @@ FAILED = {"dates": 5, "failed": 1, "is_planned": True}
     ("view", "newest", "expected"),
     [
         pytest.param(backfill(**FAILED), None, (), id="with its version"),
-        pytest.param(backfill(), None, (("not_possible", "backfill 1 has no failed date"),), id="nothing failed"),
+        pytest.param(backfill(), None, (("not_possible", "backfill 1 has no failed or cancelled date"),), id="nothing failed"),
+        pytest.param(backfill(cancelled=1), None, (), id="one cancelled"),
+        pytest.param(backfill(stop_reason="x"), None, (), id="stopped before it planned all"),
         pytest.param(backfill(stage=1, **FAILED), None, (("not_possible", "backfill 1 has begun its cascade"),), id="cascade"),
         pytest.param(backfill(**FAILED), DAILY, (), id="with the newest version"),
         pytest.param(
@@ -201,7 +203,7 @@ ENDED: dict[str, Any] = {"state": BackfillState.SUCCESS}
         pytest.param(backfill(logical_dates=(NOW,)), 9, ["backfill 1 has a list of dates"], id="a list"),
         pytest.param(backfill(stage=1, stages=("b",)), 9, ["backfill 1 has begun its cascade"], id="a cascade"),
         pytest.param(backfill(stages=("b",), **ENDED), 9, ["backfill 1 has begun its cascade"], id="an ended cascade"),
-        pytest.param(backfill(stop_reason="x"), 9, ["backfill 1 stopped"], id="stopped"),
+        pytest.param(backfill(stop_reason="x", failed=1, max_failed_runs=1), 9, ["backfill 1 stopped"], id="stopped"),
         pytest.param(backfill(state=BackfillState.CANCELLED), 9, ["backfill 1 is cancelled"], id="cancelled"),
     ],
 )
@@ -220,16 +222,25 @@ def test_an_extension_overlaps_with_no_other() -> None:
     assert [it.reason for it in rejections.unchangeable(backfill(), request, [other], has_pool=True)] == ["overlaps"]
 
 
+@pytest.mark.parametrize(("limit", "expected"), [(2, ["overlaps"]), (1, [])])
+def test_one_that_goes_on_overlaps_with_no_other(limit: int, expected: list[str]) -> None:
+    view = backfill(state=BackfillState.FAILED, failed=1, stop_reason="x")
+    request = BackfillChanged(backfill_id=1, changes={"max_failed_runs": limit})
+    other = msgspec.structs.replace(backfill(), id=2)
+
+    assert [it.reason for it in rejections.unchangeable(view, request, [other], has_pool=True)] == expected
+
+
 @pytest.mark.parametrize(
     ("state", "has_pool", "expected"),
     [
         (BackfillState.PAUSED, True, []),
-        (BackfillState.SUCCESS, True, ["not_possible"]),
+        (BackfillState.SUCCESS, True, []),
         (BackfillState.CANCELLING, True, ["not_possible"]),
         (BackfillState.RUNNING, False, ["no_such_pool"]),
     ],
 )
-def test_limits_change_until_the_end(state: BackfillState, expected: list[str], *, has_pool: bool) -> None:
+def test_limits_change_unless_it_is_being_cancelled(state: BackfillState, expected: list[str], *, has_pool: bool) -> None:
     request = BackfillChanged(backfill_id=1, changes={"pool": "p"})
 
     assert [it.reason for it in rejections.unchangeable(backfill(state=state), request, (), has_pool=has_pool)] == expected

@@ -9,7 +9,7 @@ from tests.unit.handlers.backfills.test_dates import DAILY, DAY, backfill
 from tidegate.handlers.backfills.dates import Plan, PlannedDate, next_ticks
 from tidegate.handlers.backfills.rerun import EndedRun
 from tidegate.handlers.backfills.step import MAX_ENDS, DueBackfill, take_step
-from tidegate.schemas.backfill import BackfillView, Consumer, EndedDate, ExistingRun, Outlets, Reprocess, Retry
+from tidegate.schemas.backfill import BackfillView, Consumer, EndedDate, ExistingRun, Outlets, Reprocess, Retry, TaskCounts
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import CloseDate, InsertDate, NotifyBackfill, OpenDate, TakeRun, UpdateBackfill
 from tidegate.schemas.effect.run import ChangeVersion, InsertRun, RunMoved, UpdateRun
@@ -170,24 +170,47 @@ def test_enough_failures_stop_it() -> None:
 
 
 def test_a_stopped_one_ends_its_queued_runs_and_gives_up_its_retries() -> None:
-    view = backfill(dates=3, state=BackfillState.CANCELLING, stop_reason="enough", was_cancelled=True)
+    view = backfill(dates=4, state=BackfillState.CANCELLING, stop_reason="enough", was_cancelled=True)
     queued = EndedRun(run_view(7, backfill_id=1), DAILY, {})
-    retries = {2: Retry(8, is_whole=False, logical_date=NOW), 3: Retry(9, is_whole=True, logical_date=NOW)}
+    tasks = TaskCounts(6, 1, 2, 3)
+    retries = {
+        2: Retry(8, is_whole=False, logical_date=NOW, tasks=tasks),
+        3: Retry(9, is_whole=True, logical_date=NOW, tasks=tasks),
+        4: Retry(10, is_whole=False, logical_date=NOW, was_cancelled=True, tasks=tasks),
+    }
 
-    effects, update = step(
-        view,
-        ending={7: 1},
-        retries=retries,
-        runs={7: queued},
-    )
+    effects, update = step(view, ending={7: 1}, retries=retries, runs={7: queued})
 
     assert [(moved.event.state, moved.event.reason) for moved in of(effects, RunMoved)] == [(RunState.FAILED, "enough")]
     assert of(effects, CloseDate) == [
-        CloseDate(1, 1, DateState.CANCELLED),
-        CloseDate(1, 2, DateState.FAILED),
-        CloseDate(1, 3, DateState.CANCELLED),
+        CloseDate(1, 1, DateState.CANCELLED, reason="enough"),
+        CloseDate(1, 2, DateState.FAILED, *tasks),
+        CloseDate(1, 3, DateState.CANCELLED, reason="enough"),
+        CloseDate(1, 4, DateState.CANCELLED, *tasks, reason="enough"),
     ]
-    assert (update.backfill.state, update.backfill.cancelled, update.backfill.failed) == (BackfillState.CANCELLED, 2, 1)
+    assert (update.backfill.state, update.backfill.cancelled, update.backfill.failed) == (BackfillState.CANCELLED, 3, 1)
+
+
+def test_a_killed_run_has_its_tasks_counted() -> None:
+    view = backfill(dates=1, state=BackfillState.CANCELLING, stop_reason="enough", kills=True)
+    states = (TaskState.SUCCESS, TaskState.RUNNING, TaskState.NONE, TaskState.REMOVED)
+    tasks = {index: Instance(index, state) for index, state in enumerate(states)}
+    running = EndedRun(run_view(7, backfill_id=1, state=RunState.RUNNING), graph("a", "b", "c", "d"), tasks)
+
+    effects, _ = step(view, ending={7: 1}, runs={7: running})
+
+    assert of(effects, CloseDate) == [CloseDate(1, 1, DateState.CANCELLED, 3, 1, 1, 1, reason="enough")]
+
+
+def test_a_killed_run_is_retried_whole() -> None:
+    """The end of a run skips tasks that follow no failed one."""
+    tasks = {0: Instance(0, TaskState.FAILED, try_number=1), 1: Instance(1, TaskState.SKIPPED)}
+    killed = EndedRun(ended().run, graph("a", "b"), tasks)
+    retry = Retry(7, is_whole=False, logical_date=NOW, was_cancelled=True)
+
+    effects, _ = step(RUNNING, graph("a", "b"), retries={1: retry}, runs={7: killed}, more_dates=True)
+
+    assert [run.unfinished for run in of(effects, UpdateRun)] == [2]
 
 
 def test_many_ends_take_several_steps() -> None:

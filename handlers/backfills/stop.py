@@ -1,0 +1,54 @@
+"""A backfill stops when a user cancels it, or after too many failures. A retry, or a higher limit, lets it go on."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tidegate.schemas.backfill import BackfillView
+from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
+
+
+def cancelled(backfill: BackfillView, *, kills: bool) -> BackfillView:
+    """The backfill that waits for the ends of its runs. A retry plans the dates that are not planned yet."""
+    reason = f"backfill {backfill.id} was cancelled"
+    return msgspec.structs.replace(backfill, state=BackfillState.CANCELLING, stop_reason=reason, kills=kills, was_cancelled=True)
+
+
+def retried(backfill: BackfillView, version_id: int) -> BackfillView:
+    """The backfill whose failed and cancelled dates are to run again, before the dates that are not planned yet."""
+    return _going_on(msgspec.structs.replace(backfill, failed=0, version_id=version_id))
+
+
+def has_dates_to_retry(backfill: BackfillView) -> bool:
+    """Whether a retry has something to run: dates that failed or were cancelled, or that a stop kept from being planned."""
+    return bool(backfill.failed or backfill.cancelled or (backfill.stop_reason and not backfill.is_planned))
+
+
+def limited(backfill: BackfillView, changes: Mapping[str, Any]) -> BackfillView:
+    """The backfill with other limits. One that stopped after failures goes on if it may have more."""
+    after = msgspec.structs.replace(backfill, **changes)
+    return _going_on(after) if has_stopped(backfill) and not is_at_failure_limit(after, after.failed) else after
+
+
+def has_stopped(backfill: BackfillView) -> bool:
+    """Whether it stopped after failures."""
+    return bool(backfill.stop_reason) and not backfill.was_cancelled
+
+
+def is_at_failure_limit(backfill: BackfillView, failed: int) -> bool:
+    return 0 < backfill.max_failed_runs <= failed
+
+
+def _going_on(backfill: BackfillView) -> BackfillView:
+    """Its cancelled dates run again, too."""
+    has_ended = backfill.state in BACKFILL_ENDED
+    return msgspec.structs.replace(
+        backfill,
+        state=BackfillState.RUNNING if has_ended else backfill.state,
+        cancelled=0,
+        stop_reason="",
+        kills=False,
+        was_cancelled=False,
+        run_end_date=None,
+    )
