@@ -1,8 +1,8 @@
 """What users do with backfills: the calls that the command line, the API and the pages share.
 
-Each call that changes something checks that `user`, `name` or `name@host`, may edit the DAG, and records a refusal in the audit
-log. All raise RequestError for what the user has to change; its `reason` is a constant of
-`tidegate.handlers.backfills.rejections`, NO_SUCH_DAG, FORBIDDEN, or "invalid". They raise UnavailableError when Postgres does not
+Each call that changes something checks the right of the caller, and records a refusal in the audit log. All raise RequestError
+for what the user has to change; its `reason` is a constant of `tidegate.handlers.backfills.rejections`, NO_SUCH_DAG, FORBIDDEN,
+or "invalid". They raise UnavailableError when Postgres does not
 answer, and DagFaultError when a version of the DAG cannot be read. None prints.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tidegate.daemon.conf import checked_conf
-from tidegate.daemon.permissions import can_edit
+from tidegate.daemon.permissions import Caller, Right, refusal
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.read_model.backfill import read_backfill
 from tidegate.daemon.request import apply_request
@@ -32,7 +32,7 @@ from tidegate.schemas.backfill import (
     SetLimits,
 )
 from tidegate.schemas.effect import RejectMessage
-from tidegate.schemas.error import RequestError
+from tidegate.schemas.error import ForbiddenError, RequestError
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import BackfillActed, BackfillAction, BackfillChanged, BackfillRequested, Message
 from tidegate.schemas.queries import backfills, pools
@@ -41,7 +41,7 @@ from tidegate.schemas.queries.db import Db
 
 FORBIDDEN = "forbidden"
 
-Action = Callable[[Database, Settings, str, int], Awaitable[BackfillRow]]
+Action = Callable[[Database, Settings, Caller, int], Awaitable[BackfillRow]]
 """What a user does with a backfill, by its number."""
 
 
@@ -73,11 +73,11 @@ def checked(spec: BackfillSpec) -> BackfillSpec:
     return spec
 
 
-async def create(database: Database, settings: Settings, user: str, spec: BackfillSpec) -> BackfillRow:
+async def create(database: Database, settings: Settings, caller: Caller, spec: BackfillSpec) -> BackfillRow:
     """Create a backfill, and return it; its runs start in the background."""
     checked(spec)
     for dag_id in await database.run(dags_of, spec):
-        await _check_right(database, settings, user, dag_id, f"create a backfill of DAG {dag_id!r}")
+        await _check_right(database, settings, caller, dag_id, f"create a backfill of DAG {dag_id!r}")
     id_ = await database.run(backfills.reserve)
     await apply_request(database, await _request_of(database, spec, id_))
     return await get(database, id_)
@@ -99,25 +99,25 @@ async def get(database: Database, id_: int, *, deleted: bool = False) -> Backfil
     return await database.run(read_backfill, id_, deleted=deleted)
 
 
-async def pause(database: Database, settings: Settings, user: str, id_: int) -> BackfillRow:
+async def pause(database: Database, settings: Settings, caller: Caller, id_: int) -> BackfillRow:
     """Start no more runs of the backfill. Its running runs go on."""
-    return await _act(database, settings, user, BackfillActed(backfill_id=id_, action=BackfillAction.PAUSE))
+    return await _act(database, settings, caller, BackfillActed(backfill_id=id_, action=BackfillAction.PAUSE))
 
 
-async def resume(database: Database, settings: Settings, user: str, id_: int) -> BackfillRow:
+async def resume(database: Database, settings: Settings, caller: Caller, id_: int) -> BackfillRow:
     """Resume a paused backfill."""
-    return await _act(database, settings, user, BackfillActed(backfill_id=id_, action=BackfillAction.RESUME))
+    return await _act(database, settings, caller, BackfillActed(backfill_id=id_, action=BackfillAction.RESUME))
 
 
-async def cancel(database: Database, settings: Settings, user: str, id_: int, *, kills: bool = False) -> BackfillRow:
+async def cancel(database: Database, settings: Settings, caller: Caller, id_: int, *, kills: bool = False) -> BackfillRow:
     """Fail the queued runs of the backfill, with `kills` also its running ones, and plan no more dates.
 
     It needs no readable version of the DAG.
     """
-    return await _act(database, settings, user, BackfillActed(backfill_id=id_, action=BackfillAction.CANCEL, kills=kills))
+    return await _act(database, settings, caller, BackfillActed(backfill_id=id_, action=BackfillAction.CANCEL, kills=kills))
 
 
-async def retry(database: Database, settings: Settings, user: str, id_: int, *, newest_version: bool = False) -> BackfillRow:
+async def retry(database: Database, settings: Settings, caller: Caller, id_: int, *, newest_version: bool = False) -> BackfillRow:
     """Run the failed and cancelled dates of the backfill again, and plan the others.
 
     They have its version, or the newest one, which it has from then on.
@@ -126,18 +126,18 @@ async def retry(database: Database, settings: Settings, user: str, id_: int, *, 
     if newest_version:
         row = await get(database, id_)
         request = msgspec.structs.replace(request, params=await checked_conf(database, row.dag_id, row.dag_params))
-    return await _act(database, settings, user, request)
+    return await _act(database, settings, caller, request)
 
 
-async def delete(database: Database, settings: Settings, user: str, id_: int) -> BackfillRow:
+async def delete(database: Database, settings: Settings, caller: Caller, id_: int) -> BackfillRow:
     """Delete an ended backfill with its list of dates. Its runs stay."""
-    return await _act(database, settings, user, BackfillActed(backfill_id=id_, action=BackfillAction.DELETE))
+    return await _act(database, settings, caller, BackfillActed(backfill_id=id_, action=BackfillAction.DELETE))
 
 
 async def change(
     database: Database,
     settings: Settings,
-    user: str,
+    caller: Caller,
     id_: int,
     limits: Mapping[str, Any],
     end_date: datetime | None = None,
@@ -148,15 +148,15 @@ async def change(
 
     `expected`: only if this is the version of its limits (`limits_version`). Raises StaleError otherwise.
     """
-    await _check_right(database, settings, user, (await get(database, id_)).dag_id, f"change backfill {id_}")
+    await _check_right(database, settings, caller, (await get(database, id_)).dag_id, f"change backfill {id_}")
     changes = _checked_limits(limits, SetLimits)
     await apply_request(database, BackfillChanged(backfill_id=id_, changes=changes, end_date=end_date, expected=expected))
     return await get(database, id_)
 
 
-async def _act(database: Database, settings: Settings, user: str, request: BackfillActed) -> BackfillRow:
+async def _act(database: Database, settings: Settings, caller: Caller, request: BackfillActed) -> BackfillRow:
     id_ = request.backfill_id
-    await _check_right(database, settings, user, (await get(database, id_)).dag_id, f"{request.action} backfill {id_}")
+    await _check_right(database, settings, caller, (await get(database, id_)).dag_id, f"{request.action} backfill {id_}")
     await apply_request(database, request)
     return await get(database, id_, deleted=True)
 
@@ -211,7 +211,7 @@ def _checked_limits(limits: Mapping[str, Any], type_: type[Limits]) -> Mapping[s
     return limits
 
 
-async def _check_right(database: Database, settings: Settings, user: str, dag_id: str, what: str) -> None:
-    if not can_edit(settings, user, dag_id):
-        await database.run(pools.record, user, "was refused", f"DAG {dag_id}", {"request": what})
-        raise RequestError(f"{user} may not {what}; TIDEGATE_EDITORS names the users that may", reason=FORBIDDEN)
+async def _check_right(database: Database, settings: Settings, caller: Caller, dag_id: str, what: str) -> None:
+    if reason := refusal(settings, caller, Right.BACKFILL, dag_id):
+        await database.run(pools.record, caller.username, "was refused", f"DAG {dag_id}", {"request": what, "reason": reason})
+        raise ForbiddenError(reason, reason=FORBIDDEN)

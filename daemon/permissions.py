@@ -60,12 +60,12 @@ def refusal(settings: Settings, caller: Caller, right: Right, dag_id: str | None
         return None
     if not any(fnmatchcase(dag_id, pattern) for pattern in caller.dags):
         return f"the token of {caller.username} is for the DAGs {', '.join(caller.dags)}, not for {dag_id!r}"
-    if right is Right.BACKFILL and not can_edit(settings, caller.username, dag_id):
+    if right is Right.BACKFILL and not _is_editor(settings, caller.username, dag_id):
         return f"{caller.username} may not change backfills of DAG {dag_id!r}; TIDEGATE_EDITORS names the users that may"
     return None
 
 
-def can_edit(settings: Settings, user: str, dag_id: str) -> bool:
+def _is_editor(settings: Settings, user: str, dag_id: str) -> bool:
     """Whether a user, `name` or `name@host`, may create and change backfills of a DAG.
 
     Any user may, unless patterns of `TIDEGATE_EDITORS` match the DAG: then one of these patterns has to name the user. Raises

@@ -138,14 +138,14 @@ async def create_backfill(call: Call[Params], body: NewBackfill) -> BackfillRow:
     spec = body.spec()
     for dag_id in await call.database.run(backfills.dags_of, spec):
         await check_right(call, Right.BACKFILL, f"create a backfill of DAG {dag_id}", dag_id=dag_id)
-    return await backfills.create(call.database, call.settings, call.caller.username, spec)
+    return await backfills.create(call.database, call.settings, call.caller, spec)
 
 
 async def change_backfill(call: Call[BackfillPath], body: BackfillPatch) -> BackfillRow:
     """Change the limits of a backfill while it runs, or add dates at its end."""
     id_, tag = await _permitted(call, "change"), call.facts.if_match
-    user, expected = call.caller.username, None if tag is None else tag.strip('"')
-    return await backfills.change(call.database, call.settings, user, id_, body.limits, body.end_date, expected=expected)
+    expected = None if tag is None else tag.strip('"')
+    return await backfills.change(call.database, call.settings, call.caller, id_, body.limits, body.end_date, expected=expected)
 
 
 async def pause_backfill(call: Call[BackfillPath], _body: Nothing) -> BackfillRow:
@@ -175,7 +175,7 @@ async def delete_backfill(call: Call[BackfillPath], _body: Nothing) -> BackfillR
 
 async def _act(call: Call[BackfillPath], verb: str, act: backfills.Action) -> BackfillRow:
     id_ = await _permitted(call, verb)
-    return await act(call.database, call.settings, call.caller.username, id_)
+    return await act(call.database, call.settings, call.caller, id_)
 
 
 async def _permitted(call: Call[BackfillPath], verb: str) -> int:

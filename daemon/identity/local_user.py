@@ -3,6 +3,7 @@
 import getpass
 import os
 
+from tidegate.daemon.permissions import Caller, Role
 from tidegate.daemon.settings import Settings
 
 
@@ -13,3 +14,8 @@ def current_user(settings: Settings) -> str:
     except (KeyError, OSError):
         user = str(os.getuid())
     return f"{user}@{settings.host}"
+
+
+def local_caller(settings: Settings) -> Caller:
+    """The user as a caller of every role, as it has the password of the database."""
+    return Caller(current_user(settings), Role.ADMIN)

@@ -12,6 +12,7 @@ from tests.benchmarks.event_scenarios import ONE, SAMPLES
 from tests.benchmarks.figures import Figure, duration, percentiles, rate
 from tests.benchmarks.pending_scenarios import latency_of_one_ms
 from tidegate.daemon import backfills
+from tidegate.daemon.permissions import Caller, Role
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.settings import environment, read
 from tidegate.events import Publisher
@@ -20,7 +21,7 @@ from tidegate.schemas.backfill import BackfillSpec
 DATES = 1_000_000
 FIRST = datetime(2020, 1, 1, tzinfo=UTC)
 MOST_S = 0.1
-USER = "bench"
+USER = Caller("bench", Role.ADMIN)
 
 PAST = """
 from tidegate import cron
@@ -43,7 +44,7 @@ async def l(repeat: int) -> list[Figure]:  # noqa: E743 - the letter of the scen
     calm, paced, flat_out, planned = [], [], [], []
     async with bench(ONE + PAST, 3) as ready, Publisher(ready.kafka.bootstrap, source="bench") as publisher:
         look = partial(_latencies, ready, publisher)
-        async with connect(ready.postgres.dsn, writer=USER) as database:
+        async with connect(ready.postgres.dsn, writer=USER.username) as database:
             for _ in range(repeat + 1):
                 calm.append(await look())
                 async with _backfill(ready, database, "paced", created):

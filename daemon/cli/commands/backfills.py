@@ -23,7 +23,7 @@ from tidegate.daemon.cli.command import (
 from tidegate.daemon.cli.commands.backfill_spec import LimitOptions, body_of, check_dates, checked_spec, limits_of
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.session import at, changed, listed, read_settings, shown, with_database
-from tidegate.daemon.identity.local_user import current_user
+from tidegate.daemon.identity.local_user import local_caller
 from tidegate.daemon.read_model.lookup import list_of_dag
 from tidegate.schemas.backfill import BackfillSpec, Outlets, Reprocess
 from tidegate.schemas.queries import backfill_pages
@@ -122,7 +122,7 @@ def _created(context: typer.Context, spec: BackfillSpec, *, watch: bool, json: b
         raise typer.BadParameter("it cannot be followed over --server; leave it out", param_hint="--watch")
 
     async def work(database: "Database") -> BackfillRow:
-        return await backfills.create(database, settings, current_user(settings), spec)
+        return await backfills.create(database, settings, local_caller(settings), spec)
 
     row = changed(context, ("POST", "/backfills"), BackfillRow, work, body_of(spec))
     if not json:
@@ -303,7 +303,7 @@ def set_(
         raise typer.BadParameter("give a limit, or --to")
 
     async def work(database: "Database") -> BackfillRow:
-        return await backfills.change(database, settings, current_user(settings), backfill_id, limits, end)
+        return await backfills.change(database, settings, local_caller(settings), backfill_id, limits, end)
 
     body = {"limits": limits, "end_date": end}
     row = changed(context, ("PATCH", at("backfills", backfill_id)), BackfillRow, work, body)
@@ -327,7 +327,7 @@ def _act(
     settings, (method, verb) = read_settings(context), change
 
     async def work(database: "Database") -> BackfillRow:
-        return await act(database, settings, current_user(settings), id_)
+        return await act(database, settings, local_caller(settings), id_)
 
     path = at("backfills", id_, verb) if verb else at("backfills", id_)
     row = changed(context, (method, path), BackfillRow, work, body)

@@ -136,18 +136,18 @@ async def act(action: BackfillAction, call: Call[BackfillPath], body: Choices) -
 
 
 async def _do(action: BackfillAction, body: Choices, call: Call[BackfillPath], id_: int) -> BackfillRow:
-    user = call.caller.username
+    caller = call.caller
     match action:
         case BackfillAction.PAUSE:
-            return await backfills.pause(call.database, call.settings, user, id_)
+            return await backfills.pause(call.database, call.settings, caller, id_)
         case BackfillAction.RESUME:
-            return await backfills.resume(call.database, call.settings, user, id_)
+            return await backfills.resume(call.database, call.settings, caller, id_)
         case BackfillAction.CANCEL:
-            return await backfills.cancel(call.database, call.settings, user, id_, kills=body.kills)
+            return await backfills.cancel(call.database, call.settings, caller, id_, kills=body.kills)
         case BackfillAction.RETRY:
-            return await backfills.retry(call.database, call.settings, user, id_, newest_version=body.newest_version)
+            return await backfills.retry(call.database, call.settings, caller, id_, newest_version=body.newest_version)
         case BackfillAction.DELETE:
-            return await backfills.delete(call.database, call.settings, user, id_)
+            return await backfills.delete(call.database, call.settings, caller, id_)
 
 
 async def preview_change(call: Call[BackfillPath]) -> Preview:
@@ -176,7 +176,7 @@ async def change(call: Call[BackfillPath], body: dict[str, str]) -> str:
     last = fields.value("end", end) if fields.texts.get("end", "") != shown.get("end", "") else None
     fields.check()
     if limits or last:
-        await backfills.change(call.database, call.settings, call.caller.username, row.id, limits, last)
+        await backfills.change(call.database, call.settings, call.caller, row.id, limits, last)
     return url("backfills", row.id)
 
 

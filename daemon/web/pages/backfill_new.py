@@ -72,7 +72,7 @@ async def create(call: Call[Params], body: dict[str, str]) -> str:
     if spec is None:
         raise InvalidError("; ".join(f"{name}: {problem}" for name, problem in fields.problems.items()))
     await _check_rights(call, spec)
-    row = await backfills.create(call.database, call.settings, call.caller.username, spec)
+    row = await backfills.create(call.database, call.settings, call.caller, spec)
     return url("backfills", row.id)
 
 

@@ -9,12 +9,14 @@ import pytest
 
 from tests.integration.cli.history import History
 from tidegate.daemon import backfills
+from tidegate.daemon.permissions import Caller, Role
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.settings import Settings
 from tidegate.schemas.backfill import MAX_DESCRIPTION, MAX_LISTED_DATES, BackfillSpec, Reprocess
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.state import BackfillState
 
+ANN, BEN = Caller("ann", Role.ADMIN), Caller("ben@host", Role.EDITOR)
 SETTINGS = Settings(postgres_dsn="", kafka_servers="", editors='{"private": ["ben"]}')
 SPEC = BackfillSpec(dag_id="daily", start_date=datetime(2013, 1, 1, tzinfo=UTC), end_date=datetime(2013, 1, 6, tzinfo=UTC))
 LATER = {"start_date": datetime(2113, 1, 1, tzinfo=UTC), "end_date": datetime(2113, 1, 2, tzinfo=UTC)}
@@ -44,13 +46,13 @@ async def refusal(call: Awaitable[object]) -> str:
 
 
 async def test_each_call_returns_the_backfill(database: Database) -> None:
-    created = await backfills.create(database, SETTINGS, "ann", SPEC)
+    created = await backfills.create(database, SETTINGS, ANN, SPEC)
 
-    paused = await backfills.pause(database, SETTINGS, "ann", created.id)
-    resumed = await backfills.resume(database, SETTINGS, "ann", created.id)
+    paused = await backfills.pause(database, SETTINGS, ANN, created.id)
+    resumed = await backfills.resume(database, SETTINGS, ANN, created.id)
     limits, end = {"max_active_runs": 3}, datetime(2013, 1, 9, tzinfo=UTC)
-    changed = await backfills.change(database, SETTINGS, "ann", created.id, limits, end)
-    cancelled = await backfills.cancel(database, SETTINGS, "ann", created.id, kills=True)
+    changed = await backfills.change(database, SETTINGS, ANN, created.id, limits, end)
+    cancelled = await backfills.cancel(database, SETTINGS, ANN, created.id, kills=True)
 
     assert [row.state for row in (created, paused, resumed, cancelled)] == [
         BackfillState.PLANNED,
@@ -84,23 +86,28 @@ async def test_a_preview_lists_dates_and_changes_nothing(database: Database) -> 
     ],
 )
 async def test_a_refusal_has_a_reason(database: Database, asked: BackfillSpec, reason: str) -> None:
-    assert await refusal(backfills.create(database, SETTINGS, "ann", asked)) == reason
+    assert await refusal(backfills.create(database, SETTINGS, ANN, asked)) == reason
 
 
 @pytest.mark.parametrize("call", [backfills.pause, backfills.resume, backfills.cancel, backfills.retry, backfills.delete])
 async def test_each_action_needs_the_right_and_a_backfill(
-    database: Database, call: Callable[[Database, Settings, str, int], Awaitable[object]]
+    database: Database, call: Callable[[Database, Settings, Caller, int], Awaitable[object]]
 ) -> None:
-    row = await backfills.create(database, SETTINGS, "ben@host", spec(dag_id="private", reprocess=Reprocess.FAILED))
+    row = await backfills.create(database, SETTINGS, BEN, spec(dag_id="private", reprocess=Reprocess.FAILED))
 
-    assert await refusal(call(database, SETTINGS, "ann", row.id)) == "forbidden"
-    assert await refusal(call(database, SETTINGS, "ben", 2**70)) == "no_such_backfill"
+    assert await refusal(call(database, SETTINGS, ANN, row.id)) == "forbidden"
+    assert await refusal(call(database, SETTINGS, BEN, 2**70)) == "no_such_backfill"
     if call in (backfills.resume, backfills.retry, backfills.delete):
-        assert await refusal(call(database, SETTINGS, "ben", row.id)) == "not_possible"
+        assert await refusal(call(database, SETTINGS, BEN, row.id)) == "not_possible"
+
+
+@pytest.mark.parametrize("caller", [Caller("ann", Role.VIEWER), Caller("ann", Role.EDITOR, ("other_*",))])
+async def test_the_rights_of_a_token_hold_here_too(database: Database, caller: Caller) -> None:
+    assert await refusal(backfills.create(database, SETTINGS, caller, SPEC)) == "forbidden"
 
 
 @pytest.mark.parametrize("limits", [{"max_active_runs": 0}, {"max_active_runs": None}, {"share": "much"}, {"nothing": 1}])
 async def test_limits_are_checked(database: Database, limits: dict[str, Any]) -> None:
-    row = await backfills.create(database, SETTINGS, "ann", SPEC)
+    row = await backfills.create(database, SETTINGS, ANN, SPEC)
 
-    assert await refusal(backfills.change(database, SETTINGS, "ann", row.id, limits)) == "invalid"
+    assert await refusal(backfills.change(database, SETTINGS, ANN, row.id, limits)) == "invalid"

@@ -172,9 +172,11 @@ async def test_only_an_editor_of_a_dag_may_create_one(cli: Cli, daily: History, 
     answer = await cli("backfills", "create", "daily", *JANUARY)
 
     assert answer.code == 1
-    assert "may not create a backfill of DAG 'daily'; TIDEGATE_EDITORS names the users that may" in answer.err
+    assert "may not change backfills of DAG 'daily'; TIDEGATE_EDITORS names the users that may" in answer.err
     found: list[Any] = await daily.database.pool.fetch("SELECT what, object, details FROM audit_log")
-    assert [tuple(row) for row in found] == [("was refused", "DAG daily", {"request": "create a backfill of DAG 'daily'"})]
+    assert [(what, object_) for what, object_, _ in found] == [("was refused", "DAG daily")]
+    assert found[0][2]["request"] == "create a backfill of DAG 'daily'"
+    assert "TIDEGATE_EDITORS" in found[0][2]["reason"]
     monkeypatch.setenv("TIDEGATE_EDITORS", "no JSON")
     assert (await cli("backfills", "create", "daily", *JANUARY)).code == 2
 

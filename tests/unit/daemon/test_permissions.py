@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from tidegate.daemon.permissions import Caller, Right, Role, can_edit, refusal
+from tidegate.daemon.permissions import Caller, Right, Role, refusal
 from tidegate.daemon.settings import Settings, SettingsError
 
 OPEN = Settings(postgres_dsn="", kafka_servers="")
@@ -24,14 +24,16 @@ SET = msgspec.structs.replace(OPEN, editors='{"finance_*": ["anna", "ben@host"],
     ],
 )
 def test_a_dag_that_a_pattern_names_has_editors(user: str, dag_id: str, *, expected: bool) -> None:
-    assert can_edit(SET, user, dag_id) is expected
-    assert can_edit(OPEN, user, dag_id)
+    caller = Caller(user, Role.EDITOR)
+
+    assert (refusal(SET, caller, Right.BACKFILL, dag_id) is None) is expected
+    assert refusal(OPEN, caller, Right.BACKFILL, dag_id) is None
 
 
 @pytest.mark.parametrize("text", ["", "no", "[]", '{"a": "anna"}'])
 def test_a_setting_that_cannot_be_read_says_how_to_write_it(text: str) -> None:
     with pytest.raises(SettingsError, match=r"TIDEGATE_EDITORS cannot be read .* write JSON like"):
-        can_edit(msgspec.structs.replace(OPEN, editors=text), "anna", "d")
+        refusal(msgspec.structs.replace(OPEN, editors=text), Caller("anna", Role.EDITOR), Right.BACKFILL, "d")
 
 
 @pytest.mark.parametrize("role", Role)
