@@ -44,7 +44,14 @@ async def load(db: Db, messages: Sequence[Message[BackfillDue]]) -> State:
     locked = (await backfills.lock(db, found)).values()
     active = [it for it in locked if it.stage_dag_id in wanted and _is_decidable(it, locked_dags)]
     ended = await backfills.ended_dates(db, [backfill.id for backfill in active], MAX_ENDS)
-    due = [_due(backfill, locked_dags, ended[backfill.id]) for backfill in active]
+    edges = {it.id: await backfills.edges(db, it.dag_id) for it in active if _is_held_dag(it.stage_dag_id, locked_dags)}
+    busy = await backfills.busy(db, [it.id for it in active if it.has_begun_cascade])
+    due = [
+        msgspec.structs.replace(
+            _due(it, locked_dags, ended[it.id]), edges=edges.get(it.id, ()), is_busy=not it.has_begun_cascade or it.id in busy
+        )
+        for it in active
+    ]
     stopped, planning = [it for it in due if it.counted.stop_reason], [it for it in due if _plans(it)]
     waiting = [it for it in due if not it.counted.stop_reason and not _plans(it)]
     read = [*await _read_stopped(db, stopped, locked_dags), *await _read_planning(db, planning, locked_dags)]
@@ -53,18 +60,23 @@ async def load(db: Db, messages: Sequence[Message[BackfillDue]]) -> State:
 
 def _is_decidable(backfill: BackfillView, locked: Locked) -> bool:
     """The runs of a held DAG can be ended only: that needs no version."""
-    is_held = any(locked[dag_id].is_held for dag_id in (backfill.dag_id, backfill.stage_dag_id) if dag_id in locked)
+    is_held = _is_held_dag(backfill.dag_id, locked)
     return backfill.state not in BACKFILL_ENDED and (not is_held or backfill.state is BackfillState.CANCELLING)
+
+
+def _is_held_dag(dag_id: str, locked: Locked) -> bool:
+    return dag_id in locked and locked[dag_id].is_held
 
 
 def _due(backfill: BackfillView, locked: Locked, ended: tuple[EndedDate, ...]) -> DueBackfill:
     is_gone = backfill.stage_dag_id not in locked
     is_held_back = any(locked[dag_id].is_inactive for dag_id in (backfill.dag_id, backfill.stage_dag_id) if dag_id in locked)
-    return DueBackfill(backfill=backfill, is_held_back=is_held_back, is_gone=is_gone, ended=ended)
+    held = frozenset(dag_id for dag_id in backfill.stages if _is_held_dag(dag_id, locked))
+    return DueBackfill(backfill=backfill, is_held_back=is_held_back, is_gone=is_gone, ended=ended, held=held)
 
 
 def _plans(due: DueBackfill) -> bool:
-    return may_start(due.counted) and (not due.is_held_back or scans(due.counted))
+    return may_start(due.counted) and not due.is_stage_held and (not due.is_held_back or scans(due.counted))
 
 
 async def _read_stopped(db: Db, stopped: Sequence[DueBackfill], locked_dags: Locked) -> list[DueBackfill]:
@@ -72,7 +84,7 @@ async def _read_stopped(db: Db, stopped: Sequence[DueBackfill], locked_dags: Loc
     kills = {due.backfill.id: due.counted.kills for due in stopped}
     locked = await _lock_runs(db, await backfills.active_runs(db, kills, MAX_ENDS), locked_dags)
     ordinals = await backfills.ordinals(db, [ending.run for ending in locked.values()])
-    retries = await backfills.retries(db, dict.fromkeys(kills, MAX_ENDS))
+    retries = await backfills.retries(db, dict.fromkeys(kills, MAX_ENDS), all_stages=True)
     return [
         msgspec.structs.replace(due, ending=ordinals.get(due.backfill.id, {}), retries=retries[due.backfill.id], runs=locked)
         for due in stopped
@@ -181,7 +193,9 @@ async def _consumers(db: Db, due: Mapping[int, DueBackfill]) -> Mapping[int, tup
     scanning = {id_: it.backfill for id_, it in due.items() if scans(it.counted) and not it.is_gone}
     ranges = {id_: (it.scanned, min(it.scanned + MAX_SCANNED, it.scan_until)) for id_, it in scanning.items()}
     events = {
-        OutletEvent(it.backfill_id, scanning[it.backfill_id].stage_dag_id, outlet_event_id(*it.outlet), it.again_since)
+        OutletEvent(
+            it.backfill_id, scanning[it.backfill_id].stage_dag_id, outlet_event_id(*it.outlet), it.again_since, it.end_date
+        )
         for it in await backfills.rewritten(db, ranges)
     }
     return {**await backfills.replayed(db, replays, MAX_SCANNED), **await backfills.consumers(db, events)}
@@ -198,7 +212,7 @@ async def _lock_runs(db: Db, ids: Sequence[int], locked_dags: Locked) -> Mapping
 
 
 def _is_held(run: RunView, locked: Locked) -> bool:
-    return run.dag_id in locked and locked[run.dag_id].is_held
+    return _is_held_dag(run.dag_id, locked)
 
 
 def decide(_messages: Sequence[Message[BackfillDue]], state: State) -> Iterator[Effect]:

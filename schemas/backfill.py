@@ -121,6 +121,11 @@ class BackfillView(BackfillSpec, frozen=True, kw_only=True):
         """The DAG whose runs it starts."""
         return self.stages[self.stage - 1] if self.stage else self.dag_id
 
+    @property
+    def has_begun_cascade(self) -> bool:
+        """Whether runs of consumers may be dates of it."""
+        return self.scan_until > 0
+
 
 def limits_version(backfill: BackfillView) -> str:
     """What changes with each change of the limits or of the end of a backfill, and with nothing else."""
@@ -208,10 +213,14 @@ class ExistingRun(NamedTuple):
 
 
 class Consumer(NamedTuple):
-    """A run that consumed an outlet. Its DAG orders its runs by `order_at`."""
+    """A run that consumed an outlet. Its DAG orders its runs by `order_at`.
+
+    `ordinal`: it is a date of the backfill already, and ran before the outlet was rewritten.
+    """
 
     order_at: datetime
     run: ExistingRun
+    ordinal: int | None = None
 
 
 def overlaps(one: BackfillView, start: datetime, end: datetime, dates: Sequence[datetime] | None) -> bool:

@@ -1,11 +1,13 @@
 """A backfill cascades along datasets: consumers of what it has rewritten run again, stage by stage."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from graphlib import CycleError, TopologicalSorter
+
+import msgspec
 
 from tidegate.handlers.backfills.dates import why_no_run
 from tidegate.schemas.backfill import BackfillView, Consumer, Reprocess
-from tidegate.schemas.effect.backfill import InsertDate
+from tidegate.schemas.effect.backfill import InsertDate, RerunDate
 from tidegate.schemas.state import DateState
 
 MAX_SCANNED = 500
@@ -35,10 +37,35 @@ def why_not_again(backfill: BackfillView, consumer: Consumer) -> str | None:
     return why_no_run(consumer.run, Reprocess.COMPLETED if backfill.stage else backfill.reprocess)
 
 
-def plan_consumers(backfill: BackfillView, found: Sequence[Consumer]) -> Iterator[InsertDate]:
+def plan_consumers(backfill: BackfillView, found: Sequence[Consumer]) -> Iterator[InsertDate | RerunDate]:
     """Runs that consumed events run again, whole, or stay as they are."""
-    for ordinal, consumer in enumerate(found, backfill.dates + 1):
-        order_at, run = consumer
+    yield from (RerunDate(backfill.id, consumer.ordinal) for consumer in found if consumer.ordinal is not None)
+    for ordinal, consumer in enumerate(new_consumers(found), backfill.dates + 1):
+        order_at, run, _ = consumer
         reason = why_not_again(backfill, consumer)
         state = DateState.RETRY if reason is None else DateState.SKIPPED
         yield InsertDate(backfill.id, ordinal, order_at, state, run.id, reason or "", is_whole=reason is None)
+
+
+def new_consumers(found: Sequence[Consumer]) -> list[Consumer]:
+    """The runs that are no dates of the backfill yet."""
+    return [consumer for consumer in found if consumer.ordinal is None]
+
+
+def postpone(backfill: BackfillView, edges: Sequence[tuple[str, str]], held: Set[str]) -> BackfillView:
+    """The backfill whose stage is of a held DAG goes on with the stages that do not depend on a held one.
+
+    The held DAGs and what consumes from them come last. Unchanged if nothing else is left.
+    """
+    done, left = backfill.stages[: backfill.stage - 1], backfill.stages[backfill.stage - 1 :]
+    blocked: set[str] = set()
+    for dag_id in left:
+        if dag_id in held or any(producer in blocked for producer, consumer in edges if consumer == dag_id):
+            blocked.add(dag_id)
+    free = [dag_id for dag_id in left if dag_id not in blocked]
+    if not free:
+        return backfill
+    stages = (*done, *free, *(dag_id for dag_id in left if dag_id in blocked))
+    return msgspec.structs.replace(
+        backfill, stages=stages, stage_version_id=None, scanned=0, scan_until=backfill.dates, is_planned=False
+    )

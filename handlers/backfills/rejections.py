@@ -83,9 +83,9 @@ def unretriable(
     """Why failed dates cannot run again; `newest`: with this version."""
     if not has_dates_to_retry(backfill):
         yield RejectMessage(0, NOT_POSSIBLE, f"backfill {backfill.id} has no failed or cancelled date")
-    if backfill.stage:
-        reason = f"backfill {backfill.id} has begun its cascade: consumers of retried dates might have run again already"
-        yield RejectMessage(0, NOT_POSSIBLE, f"{reason}; create another one with --reprocess failed --outlets cascade")
+    if backfill.has_begun_cascade and backfill.state not in BACKFILL_ENDED:
+        reason = f"backfill {backfill.id} has begun its cascade: consumers of retried dates are running"
+        yield RejectMessage(0, NOT_POSSIBLE, f"{reason}; retry it after its end, or cancel it before")
     yield from overlapping(backfill, others)
     if newest is not None:
         yield from _unpinnable(backfill, request, newest)
@@ -146,7 +146,7 @@ def _why_no_more_dates(backfill: BackfillView, request: BackfillChanged) -> str:
         return "has a list of dates: create another one for more dates"
     if request.end_date is not None and request.end_date <= backfill.end_date:
         return f"ends at {utc(backfill.end_date)} already"
-    if backfill.stage or (backfill.stages and backfill.state in BACKFILL_ENDED):
+    if backfill.has_begun_cascade or (backfill.stages and backfill.state in BACKFILL_ENDED):
         return "has begun its cascade: create another one for more dates"
     if backfill.stop_reason:
         return f"stopped: {backfill.stop_reason}; retry it first, or create another one for more dates"

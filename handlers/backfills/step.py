@@ -1,11 +1,11 @@
 """One step of a backfill: count the runs that ended, start queued runs, plan dates, or end what is left after a stop."""
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.backfills.cascade import MAX_SCANNED, plan_consumers, why_not_again
+from tidegate.handlers.backfills.cascade import MAX_SCANNED, new_consumers, plan_consumers, postpone, why_not_again
 from tidegate.handlers.backfills.dates import NOTHING, Plan, why_no_run
 from tidegate.handlers.backfills.rerun import EndedRun, as_run_of, run_again
 from tidegate.handlers.backfills.stop import is_at_failure_limit
@@ -41,16 +41,21 @@ class DueBackfill(msgspec.Struct, frozen=True, kw_only=True):
     """A locked backfill with the rows that its step needs, under the locks of its DAGs.
 
     `graph` is the version of its new runs; None if it plans and starts none now. `is_held_back`: the DAG is paused or stale.
-    `is_gone`: the DAG of the stage was deleted. `is_replay`: its dates are runs that exist. `ended` are open dates whose runs
-    ended. `queued_runs` are the ones that start. `plan` has the next dates. `consumers` are runs that consumed what was
-    rewritten. `retries` are by ordinal. `ending`: run to ordinal, of the runs that a stopped backfill ends. `runs` are those of
-    `retries` and `ending`, and existing ones of `plan`. `run_ids` are reserved for new runs.
+    `is_gone`: the DAG of the stage was deleted. `held` are the held DAGs of its stages; if that of the stage is held, `edges` say
+    which consume from which. `is_busy`: a run of the stage has not ended, or no cascade has begun. `is_replay`: its dates are
+    runs that exist. `ended` are open dates whose runs ended. `queued_runs` are the ones that start. `plan` has the next dates.
+    `consumers` are runs that consumed what was rewritten. `retries` are by ordinal. `ending`: run to ordinal, of the runs that a
+    stopped backfill ends. `runs` are those of `retries` and `ending`, and existing ones of `plan`. `run_ids` are reserved for new
+    runs.
     """
 
     backfill: BackfillView
     graph: Graph | None = None
     is_held_back: bool = False
     is_gone: bool = False
+    is_busy: bool = True
+    held: Set[str] = frozenset()
+    edges: Sequence[tuple[str, str]] = ()
     is_replay: bool = False
     ended: tuple[EndedDate, ...] = ()
     queued_runs: tuple[QueuedRun, ...] = ()
@@ -65,6 +70,15 @@ class DueBackfill(msgspec.Struct, frozen=True, kw_only=True):
     def counted(self) -> BackfillView:
         """The backfill after the ends of its runs."""
         return counted(self.backfill, self.ended)
+
+    @property
+    def is_stage_held(self) -> bool:
+        return self.backfill.stage > 0 and self.backfill.stage_dag_id in self.held
+
+    @property
+    def is_stage_done(self) -> bool:
+        """Whether no run of its stage is left, though runs of later stages may be."""
+        return not (self.is_busy or self.plan.dates or self.consumers or self.retries or len(self.ended) == MAX_ENDS)
 
 
 def counted(backfill: BackfillView, ended: tuple[EndedDate, ...]) -> BackfillView:
@@ -100,13 +114,16 @@ def take_step(due: DueBackfill, now: datetime) -> Iterator[Effect]:
     backfill = due.counted
     if backfill.stop_reason:
         backfill = yield from _end_runs(backfill, due, now)
+    elif due.is_stage_held:
+        backfill = postpone(backfill, due.edges, due.held) if may_start(backfill) else backfill
     elif may_start(backfill) and not due.is_held_back:
         backfill = yield from _start_runs(backfill, due, now)
     elif scans(backfill):
         yield from plan_consumers(backfill, due.consumers)
         backfill = _scanned(backfill, due)
-    after = finished(backfill, now)
-    has_more = after.stage > backfill.stage or scans(after) or _has_more(backfill, due)
+    after = finished(backfill, due, now)
+    is_moved = (after.stage, after.stages) != (due.backfill.stage, due.backfill.stages)
+    has_more = is_moved or (scans(after) and not due.is_stage_held) or _has_more(backfill, due)
     yield UpdateBackfill(after, now if has_more and after.state not in BACKFILL_ENDED else None)
 
 
@@ -209,7 +226,7 @@ def _planned(backfill: BackfillView, due: DueBackfill) -> BackfillView:
 
 def _scanned(backfill: BackfillView, due: DueBackfill) -> BackfillView:
     """The backfill after some runs were found."""
-    found = due.consumers
+    found = new_consumers(due.consumers)
     skipped = sum(why_not_again(backfill, consumer) is not None for consumer in found)
     known = msgspec.structs.replace(backfill, dates=backfill.dates + len(found), skipped=backfill.skipped + skipped)
     if not backfill.stage:
@@ -222,12 +239,13 @@ def _scanned(backfill: BackfillView, due: DueBackfill) -> BackfillView:
     return msgspec.structs.replace(known, scanned=scanned, is_planned=is_planned, stage_version_id=version_id)
 
 
-def finished(backfill: BackfillView, now: datetime) -> BackfillView:
+def finished(backfill: BackfillView, due: DueBackfill, now: datetime) -> BackfillView:
     """The backfill with its next stage or its end state, if nothing is left to plan or to wait for."""
     is_done = backfill.is_planned or bool(backfill.stop_reason)
-    if not is_done or unfinished(backfill):
+    has_next = not backfill.stop_reason and backfill.stage < len(backfill.stages)
+    if not is_done or due.consumers or (unfinished(backfill) and not (has_next and due.is_stage_done)):
         return backfill
-    if not backfill.stop_reason and backfill.stage < len(backfill.stages):
+    if has_next:
         following = {"stage": backfill.stage + 1, "stage_version_id": None, "scanned": 0, "scan_until": backfill.dates}
         return msgspec.structs.replace(backfill, is_planned=False, **following)
     return msgspec.structs.replace(backfill, state=_end_state(backfill), run_end_date=now)

@@ -17,7 +17,13 @@ def cancelled(backfill: BackfillView, *, kills: bool) -> BackfillView:
 
 def retried(backfill: BackfillView, version_id: int) -> BackfillView:
     """The backfill whose failed and cancelled dates are to run again, before the dates that are not planned yet."""
-    return _going_on(msgspec.structs.replace(backfill, failed=0, version_id=version_id))
+    after = _going_on(msgspec.structs.replace(backfill, failed=0, version_id=version_id))
+    return first_stage(after) if after.stage else after
+
+
+def first_stage(backfill: BackfillView) -> BackfillView:
+    """A cascade begins again with its first DAG, all of whose dates are planned, and passes over what has not changed."""
+    return msgspec.structs.replace(backfill, stage=0, stage_version_id=None, scanned=0, is_planned=True)
 
 
 def has_dates_to_retry(backfill: BackfillView) -> bool:

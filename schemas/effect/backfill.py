@@ -76,6 +76,13 @@ class RetryDates(msgspec.Struct, frozen=True):
     failed: bool = True
 
 
+class RerunDate(msgspec.Struct, frozen=True):
+    """The run of a date, which has ended, is to run again with all its tasks: an input was rewritten since."""
+
+    backfill_id: int
+    ordinal: int
+
+
 class PinVersion(msgspec.Struct, frozen=True):
     """The new runs of a backfill, and runs that run again, get this version from now on."""
 
@@ -135,6 +142,7 @@ BackfillEffect = (
     | CloseDate
     | OpenDate
     | RetryDates
+    | RerunDate
     | PinVersion
     | TakeRun
     | NotifyBackfill

@@ -1,7 +1,7 @@
 """Backfills: lock, read their work, and the columns of their effects."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,7 +39,7 @@ async def reserve(db: Db) -> int:
 
 
 class DagIds(NamedTuple):
-    """The DAG of a backfill, and the DAGs of its stages until now."""
+    """The DAG of a backfill, and the DAGs of its stages once the first one has begun."""
 
     dag_id: str
     stage_dag_ids: Sequence[str]
@@ -109,10 +109,15 @@ async def ended_dates(db: Db, ids: Collection[int], limit: int) -> Mapping[int, 
     return found
 
 
-async def retries(db: Db, limits: Mapping[int, int]) -> Mapping[int, dict[int, Retry]]:
-    """The first dates to retry of each backfill, by ordinal."""
+async def busy(db: Db, ids: Collection[int]) -> Set[int]:
+    """Which of these backfills have a run of their stage, or of an earlier one, that has not ended or is to run again."""
+    return {row[0] for row in await db.fetch(_SQL["busy"], list(ids))} if ids else set()
+
+
+async def retries(db: Db, limits: Mapping[int, int], *, all_stages: bool = False) -> Mapping[int, dict[int, Retry]]:
+    """The first dates to retry of each backfill, by ordinal; with `all_stages` also those of stages to come."""
     found: dict[int, dict[int, Retry]] = {id_: {} for id_ in limits}
-    for row in await db.fetch(_SQL["retries"], list(limits), list(limits.values())) if limits else ():
+    for row in await db.fetch(_SQL["retries"], list(limits), list(limits.values()), all_stages) if limits else ():
         id_, ordinal, run, is_whole, at, was_cancelled, *tasks = row
         found[id_][ordinal] = Retry(run, is_whole, at, was_cancelled, TaskCounts(*tasks))
     return found
@@ -154,7 +159,7 @@ async def refusing(db: Db, dag_ids: Collection[str]) -> tuple[str, ...]:
 
 
 class RewrittenOutlet(NamedTuple):
-    """An outlet of a task that succeeded in a run which a backfill runs again since a time."""
+    """An outlet of a task that succeeded in a run which a backfill ran again since a time, and which ended at `end_date`."""
 
     backfill_id: int
     dag_id: str
@@ -162,6 +167,7 @@ class RewrittenOutlet(NamedTuple):
     task_id: str
     uri: str
     again_since: datetime
+    end_date: datetime
 
     @property
     def outlet(self) -> tuple[str, str, str, str]:
@@ -176,23 +182,24 @@ async def rewritten(db: Db, ranges: Mapping[int, tuple[int, int]]) -> list[Rewri
 
 
 class OutletEvent(NamedTuple):
-    """The event of an outlet that a run of a backfill rewrites since a time, and the DAG whose runs consumed it."""
+    """The event of an outlet that a run of a backfill rewrote from a time to another, and the DAG whose runs consumed it."""
 
     backfill_id: int
     consumer_id: str
     event_id: str
     again_since: datetime
+    end_date: datetime
 
 
 async def consumers(db: Db, events: Collection[OutletEvent]) -> Mapping[int, tuple[Consumer, ...]]:
-    """By backfill, the runs that consumed these events, and are no dates of the backfill yet, in their order."""
+    """By backfill, the runs that consumed these events and did not run since they were rewritten, in their order."""
     return _consumers(await db.fetch(_SQL["consumers"], *zip(*events, strict=True)) if events else ())
 
 
 def _consumers(rows: "Iterable[Record]") -> Mapping[int, tuple[Consumer, ...]]:
     found: dict[int, tuple[Consumer, ...]] = defaultdict(tuple)
-    for id_, order_at, run, run_id, state in rows:
-        found[id_] += (Consumer(order_at, ExistingRun(run, run_id, RunState(state))),)
+    for id_, order_at, run, run_id, state, ordinal in rows:
+        found[id_] += (Consumer(order_at, ExistingRun(run, run_id, RunState(state)), ordinal),)
     return found
 
 
@@ -232,7 +239,8 @@ def new_columns(effects: Sequence[InsertBackfill]) -> Sequence[Sequence[Any]]:
 
 
 def changed_columns(effects: Sequence[UpdateBackfill]) -> Sequence[Sequence[Any]]:
-    return [*_columns(effects, ("id", "end_date", "horizon", *CHANGING)), [effect.due_at for effect in effects]]
+    stages = [encode(effect.backfill.stages).decode() for effect in effects]
+    return [*_columns(effects, ("id", "end_date", "horizon", *CHANGING)), stages, [effect.due_at for effect in effects]]
 
 
 def limit_columns(effects: Sequence[SetBackfillLimits]) -> Sequence[Sequence[Any]]:

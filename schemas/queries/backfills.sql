@@ -2,10 +2,8 @@
 SELECT nextval('backfill_id_seq')
 
 -- name: dag_ids
--- The DAG of each backfill, which never changes, and the DAGs of its stages until now.
-SELECT id, dag_id, ARRAY(
-    SELECT name FROM jsonb_array_elements_text(stages) WITH ORDINALITY AS stages (name, number) WHERE number <= stage
-) AS stage_dag_ids
+-- The DAG of each backfill, which never changes, and the DAGs of its stages once the first one has begun.
+SELECT id, dag_id, CASE WHEN scan_until > 0 THEN ARRAY(SELECT jsonb_array_elements_text(stages)) ELSE '{}' END AS stage_dag_ids
 FROM backfill
 WHERE id = ANY ($1::bigint[])
 
@@ -38,7 +36,7 @@ CROSS JOIN LATERAL backfill_activity(backfill.id, $2::text) AS active
 WHERE backfill.id = ANY ($1::bigint[])
 
 -- name: activity
--- The runs of each backfill that have not ended. `waiting` ones are running, and their tasks wait for the previous run: the last of
+-- The runs of each backfill that have not ended. Those of held DAGs occupy no slot: other DAGs of a cascade go on. `waiting` ones are running, and their tasks wait for the previous run: the last of
 -- them comes at `waiting_until` in the order of runs.
 SELECT
     target.id,
@@ -50,6 +48,7 @@ LEFT JOIN LATERAL (
     SELECT
         run.state, run.order_at, target.is_sequential AND run.state = 'running' AND waits_for_past(run.id) AS is_waiting
     FROM dag_run AS run
+    JOIN dag ON dag.dag_id = run.dag_id AND dag.held_since IS NULL
     WHERE run.backfill_id = target.id AND run.state = 'running'
 ) AS run ON true
 GROUP BY target.id
@@ -99,16 +98,31 @@ CROSS JOIN LATERAL run_task_counts(date.dag_run_id) AS task
 ORDER BY date.backfill_id, date.ordinal
 
 -- name: retries
--- The first dates of each backfill that are to run again, with their runs.
+-- The first dates of each backfill that are to run again, with their runs; `all_stages`: also those of stages to come.
 SELECT
     target.id, date.ordinal, date.dag_run_id, date.is_whole, date.logical_date, date.reason <> '' AS was_cancelled,
     task.tasks, task.tasks_succeeded, task.tasks_skipped, task.tasks_failed
 FROM unnest($1::bigint[], $2::integer[]) AS target (id, most)
 CROSS JOIN LATERAL (
-    SELECT * FROM backfill_date WHERE backfill_id = target.id AND state = 'retry' ORDER BY ordinal LIMIT target.most
+    SELECT *
+    FROM backfill_date AS date
+    WHERE backfill_id = target.id AND state = 'retry' AND ($3 OR NOT is_of_later_stage(backfill_id, dag_run_id))
+    ORDER BY ordinal
+    LIMIT target.most
 ) AS date
 CROSS JOIN LATERAL run_task_counts(date.dag_run_id) AS task
 ORDER BY target.id, date.ordinal
+
+-- name: busy
+-- The backfills with a date of their stage, or of an earlier one, whose run has not ended or is to run again.
+SELECT id
+FROM unnest($1::bigint[]) AS target (id)
+WHERE EXISTS (
+    SELECT FROM backfill_date AS date
+    JOIN dag_run AS run ON run.id = date.dag_run_id
+    WHERE date.backfill_id = target.id AND NOT is_of_later_stage(target.id, run.id)
+      AND (date.state = 'retry' OR (date.state = 'open' AND run.state IN ('queued', 'running')))
+)
 
 -- name: ordinals
 -- The dates of these runs of backfills that are open, or to run again.
@@ -162,16 +176,17 @@ SET end_date = change.end_date,
     stage_version_id = change.stage_version_id,
     scanned = change.scanned,
     scan_until = change.scan_until,
+    stages = change.stages::jsonb,
     delete_date = CASE WHEN change.deleted THEN coalesce(backfill.delete_date, now()) END,
     due_at = change.due_at,
     updated_at = now()
 FROM unnest(
     $1::bigint[], $2::timestamptz[], $3::timestamptz[], $4::backfill_state[], $5::timestamptz[], $6::boolean[], $7::text[],
     $8::boolean[], $9::boolean[], $10::timestamptz[], $11::timestamptz[], $12::boolean[], $13::integer[], $14::bigint[],
-    $15::integer[], $16::integer[], $17::timestamptz[]
+    $15::integer[], $16::integer[], $17::text[], $18::timestamptz[]
 ) AS change (
     id, end_date, horizon, state, planned_until, is_planned, stop_reason, kills, was_cancelled, run_start_date, run_end_date,
-    deleted, stage, stage_version_id, scanned, scan_until, due_at
+    deleted, stage, stage_version_id, scanned, scan_until, stages, due_at
 )
 WHERE backfill.id = change.id
 
@@ -214,7 +229,7 @@ WHERE task.dag_run_id = run.id AND task.state NOT IN ('queued', 'running', 'succ
 
 -- name: replayed
 -- The first runs of each DAG in a range of the times by which they are ordered, that are no dates of its backfill yet.
-SELECT target.id AS backfill_id, run.order_at, run.id, run.run_id, run.state
+SELECT target.id AS backfill_id, run.order_at, run.id, run.run_id, run.state, NULL::integer AS ordinal
 FROM unnest($1::bigint[], $2::text[], $3::timestamptz[], $4::timestamptz[]) AS target (id, dag_id, first, last)
 CROSS JOIN LATERAL (
     SELECT *
@@ -253,7 +268,8 @@ ORDER BY dag.dag_id
 -- The outlets of tasks that succeeded in runs that ran again and succeeded, of dates of each backfill in a range of ordinals.
 -- A version that cannot be read has no outlets.
 SELECT
-    target.id AS backfill_id, run.dag_id, run.run_id, task.task_id, outlet.uri, in_calendar(date.again_since) AS again_since
+    target.id AS backfill_id, run.dag_id, run.run_id, task.task_id, outlet.uri, in_calendar(date.again_since) AS again_since,
+    run.end_date
 FROM unnest($1::bigint[], $2::integer[], $3::integer[]) AS target (id, after, until)
 JOIN backfill_date AS date
     ON date.backfill_id = target.id AND date.ordinal > target.after AND date.ordinal <= target.until
@@ -264,18 +280,22 @@ CROSS JOIN LATERAL jsonb_array_elements_text(task_outlets(version.spec, task.tas
 WHERE date.state = 'success' AND date.again_since IS NOT NULL
 
 -- name: consumers
--- The runs of consumers that consumed these events of outlets, and are no dates of the backfill yet. An event that occurred after
+-- The runs of consumers that consumed these events of outlets, and are no dates of the backfill yet, or ran before the outlet was
+-- rewritten: a retry may rewrite it after them. An event that occurred after
 -- its run began to run again is that of a first success: its consumers have read what is rewritten. OFFSET: as in `tasks.results`.
-SELECT DISTINCT outlet.backfill_id, run.order_at, run.id, run.run_id, run.state
-FROM unnest($1::bigint[], $2::text[], $3::text[], $4::timestamptz[])
-    AS outlet (backfill_id, consumer_id, event_id, again_since)
+SELECT DISTINCT outlet.backfill_id, run.order_at, run.id, run.run_id, run.state, date.ordinal
+FROM unnest($1::bigint[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[])
+    AS outlet (backfill_id, consumer_id, event_id, again_since, end_date)
 CROSS JOIN LATERAL (
     SELECT id, occurred_at FROM dataset_event WHERE source = 'tidegate' AND event_id = outlet.event_id OFFSET 0
 ) AS event
 JOIN dagrun_dataset_event AS consumed ON (consumed.dag_id, consumed.dataset_event_id) = (outlet.consumer_id, event.id)
 JOIN dag_run AS run ON run.id = consumed.dag_run_id
-WHERE event.occurred_at <= outlet.again_since
-  AND NOT EXISTS (SELECT FROM backfill_date WHERE backfill_id = outlet.backfill_id AND dag_run_id = run.id)
+LEFT JOIN backfill_date AS date ON date.backfill_id = outlet.backfill_id AND date.dag_run_id = run.id
+WHERE event.occurred_at <= outlet.again_since AND (
+    date.ordinal IS NULL
+    OR (run.start_date < outlet.end_date AND (date.state = 'success' OR (date.state = 'retry' AND NOT date.is_whole)))
+)
 ORDER BY outlet.backfill_id, run.order_at, run.id
 
 -- name: insert_dates
@@ -314,6 +334,12 @@ UPDATE backfill_date AS date
 SET state = 'retry', tasks = 0, tasks_succeeded = 0, tasks_skipped = 0, tasks_failed = 0
 FROM unnest($1::bigint[], $2::boolean[]) AS change (backfill_id, failed)
 WHERE date.backfill_id = change.backfill_id AND (date.state = 'cancelled' OR (change.failed AND date.state = 'failed'))
+
+-- name: rerun_dates
+UPDATE backfill_date AS date
+SET state = 'retry', is_whole = true, tasks = 0, tasks_succeeded = 0, tasks_skipped = 0, tasks_failed = 0
+FROM unnest($1::bigint[], $2::integer[]) AS change (backfill_id, ordinal)
+WHERE (date.backfill_id, date.ordinal) = (change.backfill_id, change.ordinal)
 
 -- name: take_runs
 UPDATE dag_run
@@ -385,7 +411,7 @@ WHERE backfill.id = waiting.backfill_id AND backfill.state NOT IN ('cancelled', 
 UPDATE backfill
 SET due_at = least(backfill.due_at, woken.at)
 FROM unnest($1::text[], $2::timestamptz[]) AS woken (dag_id, at)
-WHERE woken.dag_id IN (backfill.dag_id, backfill.stages ->> nullif(backfill.stage, 0) - 1) AND backfill.state NOT IN ('cancelled', 'success', 'failed')
+WHERE (woken.dag_id = backfill.dag_id OR backfill.stages ? woken.dag_id) AND backfill.state NOT IN ('cancelled', 'success', 'failed')
 
 -- name: delete_dates
 DELETE FROM backfill_date WHERE backfill_id = ANY ($1::bigint[])

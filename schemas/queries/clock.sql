@@ -38,7 +38,7 @@ CROSS JOIN LATERAL (
     SELECT due_at AS at, id FROM backfill
     WHERE id % 16 = shard.number AND due_at <= $2 AND state NOT IN ('cancelled', 'success', 'failed')
       AND (state = 'cancelling' OR NOT EXISTS (
-          SELECT FROM dag WHERE dag.dag_id IN (backfill.dag_id, stages ->> nullif(stage, 0) - 1) AND held_since IS NOT NULL
+          SELECT FROM dag WHERE dag.dag_id = backfill.dag_id AND held_since IS NOT NULL
       ))
     ORDER BY due_at LIMIT $3
 ) AS due

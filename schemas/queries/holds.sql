@@ -1,10 +1,19 @@
 -- name: hold
--- Returns the DAGs that were not held before.
-UPDATE dag
-SET held_since = $3, hold_reason = fault.reason
-FROM unnest($1::text[], $2::text[]) AS fault (dag_id, reason)
-WHERE dag.dag_id = fault.dag_id AND dag.held_since IS NULL
-RETURNING dag.dag_id
+-- Returns the DAGs that were not held before. Cascades that come to them go on with other DAGs.
+WITH held AS (
+    UPDATE dag
+    SET held_since = $3, hold_reason = fault.reason
+    FROM unnest($1::text[], $2::text[]) AS fault (dag_id, reason)
+    WHERE dag.dag_id = fault.dag_id AND dag.held_since IS NULL
+    RETURNING dag.dag_id
+),
+woken AS (
+    UPDATE backfill
+    SET due_at = least(backfill.due_at, $3)
+    FROM held
+    WHERE backfill.stages ? held.dag_id AND backfill.state NOT IN ('cancelled', 'success', 'failed')
+)
+SELECT dag_id FROM held
 
 -- name: hold_of
 SELECT held_since AS since, hold_reason AS reason FROM dag WHERE dag_id = $1 AND held_since IS NOT NULL

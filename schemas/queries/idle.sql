@@ -17,7 +17,7 @@ SELECT
         SELECT count(*) FROM backfill
         WHERE backfill.due_at <= $1 AND backfill.state NOT IN ('cancelled', 'success', 'failed')
           AND (backfill.state = 'cancelling' OR NOT EXISTS (
-              SELECT FROM dag WHERE dag.dag_id IN (backfill.dag_id, stages ->> nullif(stage, 0) - 1) AND held_since IS NOT NULL
+              SELECT FROM dag WHERE dag.dag_id = backfill.dag_id AND held_since IS NOT NULL
           ))
     ) AS backfills,
     (SELECT count(*) FROM deadline

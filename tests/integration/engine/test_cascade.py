@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from tests.integration.engine.test_backfills import act, counts_agree, created, daily, day, run_of, settle, state_of
+from tests.integration.engine.test_backfills import act, asked, counts_agree, created, daily, day, run_of, settle, state_of
 from tests.integration.engine.world import World, utc
 from tidegate.schemas.backfill import Outlets, Reprocess
-from tidegate.schemas.conditions.condition import AnyOf, Condition, DatasetRef
+from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef
 from tidegate.schemas.dag import CommandTask, DagSpec
 from tidegate.schemas.message import (
+    BackfillActed,
     BackfillAction,
     BackfillChanged,
     BackfillRequested,
@@ -24,7 +25,7 @@ from tidegate.schemas.message import (
     ReleaseRequested,
     RunEndRequested,
 )
-from tidegate.schemas.queries import backfills
+from tidegate.schemas.queries import backfills, holds
 from tidegate.schemas.state import RunState
 from tidegate.schemas.wire.event import DatasetUpdated
 
@@ -219,16 +220,92 @@ async def test_a_cascade_that_cannot_be_is_refused(world: World, facts: dict[str
     assert rejected.message.startswith(said)
 
 
-async def test_a_cascade_that_has_begun_is_neither_retried_nor_extended(world: World) -> None:
+async def test_a_cascade_that_has_begun_is_not_extended_and_retried_only_after_its_end(world: World) -> None:
     await world.file(daily(work_of("s://a")), consumer("b", ["a"]))
     await created(world, 1, 2, limits={"max_active_runs": 1})
     await run_all(world)
-    id_ = await created(world, 1, 2, **AGAIN)
-    await run_all(world, frozenset({run_of(1)}))
+    id_ = await created(world, 1, 2, **{**CASCADING, "limits": {"max_active_runs": 1}})
+    for outcome in ("failed", "succeeded"):
+        await world.work(outcome)
+        await settle(world)
+    assert await world.rows("SELECT stage FROM backfill WHERE id = $1", id_) == [(1,)]
 
-    assert await act(world, id_, BackfillAction.RETRY) == ("not_possible",)
+    (rejected,) = (await world.tell(BackfillActed(backfill_id=id_, action=BackfillAction.RETRY))).rejected
+    assert "retry it after its end" in rejected.message
+    await run_all(world)
     (rejected,) = (await world.tell(BackfillChanged(backfill_id=id_, end_date=day(9)))).rejected
     assert "has begun its cascade" in rejected.message
+
+
+async def test_a_retried_cascade_runs_again_what_follows_the_failed_runs(world: World) -> None:
+    """Of a consumer with two inputs, one failed at first: it ran again by the other one, and once more by both."""
+    both = AllOf((DatasetRef("s://a"), DatasetRef("s://b")))
+    joined = msgspec.structs.replace(consumer("c", ["a"], "s://c"), schedule=both)
+    await world.file(daily(work_of("s://a")), consumer("b", ["a"], "s://b"), joined, consumer("e", ["c"]))
+    await created(world, 1, 1)
+    await run_all(world)
+    ((failing, _),) = await world.runs("b")
+    id_ = await created(world, 1, 1, **AGAIN)
+    await run_all(world, frozenset({failing}))
+    assert await tries_of_dags(world) == {"d": 2, "b": 2, "c": 2, "e": 2}
+    assert await state_of(world, id_) == "failed"
+
+    assert await act(world, id_, BackfillAction.RETRY) == ()
+    await run_all(world)
+
+    assert await tries_of_dags(world) == {"d": 2, "b": 3, "c": 3, "e": 3}
+    assert await state_of(world, id_) == "success"
+    assert await world.rows(TOO_EARLY, id_) == []
+    await counts_agree(world)
+
+
+async def tries_of_dags(world: World) -> Mapping[str, int]:
+    """Of DAGs with one run."""
+    return {name.split()[0]: number for name, number in (await tries(world)).items()}
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+async def test_a_held_consumer_holds_up_its_own_branch_only(world: World, *, is_begun: bool) -> None:
+    await world.file(daily(work_of("s://a")), consumer("b", ["a"], "s://b"), consumer("c", ["b"]), consumer("x", ["a"]))
+    await created(world, 1, 2, limits={"max_active_runs": 1})
+    await run_all(world)
+    id_ = await created(world, 1, 2, **{**CASCADING, "limits": {"max_active_runs": 1}})
+    while is_begun and not await world.rows("SELECT FROM dag_run WHERE dag_id = 'b' AND state = 'running'"):
+        await world.work()
+        await settle(world)
+    await world.database.run(holds.hold, {"b": "x"})
+
+    await run_all(world)
+
+    of_dags = "SELECT DISTINCT dag_id FROM dag_run WHERE backfill_id = $1 ORDER BY 1"
+    dags = [row[0] for row in await world.rows(of_dags, id_)]
+    assert (dags, await state_of(world, id_)) == (["b", "d", "x"] if is_begun else ["d", "x"], "running")
+    assert await world.rows("SELECT due_at FROM backfill WHERE id = $1", id_) == [(None,)]
+    await world.tell(ReleaseRequested(dag_id="b"))
+    await run_all(world)
+    assert await state_of(world, id_) == "success"
+    assert set((await tries(world)).values()) == {2}
+    await counts_agree(world)
+
+
+async def test_a_cascade_is_cancelled_while_a_consumer_is_held(world: World) -> None:
+    await world.file(daily(work_of("s://a")), consumer("b", ["a"]), consumer("x", ["a"]))
+    await created(world, 1, 2, limits={"max_active_runs": 1})
+    await run_all(world)
+    id_ = await created(world, 1, 2, **{**CASCADING, "limits": {"max_active_runs": 1}})
+    while not await world.rows("SELECT FROM dag_run WHERE dag_id = 'b' AND state = 'running'"):
+        await world.work()
+        await settle(world)
+    await world.database.run(holds.hold, {"b": "x"})
+    await settle(world)
+
+    await act(world, id_, BackfillAction.CANCEL, kills=True)
+    await world.submit()
+    await settle(world)
+
+    assert await state_of(world, id_) == "cancelled"
+    assert await world.rows("SELECT FROM dag_run WHERE state IN ('queued', 'running')") == []
+    await counts_agree(world)
 
 
 async def test_a_consumer_that_another_backfill_or_a_user_runs_is_passed_over(world: World) -> None:
@@ -405,14 +482,20 @@ async def test_a_cascade_over_three_levels_is_what_a_serial_oracle_says(world: W
             specs.append(consumer(name, inputs, f"s://{name}"))
     await world.file(*specs)
     await created(world, 1, 4, limits={"max_active_runs": chance.randint(1, 4)})
-    await run_all(world)
+    await run_all(world, frozenset(run_of(number) for number in range(1, 5) if chance.random() < 0.3))
     before = await tries(world)
     consumed = [(row[0], f"{row[1]} {row[2]}") for row in await world.rows(CONSUMED)]
     failing = frozenset(name.split()[1] for name in before if chance.random() < 0.2)
-    dates = {run_of(number) for number in range(2, 5)}
+    reprocess = chance.choice((Reprocess.FAILED, Reprocess.COMPLETED))
+    ended = {row[0] for row in await world.rows("SELECT run_id FROM dag_run WHERE dag_id = 'd' AND state = 'failed'")}
+    dates = {run_of(number) for number in range(2, 5) if reprocess is Reprocess.COMPLETED or run_of(number) in ended}
+    limits = {"max_active_runs": chance.randint(1, 4)}
+    assert (await asked(world, 2, 4, **CASCADING | {"reprocess": Reprocess.NONE}))[1] == ("not_possible",)
 
-    id_ = await created(world, 2, 4, **{**AGAIN, "limits": {"max_active_runs": chance.randint(1, 4)}})
+    id_ = await created(world, 2, 4, **CASCADING | {"reprocess": reprocess, "limits": limits})
     await run_all(world, failing)
+    for _ in levels:
+        await settle(world)  # A stage without a run takes a step, too.
 
     order = [
         f"{dag} {run}"

@@ -81,7 +81,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     "backfills.rewritten": RewrittenOutlet._fields,
     "backfills.capacities": BackfillCapacity._fields,
     "backfills.runs_of_dates": ("dag_id", "logical_date", *ExistingRun._fields),
-    **dict.fromkeys(("backfills.replayed", "backfills.consumers"), ("backfill_id", "order_at", *ExistingRun._fields)),
+    **dict.fromkeys(("backfills.replayed", "backfills.consumers"), ("backfill_id", "order_at", *ExistingRun._fields, "ordinal")),
     "backfill_pages.stages": fields(StageRow),
     "backfill_pages.list": fields(BackfillRow),
     **dict.fromkeys(("credentials.find", "credentials.redeem"), fields(Owner)),

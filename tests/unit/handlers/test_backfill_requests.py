@@ -223,3 +223,13 @@ def test_a_lagging_backfill_is_notified_of_each_run() -> None:
         NotifyBackfill(1, 7, reopened=True, at=NOW),
         NotifyBackfill(1, 8, reopened=False, at=NOW),
     ]
+
+
+def test_a_retried_cascade_begins_again_with_its_first_dag() -> None:
+    view = backfill(state=BackfillState.FAILED, stages=("b",), stage=1, stage_version_id=3, scanned=2, scan_until=2, **STOPPED)
+
+    _, update, _ = acted(view, BackfillAction.RETRY)
+
+    assert isinstance(update, UpdateBackfill)
+    after = update.backfill
+    assert (after.stage, after.stage_version_id, after.scanned, after.is_planned) == (0, None, 0, True)

@@ -2,7 +2,12 @@
 
 import pytest
 
-from tidegate.handlers.backfills.cascade import circle_of, stages_of
+from tests.shapes import NOW
+from tests.unit.handlers.backfills.test_dates import backfill
+from tidegate.handlers.backfills.cascade import circle_of, plan_consumers, postpone, stages_of
+from tidegate.schemas.backfill import Consumer, ExistingRun
+from tidegate.schemas.effect.backfill import InsertDate, RerunDate
+from tidegate.schemas.state import DateState, RunState
 
 
 @pytest.mark.parametrize(
@@ -21,3 +26,33 @@ def test_each_dag_comes_after_all_that_it_consumes_from(edges: list[tuple[str, s
 
 def test_a_circle_is_named() -> None:
     assert circle_of("d", [("d", "b"), ("b", "c"), ("c", "b")]) == ["c", "b", "c"]
+
+
+EDGES = (("d", "a"), ("d", "b"), ("b", "c"), ("d", "x"))
+
+
+@pytest.mark.parametrize(
+    ("stage", "held", "stages"),
+    [
+        pytest.param(2, {"b"}, ("a", "x", "b", "c"), id="its branch comes last"),
+        pytest.param(2, {"b", "x"}, ("a", "b", "c", "x"), id="nothing else is left"),
+        pytest.param(1, {"a"}, ("b", "c", "x", "a"), id="others go on"),
+    ],
+)
+def test_a_held_dag_is_postponed_with_what_consumes_from_it(stage: int, held: set[str], stages: tuple[str, ...]) -> None:
+    view = backfill(stage=stage, stages=("a", "b", "c", "x"), dates=9, scanned=5, scan_until=7, is_planned=True)
+
+    after = postpone(view, EDGES, held)
+
+    assert after.stages == stages
+    assert (after == view) is (stages == view.stages)
+    if after != view:
+        assert (after.stage, after.scanned, after.scan_until, after.is_planned) == (stage, 0, 9, False)
+
+
+def test_a_consumer_that_ran_too_early_runs_again_beside_new_ones() -> None:
+    run = ExistingRun(7, "r", RunState.SUCCESS)
+
+    planned = list(plan_consumers(backfill(stage=1, stages=("a",), dates=4), [Consumer(NOW, run, 3), Consumer(NOW, run)]))
+
+    assert planned == [RerunDate(1, 3), InsertDate(1, 5, NOW, DateState.RETRY, 7, is_whole=True)]

@@ -149,7 +149,10 @@ FAILED = {"dates": 5, "failed": 1, "is_planned": True}
         pytest.param(backfill(), None, (("not_possible", "backfill 1 has no failed or cancelled date"),), id="nothing failed"),
         pytest.param(backfill(cancelled=1), None, (), id="one cancelled"),
         pytest.param(backfill(stop_reason="x"), None, (), id="stopped before it planned all"),
-        pytest.param(backfill(stage=1, **FAILED), None, (("not_possible", "backfill 1 has begun its cascade"),), id="cascade"),
+        pytest.param(
+            backfill(stage=1, scan_until=1, **FAILED), None, (("not_possible", "backfill 1 has begun its cascade"),), id="cascade"
+        ),
+        pytest.param(backfill(state=BackfillState.FAILED, scan_until=1, **FAILED), None, (), id="an ended cascade"),
         pytest.param(backfill(**FAILED), DAILY, (), id="with the newest version"),
         pytest.param(
             backfill(version_id=2, **FAILED),
@@ -201,7 +204,7 @@ ENDED: dict[str, Any] = {"state": BackfillState.SUCCESS}
         pytest.param(backfill(), -2, ["backfill 1 ends at 2024-04-30 12:00:00Z already"], id="shorter"),
         pytest.param(backfill(is_reverse=True), 9, ["backfill 1 runs in reverse order"], id="in reverse"),
         pytest.param(backfill(logical_dates=(NOW,)), 9, ["backfill 1 has a list of dates"], id="a list"),
-        pytest.param(backfill(stage=1, stages=("b",)), 9, ["backfill 1 has begun its cascade"], id="a cascade"),
+        pytest.param(backfill(stage=1, stages=("b",), scan_until=1), 9, ["backfill 1 has begun its cascade"], id="a cascade"),
         pytest.param(backfill(stages=("b",), **ENDED), 9, ["backfill 1 has begun its cascade"], id="an ended cascade"),
         pytest.param(backfill(stop_reason="x", failed=1, max_failed_runs=1), 9, ["backfill 1 stopped"], id="stopped"),
         pytest.param(backfill(state=BackfillState.CANCELLED), 9, ["backfill 1 is cancelled"], id="cancelled"),

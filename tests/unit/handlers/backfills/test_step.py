@@ -348,3 +348,22 @@ def step_without_version(view: BackfillView, **work: Any) -> tuple[list[Effect],
     *effects, update = take_step(DueBackfill(backfill=view, **work), NOW)
     assert isinstance(update, UpdateBackfill)
     return effects, update
+
+
+@pytest.mark.parametrize(("state", "stages"), [(BackfillState.RUNNING, ("f", "e")), (BackfillState.PAUSED, ("e", "f"))])
+def test_a_cascade_goes_on_with_another_dag_while_one_is_held(state: BackfillState, stages: tuple[str, ...]) -> None:
+    view = backfill(stage=1, stages=("e", "f"), dates=2, succeeded=1, scan_until=1, state=state)
+
+    effects, update = step_without_version(view, held={"e"}, edges=(("d", "e"), ("d", "f")), is_busy=True)
+
+    assert (effects, update.backfill.stages, update.backfill.stage) == ([], stages, 1)
+    assert update.due_at == (NOW if state is BackfillState.RUNNING else None)
+
+
+@pytest.mark.parametrize(("stage", "is_busy", "after"), [(1, False, 2), (1, True, 1), (2, False, 2)])
+def test_a_stage_is_done_though_runs_of_later_stages_are_left(stage: int, after: int, *, is_busy: bool) -> None:
+    view = backfill(stage=stage, stages=("e", "f"), dates=2, succeeded=1, scan_until=1, is_planned=True)
+
+    update = step(view, is_busy=is_busy)[1]
+
+    assert (update.backfill.stage, update.backfill.run_end_date) == (after, None)
