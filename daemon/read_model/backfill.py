@@ -37,8 +37,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def done(self) -> float:
-        """The finished part, from 0 to 1. Without any task it is done."""
-        return self.finished / self.tasks if self.tasks else 1.0
+        """The finished part, from 0 to 1. Without any task it is done, unless more may follow."""
+        return self.finished / self.tasks if self.tasks else float(self.is_exact)
 
 
 class BackfillPage(msgspec.Struct, frozen=True):
@@ -99,9 +99,15 @@ def progress(row: BackfillRow, graph: Graph | None, left: int, now: datetime) ->
         succeeded=row.tasks_succeeded,
         skipped=row.tasks_skipped,
         failed=row.tasks_failed,
-        is_exact=graph is not None and left <= MOST_COUNTED and row.stage == len(row.stages),
+        is_exact=has_all_dates(row) or (graph is not None and 0 < left <= MOST_COUNTED and not row.stages),
     )
     return msgspec.structs.replace(found, left_s=_time_left(row, found, now))
+
+
+def has_all_dates(row: BackfillRow) -> bool:
+    """Whether no more dates will be planned, unless a retry does."""
+    is_last_stage = row.stage == len(row.stages)
+    return row.state in BACKFILL_ENDED or bool(row.stop_reason) or (row.is_planned and is_last_stage)
 
 
 def _time_left(row: BackfillRow, found: Progress, now: datetime) -> float | None:

@@ -8,7 +8,7 @@ import msgspec
 from tidegate.daemon.backfills import Preview
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import Listing
-from tidegate.daemon.read_model.backfill import BackfillPage, Progress, Stage, why
+from tidegate.daemon.read_model.backfill import BackfillPage, Progress, Stage, has_all_dates, why
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow
 from tidegate.schemas.timetable.text import age, span, took, utc
 
@@ -31,7 +31,7 @@ def line(found: Progress, *, with_time: bool = True) -> str:
 
 
 def _cells(row: BackfillRow, now: datetime) -> Sequence[output.Cell]:
-    runs = f"{row.succeeded + row.failed + row.cancelled}/{row.dates - row.skipped}{'' if row.is_planned else '+'}"
+    runs = f"{row.succeeded + row.failed + row.cancelled}/{row.dates - row.skipped}{'' if has_all_dates(row) else '+'}"
     limit = f"{row.running}/{row.max_active_runs}"
     times = (age(row.submitted_at, now), took(row.run_start_date, row.run_end_date, now))
     return row.id, row.dag_id, _state(row), row.start_date, row.end_date, runs, row.failed, limit, row.submitted_by, *times

@@ -10,7 +10,7 @@ import anyio
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.backfill import line
 from tidegate.daemon.postgres.database import Database
-from tidegate.daemon.read_model.backfill import Progress, read_backfill, read_progress
+from tidegate.daemon.read_model.backfill import Progress, read_backfill, read_progress, why
 from tidegate.daemon.read_model.lookup import find_run
 from tidegate.daemon.terminal import printable
 from tidegate.schemas.error import UnavailableError
@@ -49,6 +49,7 @@ async def follow_backfill(database: Database, row: BackfillRow) -> BackfillRow:
         row, progress = await _retrying(database, _progress_of, row.id)
         text = line(progress, with_time=sys.stderr.isatty())
         text += "" if row.state is BackfillState.RUNNING else f" | {row.state}"
+        text += f" | {why(row)}" if row.dag_state and row.state not in BACKFILL_ENDED else ""
         if text != printed:
             _show(text, printed)
         printed = text

@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.shapes import A, graph
+from tidegate.daemon.read_model.backfill import progress
 from tidegate.daemon.web.fields import Fields
 from tidegate.daemon.web.pages.backfill import actions_of
 from tidegate.daemon.web.pages.backfill_limits import DEFAULTS, changed_limits, limits_of, texts_of
@@ -13,7 +15,9 @@ from tidegate.daemon.web.pages.backfill_new import field_of, spec_of
 from tidegate.daemon.web.pages.backfills import per_hour
 from tidegate.schemas.backfill import MAX_LISTED_DATES
 from tidegate.schemas.error import NotFoundError, RequestError
+from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries.backfill_pages import BackfillRow
+from tidegate.schemas.state import BackfillState
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -127,3 +131,25 @@ def test_an_existing_backfill_has_a_number_of_active_runs() -> None:
     changed_limits(fields, shown)
 
     assert fields.problems == {"max_active_runs": "write a whole number from 1 to 1000"}
+
+
+BY_DATASETS = graph("a", schedule=A)
+
+
+@pytest.mark.parametrize(
+    ("given", "of", "left", "done", "is_exact"),
+    [
+        pytest.param({"dates": 0}, BY_DATASETS, 0, 0.0, False, id="a replay that is not planned"),
+        pytest.param({"dates": 0, "is_planned": True}, BY_DATASETS, 0, 1.0, True, id="a replay without a run"),
+        pytest.param({"dates": 3}, graph("a"), 10, 0.0, True, id="dates to come"),
+        pytest.param({"dates": 3, "stages": ("b",), "is_planned": True}, graph("a"), 0, 0.0, False, id="a cascade"),
+        pytest.param(
+            {"dates": 3, "stages": ("b",), "state": BackfillState.CANCELLED}, graph("a"), 0, 0.0, True, id="an ended one"
+        ),
+        pytest.param({"dates": 3, "stop_reason": "x"}, graph("a"), 0, 0.0, True, id="a stopped one"),
+    ],
+)
+def test_the_total_is_exact_once_it_is_known(given: dict[str, Any], of: Graph, left: int, done: float, *, is_exact: bool) -> None:
+    found = progress(row(**given), of, left, NOW)
+
+    assert (found.done, found.is_exact) == (done, is_exact)
