@@ -165,7 +165,7 @@ class EndedDate(NamedTuple):
 
 
 class TaskCounts(NamedTuple):
-    """The number of tasks of a run, and of those that ended in these states."""
+    """The number of tasks of a run, and how many of them ended in these states."""
 
     tasks: int = 0
     tasks_succeeded: int = 0

@@ -70,7 +70,7 @@ class OpenDate(msgspec.Struct, frozen=True):
 
 
 class RetryDates(msgspec.Struct, frozen=True):
-    """The dates of a backfill that were cancelled are to run again, and those that `failed`."""
+    """The cancelled dates of a backfill are to run again; with `failed` also the failed ones."""
 
     backfill_id: int
     failed: bool = True

@@ -1,4 +1,4 @@
--- The number of tasks of a run, and of those that ended in these states.
+-- The number of tasks of a run, and how many of them ended in these states.
 CREATE FUNCTION run_task_counts(of_run bigint)
 RETURNS TABLE (tasks integer, tasks_succeeded integer, tasks_skipped integer, tasks_failed integer) LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT

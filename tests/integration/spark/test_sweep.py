@@ -21,6 +21,7 @@ from tidegate.daemon.duties import sweep as sweep_module
 from tidegate.daemon.duties.sweep import Sweeper, count_lagging_backfills, end_strays, prune, sweep, warn_of_open_transactions
 from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.outage import Outages
+from tidegate.daemon.permissions import Caller, Role
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.spark.contract import Phase
 from tidegate.daemon.wake import Signals
@@ -128,7 +129,8 @@ async def test_a_run_that_a_daemon_of_a_former_version_ended_is_counted(daemon: 
     history = History(daemon.database)
     await history.file(TIMED)
     at = datetime(2013, 1, 1, tzinfo=UTC)
-    await create(daemon.database, daemon.settings, "ann", BackfillSpec(dag_id="timed", start_date=at, end_date=at))
+    spec = BackfillSpec(dag_id="timed", start_date=at, end_date=at)
+    await create(daemon.database, daemon.settings, Caller("ann", Role.EDITOR), spec)
     await history.backfilled()
     await daemon.database.pool.execute("UPDATE dag_run SET state = 'success'")
 
