@@ -104,7 +104,7 @@ def decide(messages: Sequence[Message[ParsedFile]], state: State) -> Iterator[Ef
     homes = home_files(parsed, state)
     for path, file in parsed.items():
         if file.problem is not None:
-            yield RecordFile(path, file.digest, 0, file.duration_s)
+            yield RecordFile(path, file.digest, 0, file.duration_s, file.imports)
             yield RecordImportError(path, file.problem.line, file.problem.reason)
         elif file.digest is None:
             yield from _absent(path, state)
@@ -147,10 +147,10 @@ def _absent_scans(path: str, state: State) -> int:
 def _present(file: ParsedFile, state: State, homes: Mapping[str, str], version_ids: Iterator[int]) -> Iterator[Effect]:
     elsewhere = [spec.dag_id for spec in file.dags if homes[spec.dag_id] != file.path]
     if elsewhere:
-        yield RecordFile(file.path, REPEAT_DIGEST, 0, file.duration_s)
+        yield RecordFile(file.path, REPEAT_DIGEST, 0, file.duration_s, file.imports)
         yield RecordImportError(file.path, None, _duplicate(elsewhere[0], homes))
     else:
-        yield RecordFile(file.path, file.digest, 0, file.duration_s)
+        yield RecordFile(file.path, file.digest, 0, file.duration_s, file.imports)
         yield ClearImportError(file.path)
     for spec in file.dags:
         if spec.dag_id not in elsewhere:

@@ -242,8 +242,8 @@ REPEAT_DIGEST = ""
 class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
     """The result of parsing one DAG file: the file is gone, or has a `problem`, or defines exactly `dags`.
 
-    `digest` is the SHA-256 of the content in hex, None if the file is gone, `REPEAT_DIGEST` to parse it again.
-    `source` is the content, stored with each version.
+    `digest` is the SHA-256 of the content and of `imports` in hex, None if the file is gone, `REPEAT_DIGEST` to parse it again.
+    `source` is the content, stored with each version. `imports` are the digests of the files that it depends on, by path.
     """
 
     path: str
@@ -252,6 +252,7 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
     dags: tuple[DagSpec, ...] = ()
     problem: ImportProblem | None = None
     duration_s: float = 0.0
+    imports: Mapping[str, str] = {}
 
 
 encode_spec = msgspec.json.Encoder(order="sorted").encode

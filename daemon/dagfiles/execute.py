@@ -11,7 +11,10 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
+import msgspec
+
 from tidegate.daemon.dagfiles.confine import MIB, PROCESSES, confine, use_reserve
+from tidegate.daemon.dagfiles.imports import Imports
 from tidegate.daemon.dagfiles.message import Limits, Outcome, Request, encode
 from tidegate.daemon.dagfiles.module_paths import open_to_sandbox, unreadable
 from tidegate.schemas.authoring.build import build
@@ -43,8 +46,11 @@ def execute(request: Request, source: int, result: int, printed: int, processes:
             open_to_sandbox([request.root, *sys.path])
         _enter(request.root)
         confine(request.limits, processes)
+        imports = Imports(request.root, request.filename)
+        imports.track()
         outcome = run(text, request.filename, request.limits)
-        write(result, outcome, request.limits)
+        imports.add_later(text, has_failed=outcome.problem is not None)
+        write(result, msgspec.structs.replace(outcome, imports=imports.digests), request.limits)
     finally:
         os._exit(0)
 

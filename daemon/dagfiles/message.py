@@ -4,6 +4,12 @@ import msgspec
 
 from tidegate.schemas.dag import DagSpec, ImportProblem
 
+MAX_IMPORTS = 1000
+"""The most files that a DAG file depends on; changes of further ones are not noticed."""
+
+NOT_READ = ""
+"""The digest of a file that is missing, or that was not read."""
+
 
 class Limits(msgspec.Struct, frozen=True):
     """The limits of one file. `wall_s` and `cpu_s` are in seconds, the others in MiB."""
@@ -40,10 +46,11 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The DAGs of a file, or its problem."""
+    """The DAGs of a file, or its problem. `imports` are the digests of the files below the DAG folder that it depends on."""
 
     dags: tuple[DagSpec, ...] = ()
     problem: ImportProblem | None = None
+    imports: dict[str, str] = {}
 
 
 encode = msgspec.json.Encoder().encode

@@ -9,10 +9,10 @@ from contextlib import ExitStack, asynccontextmanager
 import anyio
 import msgspec
 
-from tidegate.daemon.dagfiles.message import Limits, Outcome, Reply, Request, decode_outcome
-from tidegate.daemon.dagfiles.sandbox import GoneError, Zygotes
+from tidegate.daemon.dagfiles.message import MAX_IMPORTS, Limits, Outcome, Reply, Request, decode_outcome
+from tidegate.daemon.dagfiles.sandbox import GoneError, Zygotes, open_zygotes
 from tidegate.daemon.dagfiles.slots import Slots
-from tidegate.daemon.dagfiles.source import RefusedError, Source, can_hold_dags, read
+from tidegate.daemon.dagfiles.source import RefusedError, Source, can_hold_dags, read, readable, with_imports
 from tidegate.daemon.settings import Settings, dags_root
 from tidegate.schemas.authoring.validation import validate_dag
 from tidegate.schemas.dag import REPEAT_DIGEST, ImportProblem, ParsedFile, encode_spec
@@ -56,9 +56,11 @@ class Parser:
         if source is None:
             return ParsedFile(path=path, digest=None)
         outcome, duration_s = await self._run(path, source) if can_hold_dags(source) else (Outcome(), 0.0)
+        imports = await anyio.to_thread.run_sync(readable, self._root, outcome.imports)
         return ParsedFile(
             path=path,
-            digest=REPEAT_DIGEST if duration_s >= self._limits.wall_s else source.digest,
+            digest=REPEAT_DIGEST if duration_s >= self._limits.wall_s else with_imports(source.digest, imports),
+            imports=imports,
             source=source.text,
             dags=outcome.dags,
             problem=outcome.problem,
@@ -99,13 +101,8 @@ class Parser:
 @asynccontextmanager
 async def open_parser(settings: Settings) -> AsyncIterator[Parser]:
     """Open a parser. Raises UnavailableError if its zygote does not start."""
-    zygotes = Zygotes(os.environ)
-    try:
-        await zygotes.current()
+    async with open_zygotes(os.environ) as zygotes:
         yield Parser(settings, zygotes)
-    finally:
-        with anyio.CancelScope(shield=True):
-            await zygotes.stop()
 
 
 def _memory(opened: ExitStack, name: str) -> int:
@@ -128,7 +125,8 @@ def judge(reply: Reply, result: bytes, printed: bytes, filename: str, limits: Li
         return Outcome(problem=ImportProblem(reason=printable(f"its DAGs are not valid: {error}")))
     if outcome.problem is None:
         return outcome
-    return Outcome(problem=ImportProblem(reason=printable(outcome.problem.reason), line=outcome.problem.line))
+    problem = ImportProblem(reason=printable(outcome.problem.reason), line=outcome.problem.line)
+    return msgspec.structs.replace(outcome, dags=(), problem=problem)
 
 
 def crash_line(printed: bytes, filename: str) -> int | None:
@@ -163,6 +161,8 @@ def _signal_name(number: int) -> str:
 
 def _check(outcome: Outcome) -> None:
     """Raises DagError for what the schema does not exclude."""
+    if len(outcome.imports) > MAX_IMPORTS or any(_UNPRINTABLE.search(text) for pair in outcome.imports.items() for text in pair):
+        raise DagError("its imports are not a list of files")
     seen = set()
     for spec in outcome.dags:
         validate_dag(spec)

@@ -3,7 +3,8 @@
 import os
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from subprocess import DEVNULL
 
 import anyio
@@ -134,6 +135,18 @@ class Zygotes:
                 log.warning("dag_parser_died")
                 await zygote.stop()
                 self._zygote = None
+
+
+@asynccontextmanager
+async def open_zygotes(environ: Mapping[str, str]) -> AsyncIterator[Zygotes]:
+    """Start a zygote. Raises UnavailableError if it does not start."""
+    zygotes = Zygotes(environ)
+    try:
+        await zygotes.current()
+        yield zygotes
+    finally:
+        with anyio.CancelScope(shield=True):
+            await zygotes.stop()
 
 
 def _reachable() -> str:

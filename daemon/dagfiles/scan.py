@@ -7,7 +7,7 @@ unless a line takes that back.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
@@ -51,6 +51,12 @@ def listing(root: Path) -> Listing:
             elif _is_candidate(path, lines) and (stamp := _stamp(entry)) is not None:
                 files[path] = stamp
     return Listing(files, tuple(unreadable))
+
+
+def stamps(root: Path, paths: Iterable[str]) -> Mapping[str, Stamp]:
+    """The stamps of files below the folder, without missing ones."""
+    found = ((path, _stamp(root / path)) for path in paths)
+    return {path: stamp for path, stamp in found if stamp is not None}
 
 
 def changed(before: Mapping[str, Stamp], now: Mapping[str, Stamp]) -> list[str]:
@@ -102,10 +108,10 @@ def _is_candidate(path: str, lines: Sequence[str]) -> bool:
     return path.endswith(".py") and not any("\ud800" <= character <= "\udfff" for character in path) and not ignored(path, lines)
 
 
-def _stamp(entry: "os.DirEntry[str]") -> Stamp | None:
+def _stamp(entry: "os.DirEntry[str] | Path") -> Stamp | None:
     try:
         found = entry.stat(follow_symlinks=False)
-    except OSError:
+    except (OSError, ValueError):
         return None
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns
 

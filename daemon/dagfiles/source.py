@@ -7,18 +7,17 @@ race and no link leads out of the folder.
 import hashlib
 import os
 import stat
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
 
+from tidegate.daemon.dagfiles.message import NOT_READ
 from tidegate.daemon.dagfiles.scan import ignored, patterns
 from tidegate.schemas.error import TidegateError
 
 MAX_BYTES = 1 << 20
-
-NOT_READ = ""
-"""The digest of a file that exists but was not read."""
 
 _BELOW = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -59,6 +58,34 @@ def decode(content: bytes) -> Source:
     return Source(text, digest)
 
 
+def content_digest(root: Path, path: str) -> str:
+    """The SHA-256 of any file below `root`; `NOT_READ` when it is missing, no regular file, too large or behind a link."""
+    parts = path.split("/")
+    try:
+        content = _read(root, parts) if _is_below(parts) else None
+    except RefusedError:
+        return NOT_READ
+    return NOT_READ if content is None else hashlib.sha256(content).hexdigest()
+
+
+def readable(root: Path, imports: Mapping[str, str]) -> Mapping[str, str]:
+    """The digests that a sandbox reported, without those of files that this process does not read."""
+    return {path: digest if content_digest(root, path) != NOT_READ else NOT_READ for path, digest in imports.items()}
+
+
+def differ(root: Path, imports: Mapping[str, str]) -> bool:
+    """Whether one of these files has another digest now."""
+    return any(content_digest(root, path) != digest for path, digest in imports.items())
+
+
+def with_imports(digest: str, imports: Mapping[str, str]) -> str:
+    """The digest of a DAG file together with the files that it depends on; without these its own."""
+    if not imports:
+        return digest
+    lines = (f"{path}\0{imports[path]}" for path in sorted(imports))
+    return hashlib.sha256("\n".join((digest, *lines)).encode()).hexdigest()
+
+
 def can_hold_dags(source: Source) -> bool:
     """False for a file without the words `dag` and `tidegate`, which cannot build a DAG."""
     text = source.text.lower()
@@ -69,9 +96,13 @@ def _parts(path: str) -> list[str]:
     parts = path.split("/")
     if "\0" in path or not parts[-1].endswith(".py"):
         raise RefusedError("the path does not name a Python file (*.py)")
-    if any(part in ("", ".", "..") for part in parts):
+    if not _is_below(parts):
         raise RefusedError("the path must be relative to the DAG folder and stay below it")
     return parts
+
+
+def _is_below(parts: Sequence[str]) -> bool:
+    return not any(part in ("", ".", "..") or "\0" in part for part in parts)
 
 
 def _read(root: Path, parts: list[str]) -> bytes | None:

@@ -1,7 +1,7 @@
 """Watches the DAG folder: reports changed files within milliseconds by inotify, and missed ones by a slow scan."""
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
@@ -10,16 +10,18 @@ import structlog
 from anyio.abc import TaskStatus
 from watchfiles import awatch
 
-from tidegate.daemon.dagfiles.scan import IGNORE_FILE, Listing, Report, Stamp, changed, listing, news, reports
-from tidegate.daemon.dagfiles.source import RefusedError, read
+from tidegate.daemon.dagfiles.message import NOT_READ
+from tidegate.daemon.dagfiles.scan import IGNORE_FILE, Listing, Report, Stamp, changed, listing, news, reports, stamps
+from tidegate.daemon.dagfiles.source import RefusedError, content_digest, read, with_imports
 from tidegate.daemon.settings import Settings, dags_root
 from tidegate.daemon.wake import Signal
 from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.queries.files import KnownFile
 
 log = structlog.get_logger()
 
 Publish = Callable[[Sequence[str]], Awaitable[None]]
-Known = Callable[[], Awaitable[Mapping[str, str | None]]]
+Known = Callable[[], Awaitable[Mapping[str, KnownFile]]]
 
 SETTLE_MS = 20
 """A changed file is read after this time without further changes, …"""
@@ -30,13 +32,14 @@ POLL_S = 1.0
 
 
 class Scanner:
-    """Scans the DAG folder and reports changes since the last scan."""
+    """Scans the DAG folder and reports changes since the last scan. `imports` are the files that DAG files depend on."""
 
     def __init__(self, root: Path, publish: Publish, known: Known) -> None:
         self._root = root
         self._publish = publish
         self._known = known
         self._stamps: Mapping[str, Stamp] = {}
+        self.imports: frozenset[str] = frozenset()
         self._digests: dict[str, str] = {}
         self._reports: dict[str, Report] = {}
         self._warned: set[str] = set()
@@ -46,36 +49,47 @@ class Scanner:
 
         A missing folder reports nothing. False when a server did not answer and the scan has to be repeated.
         """
-        found = await anyio.to_thread.run_sync(self._list)
-        self._warn_once("dag_folder_missing", holds=found is None, folder=str(self._root))
-        if found is None:
-            return True
-        self._warn_once("dag_folder_unreadable", holds=bool(found.unreadable), folders=found.unreadable)
         try:
-            await self._report(absent_too=absent_too and not found.unreadable)
+            await self._report(await self._known(), absent_too=absent_too)
         except UnavailableError as error:
             self._warn_once("dag_scan_postponed", holds=True, reason=str(error))
             return False
         self._warn_once("dag_scan_postponed", holds=False)
         return True
 
-    async def _report(self, *, absent_too: bool) -> None:
-        known, now = await self._known(), anyio.current_time()
-        paths = news(self._digests, known, self._reports, now, absent_too=absent_too)
+    async def _report(self, known: Mapping[str, KnownFile], *, absent_too: bool) -> None:
+        self.imports = frozenset[str]().union(*(file.imports for file in known.values()))
+        found = await anyio.to_thread.run_sync(self._list)
+        self._warn_once("dag_folder_missing", holds=found is None, folder=str(self._root))
+        if found is None:
+            return
+        self._warn_once("dag_folder_unreadable", holds=bool(found.unreadable), folders=found.unreadable)
+        present, recorded = self._with_imports(found, known), {path: file.digest for path, file in known.items()}
+        now = anyio.current_time()
+        paths = news(present, recorded, self._reports, now, absent_too=absent_too and not found.unreadable)
         if paths:
             await self._publish(paths)
-        self._reports = reports(self._digests, known, self._reports, paths, now)
+        self._reports = reports(present, recorded, self._reports, paths, now)
 
     def _list(self) -> Listing | None:
-        """List the folder and read changed files. Runs in a thread, one at a time."""
+        """List the folder and read changed files and imports. Runs in a thread, one at a time."""
         if not self._root.is_dir():
             return None
         found = listing(self._root)
-        for path in changed(self._stamps, found.files):
-            self._digests[path] = digest(self._root, path)
-        self._digests = {path: self._digests[path] for path in found.files}
-        self._stamps = found.files
+        now = {**stamps(self._root, self.imports - found.files.keys()), **found.files}
+        for path in changed(self._stamps, now):
+            self._digests[path] = content_digest(self._root, path)
+        self._digests = {path: self._digests[path] for path in now}
+        self._stamps = now
         return found
+
+    def _with_imports(self, found: Listing, known: Mapping[str, KnownFile]) -> Mapping[str, str]:
+        """The digests of the DAG files, each together with the files that it depended on when it was last parsed."""
+        return {path: self._with_imports_of(path, known.get(path)) for path in found.files}
+
+    def _with_imports_of(self, path: str, known: KnownFile | None) -> str:
+        imports = () if known is None else known.imports
+        return with_imports(self._digests[path], {imported: self._digests.get(imported, NOT_READ) for imported in imports})
 
     def _warn_once(self, event: str, *, holds: bool, **facts: object) -> None:
         """Log a warning once while it holds."""
@@ -93,13 +107,13 @@ async def watch(
 ) -> None:
     """Call `publish` with the paths of changed and deleted files, relative to the DAG folder, for ever.
 
-    `known` returns the digests of all files in the database, except those recorded as deleted.
+    `known` returns all files in the database, except those recorded as deleted.
     """
     root = dags_root(settings)
     scanner = Scanner(root, publish, known)
     signal = Signal()
     async with anyio.create_task_group() as tg:
-        tg.start_soon(_listen, root, signal)
+        tg.start_soon(_listen, root, scanner, signal)
         task_status.started()
         due = anyio.current_time()
         while True:
@@ -113,7 +127,7 @@ async def watch(
 
 
 def digest(root: Path, path: str) -> str:
-    """The digest that the parser will record for the file."""
+    """The digest that the parser will record for the file if it depends on no others."""
     try:
         source = read(root, path)
     except RefusedError as error:
@@ -121,13 +135,13 @@ def digest(root: Path, path: str) -> str:
     return source.digest if source is not None else ""
 
 
-async def _listen(root: Path, signal: Signal) -> None:
+async def _listen(root: Path, scanner: Scanner, signal: Signal) -> None:
     """Set the signal at each change in the folder."""
     has_failed = False
     while True:
         if (here := _identity(root)) is not None:
             try:
-                await _listen_in(root, here, signal)
+                await _listen_in(root, here, scanner, signal)
                 has_failed = False
             except OSError as error:
                 if not has_failed:
@@ -136,12 +150,12 @@ async def _listen(root: Path, signal: Signal) -> None:
         await anyio.sleep(POLL_S)
 
 
-async def _listen_in(root: Path, here: tuple[int, int], signal: Signal) -> None:
+async def _listen_in(root: Path, here: tuple[int, int], scanner: Scanner, signal: Signal) -> None:
     """Watch until the folder is replaced or deleted."""
     stop = anyio.Event()
     changes = awatch(
         root,
-        watch_filter=lambda _, path: _concerns(root, path),
+        watch_filter=lambda _, path: _concerns(root, path, scanner.imports),
         step=SETTLE_MS,
         debounce=SETTLE_AT_MOST_MS,
         rust_timeout=int(POLL_S * 1000),
@@ -170,10 +184,10 @@ async def _set_when_cancelled(stop: anyio.Event) -> None:
         stop.set()
 
 
-def _concerns(root: Path, path: str) -> bool:
-    """Whether the path may be a DAG file or a folder; deleted folders are found by a scan."""
-    name = Path(path).name
-    return name.endswith(".py") or Path(path) == root / IGNORE_FILE or Path(path).is_dir()
+def _concerns(root: Path, path: str, imports: Collection[str]) -> bool:
+    """Whether the path may be a DAG file, an import of one, or a folder; deleted folders are found by a scan."""
+    below = path.removeprefix(f"{root}/")
+    return below.endswith(".py") or below in imports or below == IGNORE_FILE or Path(path).is_dir()
 
 
 def _identity(root: Path) -> tuple[int, int] | None:

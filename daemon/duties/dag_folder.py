@@ -14,6 +14,7 @@ from tidegate.events.cloudevents import headers
 from tidegate.events.sink import OutMessage, Sink
 from tidegate.handlers.dag_file_changed import ABSENT_SCANS
 from tidegate.schemas.queries import files
+from tidegate.schemas.queries.files import KnownFile
 from tidegate.schemas.wire.event import DagFileChanged, Kind, encode
 
 SOURCE = "tidegate/watcher"
@@ -29,9 +30,9 @@ async def publish_changes(context: Context, *, task_status: TaskStatus[None]) ->
         await watch(context.settings, publish, partial(known_files, context), task_status=task_status)
 
 
-async def known_files(context: Context) -> Mapping[str, str | None]:
-    """The digests of all files in the database, by path, except those recorded as deleted."""
-    return await context.database.autocommit(files.digests, ABSENT_SCANS)
+async def known_files(context: Context) -> Mapping[str, KnownFile]:
+    """All files in the database, by path, except those recorded as deleted."""
+    return await context.database.autocommit(files.known, ABSENT_SCANS)
 
 
 async def send_changes(context: Context, sink: Sink, paths: Sequence[str]) -> None:

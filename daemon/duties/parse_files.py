@@ -9,6 +9,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.dagfiles.parse import Parser
+from tidegate.daemon.dagfiles.source import differ
 from tidegate.daemon.dagfiles.watch import digest
 from tidegate.daemon.duties.dag_folder import send_changes
 from tidegate.daemon.outage import Retry
@@ -64,9 +65,8 @@ class FileParsing:
         """The results of the files that the events name, before the transaction of the batch begins."""
         parses = {path: await self._begin(path) for path in {message.body.path for message in messages}}
         with anyio.move_on_after(PATIENCE_S):
-            for parse in parses.values():
-                await parse.done.wait()
-        files = {path: self._take(path, parse) for path, parse in parses.items()}
+            await self._wait(parses)
+        files = {path: await self._take(path, parse) for path, parse in parses.items()}
         return [Message(body=files[message.body.path], at=message.at, id=message.id) for message in messages]
 
     async def report_late(self, *, task_status: TaskStatus[None]) -> None:
@@ -79,11 +79,19 @@ class FileParsing:
                 if late:
                     await Retry(self._context.outages).until_done(send_changes, self._context, sink, late)
 
+    async def _wait(self, parses: dict[str, Parse]) -> None:
+        """Wait for the parses; one whose imports have changed since it read them is replaced by another one."""
+        while waiting := [parse for parse in parses.values() if not parse.done.is_set()]:
+            for parse in waiting:
+                await parse.done.wait()
+            for path in parses:
+                parses[path] = await self._begin(path)
+
     async def _begin(self, path: str) -> Parse:
-        """The parse of the current content; one of a former content is cancelled."""
+        """The parse of the current content and imports; one of former ones is cancelled."""
         content = await anyio.to_thread.run_sync(digest, self._root, path)
         current = self._parses.get(path)
-        if current is not None and current.digest == content:
+        if current is not None and current.digest == content and not await self._is_outdated(current):
             return current
         if current is not None:
             current.scope.cancel()
@@ -114,7 +122,14 @@ class FileParsing:
             return unparsed(path, f"the parser failed with {type(error).__name__}: {error}; {where}")
         return file
 
-    def _take(self, path: str, parse: Parse) -> ParsedFile:
+    async def _is_outdated(self, parse: Parse) -> bool:
+        imports = parse.file.imports if parse.file is not None else {}
+        return await anyio.to_thread.run_sync(differ, self._root, imports) if imports else False
+
+    async def _take(self, path: str, parse: Parse) -> ParsedFile:
+        """The result. Its imports are compared last: the event of a change may find a parse that began before the change."""
+        if await self._is_outdated(parse):
+            parse = await self._begin(path)
         if parse.file is not None:
             self._forget(path, parse)
             return parse.file

@@ -1,5 +1,6 @@
 """Effects on DAGs: files, versions, the next due time, and the outcomes of pending events."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
@@ -10,12 +11,16 @@ from tidegate.schemas.view import PendingEvent
 
 
 class RecordFile(msgspec.Struct, frozen=True):
-    """A DAG file after a parse. `digest` None: the file does not exist; `absent_scans` counts consecutive scans without it."""
+    """A DAG file after a parse. `digest` None: the file does not exist; `absent_scans` counts consecutive scans without it.
+
+    `imports` are the digests of the files that it depends on.
+    """
 
     path: str
     digest: str | None
     absent_scans: int
     parse_duration_s: float
+    imports: Mapping[str, str] = {}
 
 
 class RecordImportError(msgspec.Struct, frozen=True):

@@ -22,6 +22,13 @@ class FileView(msgspec.Struct, frozen=True):
     absent_scans: int
 
 
+class KnownFile(msgspec.Struct, frozen=True):
+    """The digest of a DAG file as it was last parsed, and the paths of the files that it depends on."""
+
+    digest: str | None
+    imports: frozenset[str] = frozenset()
+
+
 class StoredDag(msgspec.Struct, frozen=True):
     """A DAG at its current version. `spec` is None if it cannot be read."""
 
@@ -82,6 +89,7 @@ async def store(db: Db, effects: Sequence[StoreVersion]) -> None:
     )
 
 
-async def digests(db: Db, scans: int) -> Mapping[str, str | None]:
-    """The digests of files by path. A file that was absent in `scans` consecutive scans is left out."""
-    return {row["path"]: row["digest"] for row in await db.fetch(_SQL["digests"], scans)}
+async def known(db: Db, scans: int) -> Mapping[str, KnownFile]:
+    """The files by path. A file that was absent in `scans` consecutive scans is left out."""
+    rows = await db.fetch(_SQL["known"], scans)
+    return {path: KnownFile(digest, frozenset(imports or ())) for path, digest, imports in rows}

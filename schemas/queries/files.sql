@@ -20,12 +20,13 @@ WHERE dag.path = ANY ($1::text[]) OR dag.dag_id = ANY ($2::text[])
 SELECT nextval('dag_version_id_seq') FROM generate_series(1, $1)
 
 -- name: record_files
-INSERT INTO dag_file (path, digest, absent_scans, parse_duration_s)
-SELECT * FROM unnest($1::text[], $2::text[], $3::integer[], $4::double precision[])
+INSERT INTO dag_file (path, digest, absent_scans, parse_duration_s, imports)
+SELECT * FROM unnest($1::text[], $2::text[], $3::integer[], $4::double precision[], $5::jsonb[])
 ON CONFLICT (path) DO UPDATE
 SET digest = excluded.digest,
     absent_scans = excluded.absent_scans,
     parse_duration_s = excluded.parse_duration_s,
+    imports = excluded.imports,
     parsed_at = now()
 
 -- name: record_errors
@@ -70,5 +71,5 @@ WHERE dag.dag_id = change.dag_id
 -- name: mark_stale
 UPDATE dag SET is_stale = true, stale_at = now() WHERE dag_id = ANY ($1::text[])
 
--- name: digests
-SELECT path, digest FROM dag_file WHERE digest IS NOT NULL OR absent_scans < $1
+-- name: known
+SELECT path, digest, CASE WHEN imports <> '{}' THEN imports END AS imports FROM dag_file WHERE digest IS NOT NULL OR absent_scans < $1

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.daemon.dagfiles import confine, execute, source
+from tidegate.daemon.dagfiles import confine, execute, message, source
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.runner import failure_reason
 from tidegate.events.source import FETCH_BYTES
@@ -27,6 +27,7 @@ BOUNDS = {
     "Times": f"{EARLIEST:%Y-%m-%d} to {LATEST:%Y-%m-%d} UTC",
     "The reason of a task's end": f"{event.MAX_REASON_LENGTH:,} characters",
     "A DAG file": f"{source.MAX_BYTES:,} bytes",
+    "Files that a DAG file reads": f"{message.MAX_IMPORTS:,}",
     "Processes and threads of a parse": f"{confine.PROCESSES}",
     "The message of an import error": f"{execute.MAX_REASON:,} characters",
     "Tasks of a DAG": f"{MAX_TASKS:,}",

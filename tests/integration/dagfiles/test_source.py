@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.daemon.dagfiles.source import MAX_BYTES, NOT_READ, RefusedError, Source, can_hold_dags, read
+from tidegate.daemon.dagfiles.message import NOT_READ
+from tidegate.daemon.dagfiles.source import MAX_BYTES, RefusedError, Source, can_hold_dags, read
 
 
 def test_a_file_is_read_with_its_digest(root: Path) -> None:

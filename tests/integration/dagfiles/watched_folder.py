@@ -7,9 +7,11 @@ from pathlib import Path
 import anyio
 import msgspec
 
+from tidegate.daemon.dagfiles.source import content_digest, with_imports
 from tidegate.daemon.dagfiles.watch import digest, watch
 from tidegate.daemon.settings import Settings
 from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.queries.files import KnownFile
 
 SLOW = 3600.0
 """So long between two scans that a test sees inotify alone."""
@@ -21,6 +23,7 @@ class Database:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.known: dict[str, str | None] = {}
+        self.imports: dict[str, Sequence[str]] = {}
         self.absent: dict[str, int] = {}
         self.reports: list[str] = []
         self.is_away = False
@@ -31,17 +34,18 @@ class Database:
         for path in paths if not self.is_slow else ():
             self._record(path)
 
-    async def digests(self) -> Mapping[str, str | None]:
+    async def files(self) -> Mapping[str, KnownFile]:
         if self.is_away:
             raise UnavailableError("Postgres is not available", server="Postgres")
-        return dict(self.known)
+        return {path: KnownFile(digest, frozenset(self.imports.get(path, ()))) for path, digest in self.known.items()}
 
     def has_more_than(self, reports: int) -> bool:
         return len(self.reports) > reports
 
     def _record(self, path: str) -> None:
         if (self.root / path).exists():
-            self.known[path] = digest(self.root, path)
+            imports = {imported: content_digest(self.root, imported) for imported in self.imports.get(path, ())}
+            self.known[path] = with_imports(digest(self.root, path), imports)
             return
         self.known[path] = None
         self.absent[path] = self.absent.get(path, 0) + 1
@@ -53,7 +57,7 @@ class Database:
 async def watching(settings: Settings, database: Database, *, scan_s: float) -> AsyncIterator[None]:
     settings = msgspec.structs.replace(settings, dags_scan_s=scan_s)
     async with anyio.create_task_group() as tg:
-        await tg.start(watch, settings, database.publish, database.digests)
+        await tg.start(watch, settings, database.publish, database.files)
         yield
         tg.cancel_scope.cancel()
 

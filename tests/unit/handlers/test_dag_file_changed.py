@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
 import pytest
 
 from tests.shapes import NOW, A, B, dag_view, message, pending, queued, spec, task
@@ -112,6 +113,15 @@ def test_a_broken_file_keeps_its_dags() -> None:
     effects = decided(BROKEN, dags=[stored(D)])
 
     assert effects == [RecordFile("a.py", "2", 0, 0.0), RecordImportError("a.py", 3, "invalid syntax")]
+
+
+@pytest.mark.parametrize("file", [parsed("a.py", D), BROKEN])
+def test_the_imports_of_a_file_are_recorded_also_of_a_broken_one(file: ParsedFile) -> None:
+    imports = {"lib/common.py": "1"}
+
+    effects = decided(msgspec.structs.replace(file, imports=imports))
+
+    assert [effect.imports for effect in effects if isinstance(effect, RecordFile)] == [imports]
 
 
 def test_a_dag_that_its_file_no_longer_defines_is_stale() -> None:
