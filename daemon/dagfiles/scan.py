@@ -1,21 +1,14 @@
-"""Lists the DAG folder without the ignored files, and finds the changed files.
-
-`.tidegateignore` is similar to `.gitignore`. A pattern without a slash matches the name of a file or folder at any depth; one
-with a slash matches the path from the DAG folder on; one that ends in a slash matches folders only. A folder that is ignored
-hides all it contains. `!` takes back what an earlier line ignored; `#` begins a comment. Hidden files and folders are ignored
-unless a line takes that back.
-"""
+"""Lists the DAG folder without the ignored files, and finds the changed files."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-IGNORE_FILE = ".tidegateignore"
-ALWAYS = (".*", "__pycache__/")
+from tidegate.daemon.dagfiles.ignore import Ignore, ignore_of
+
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 60.0, 3600.0
 
 Stamp = tuple[int, int, int]
@@ -31,7 +24,7 @@ class Listing(msgspec.Struct, frozen=True):
 
 def listing(root: Path) -> Listing:
     """List the folder. Symbolic links to folders are not followed."""
-    lines = patterns(root)
+    ignore = ignore_of(root)
     files: dict[str, Stamp] = {}
     unreadable: list[str] = []
     folders = [""]
@@ -47,8 +40,8 @@ def listing(root: Path) -> Listing:
         for entry in entries:
             path = f"{folder}/{entry.name}" if folder else entry.name
             if entry.is_dir(follow_symlinks=False):
-                folders += () if folder_ignored(path, lines) else (path,)
-            elif _is_candidate(path, lines) and (stamp := _stamp(entry)) is not None:
+                folders += () if ignore.folder(path) else (path,)
+            elif _is_candidate(path, ignore) and (stamp := _stamp(entry)) is not None:
                 files[path] = stamp
     return Listing(files, tuple(unreadable))
 
@@ -103,9 +96,11 @@ def _next_report(last: Report | None, digest: str, at: float) -> Report:
     return Report(digest, at + pause_s, pause_s)
 
 
-def _is_candidate(path: str, lines: Sequence[str]) -> bool:
+def _is_candidate(path: str, ignore: Ignore) -> bool:
     """Whether the file may be a DAG file with a name in UTF-8, which events need."""
-    return path.endswith(".py") and not any("\ud800" <= character <= "\udfff" for character in path) and not ignored(path, lines)
+    return (
+        path.endswith(".py") and not any("\ud800" <= character <= "\udfff" for character in path) and not ignore.file_itself(path)
+    )
 
 
 def _stamp(entry: "os.DirEntry[str] | Path") -> Stamp | None:
@@ -114,40 +109,3 @@ def _stamp(entry: "os.DirEntry[str] | Path") -> Stamp | None:
     except (OSError, ValueError):
         return None
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
-def patterns(root: Path) -> tuple[str, ...]:
-    """The patterns of a DAG folder, with the defaults."""
-    try:
-        text = (root / IGNORE_FILE).read_text(errors="replace")
-    except OSError:
-        return ALWAYS
-    lines = (line.strip() for line in text.splitlines())
-    return (*ALWAYS, *(line for line in lines if line and not line.startswith("#")))
-
-
-def ignored(path: str, patterns: Sequence[str]) -> bool:
-    """Whether the file at `path`, or a folder it is in, is ignored."""
-    parts = path.split("/")
-    return any(_ignores("/".join(parts[:count]), patterns, is_folder=count < len(parts)) for count in range(1, len(parts) + 1))
-
-
-def folder_ignored(path: str, patterns: Sequence[str]) -> bool:
-    """Whether a folder is ignored, given that its parents are not."""
-    return _ignores(path, patterns, is_folder=True)
-
-
-def _ignores(path: str, patterns: Sequence[str], *, is_folder: bool) -> bool:
-    verdict = False
-    for line in patterns:
-        if _matches(path, line.removeprefix("!"), is_folder=is_folder):
-            verdict = not line.startswith("!")
-    return verdict
-
-
-def _matches(path: str, pattern: str, *, is_folder: bool) -> bool:
-    if pattern.endswith("/"):
-        return is_folder and _matches(path, pattern.rstrip("/"), is_folder=True)
-    if "/" in pattern:
-        return fnmatchcase(path, pattern.removeprefix("/"))
-    return fnmatchcase(path.rpartition("/")[2], pattern)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from tidegate.daemon.dagfiles.ignore import ignore_of
 from tidegate.daemon.dagfiles.message import NOT_READ
-from tidegate.daemon.dagfiles.scan import ignored, patterns
 from tidegate.schemas.error import TidegateError
 
 MAX_BYTES = 1 << 20
@@ -40,7 +40,7 @@ class RefusedError(TidegateError):
 def read(root: Path, path: str) -> Source | None:
     """The file at `path` below `root`; None when it is missing or ignored. Raises RefusedError."""
     parts = _parts(path)
-    if ignored(path, patterns(root)):
+    if ignore_of(root).file(path):
         return None
     content = _read(root, parts)
     return None if content is None else decode(content)

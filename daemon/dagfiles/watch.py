@@ -10,8 +10,9 @@ import structlog
 from anyio.abc import TaskStatus
 from watchfiles import awatch
 
+from tidegate.daemon.dagfiles.ignore import IGNORE_FILE
 from tidegate.daemon.dagfiles.message import NOT_READ
-from tidegate.daemon.dagfiles.scan import IGNORE_FILE, Listing, Report, Stamp, changed, listing, news, reports, stamps
+from tidegate.daemon.dagfiles.scan import Listing, Report, Stamp, changed, listing, news, reports, stamps
 from tidegate.daemon.dagfiles.source import RefusedError, content_digest, read, with_imports
 from tidegate.daemon.settings import Settings, dags_root
 from tidegate.daemon.wake import Signal
