@@ -168,7 +168,8 @@ def _store(file: ParsedFile, spec: DagSpec, state: State, version_id: int) -> It
         yield AdoptDag(spec.dag_id, file.path)
     else:
         number = stored.number + 1 if stored else 1
-        yield StoreVersion(version_id, number, spec, file.path, file.digest or "", file.source)
+        modules = file.modules if _has_functions(spec) else ()
+        yield StoreVersion(version_id, number, spec, file.path, file.digest or "", file.source, modules)
         yield references_of(spec, state.dataset_ids)
         yield from (DescribeDataset(dataset.uri, dataset.name, dataset.extra) for dataset in spec.datasets)
         dag = dag and _at_version(dag, graph_of(version_id, spec))
@@ -208,11 +209,10 @@ def is_unchanged(stored: StoredDag | None, spec: DagSpec, digest: str) -> bool:
     """
     if stored is None or stored.spec != spec:
         return False
-    return stored.digest == digest or not (
-        any(isinstance(task, FunctionTask) for task in spec.tasks) or _has_function_callback(spec)
-    )
+    return stored.digest == digest or not _has_functions(spec)
 
 
-def _has_function_callback(spec: DagSpec) -> bool:
+def _has_functions(spec: DagSpec) -> bool:
+    """Whether attempts or notifications of the DAG run its file."""
     receivers = (callback.receiver for part in (spec, *spec.tasks) for callback in part.callbacks)
     return any(isinstance(part, FunctionTask | FunctionReceiver) for part in (*spec.tasks, *receivers))

@@ -239,11 +239,28 @@ REPEAT_DIGEST = ""
 """Recorded for a file that has to be parsed again: no content has this digest, so watchers report the file again."""
 
 
+class ModuleSource(msgspec.Struct, frozen=True):
+    """A module below the DAG folder. `digest` is the SHA-256 of the file in hex."""
+
+    path: str
+    digest: str
+    source: str
+
+
+class DagFile(msgspec.Struct, frozen=True):
+    """The file of a version of a DAG, and the modules that its functions import."""
+
+    path: str
+    source: str
+    modules: tuple[ModuleSource, ...] = ()
+
+
 class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
     """The result of parsing one DAG file: the file is gone, or has a `problem`, or defines exactly `dags`.
 
     `digest` is the SHA-256 of the content and of `imports` in hex, None if the file is gone, `REPEAT_DIGEST` to parse it again.
-    `source` is the content, stored with each version. `imports` are the digests of the files that it depends on, by path.
+    `source` is the content, stored with each version. `imports` are the digests of the files that it depends on, by path;
+    `modules` are the modules among them.
     """
 
     path: str
@@ -253,6 +270,7 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
     problem: ImportProblem | None = None
     duration_s: float = 0.0
     imports: Mapping[str, str] = {}
+    modules: tuple[ModuleSource, ...] = ()
 
 
 encode_spec = msgspec.json.Encoder(order="sorted").encode

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import source_from_cache
 
-from tidegate.daemon.dagfiles.message import MAX_IMPORTS, NOT_READ
+from tidegate.daemon.dagfiles.message import DENIED, MAX_IMPORTS, NOT_READ
 from tidegate.daemon.dagfiles.source import MAX_BYTES
 
 _LATER = re.compile(r"^[ \t]+(import|from)\s", re.MULTILINE)
@@ -115,9 +115,13 @@ def _is_name(path: str) -> bool:
 
 
 def _digest(path: str) -> str:
-    with suppress(OSError):
+    try:
         found = os.stat(path)
         if stat.S_ISREG(found.st_mode) and found.st_size <= MAX_BYTES:
             with open(path, "rb") as file:
                 return hashlib.sha256(file.read()).hexdigest()
+    except PermissionError:
+        return DENIED
+    except OSError:
+        pass
     return NOT_READ

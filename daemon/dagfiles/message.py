@@ -10,6 +10,9 @@ MAX_IMPORTS = 1000
 NOT_READ = ""
 """The digest of a file that is missing, or that was not read."""
 
+DENIED = "denied"
+"""Reported for a file that the user of the sandbox may not read."""
+
 
 class Limits(msgspec.Struct, frozen=True):
     """The limits of one file. `wall_s` and `cpu_s` are in seconds, the others in MiB."""

@@ -12,15 +12,19 @@ import msgspec
 from tidegate.daemon.dagfiles.message import MAX_IMPORTS, Limits, Outcome, Reply, Request, decode_outcome
 from tidegate.daemon.dagfiles.sandbox import GoneError, Zygotes, open_zygotes
 from tidegate.daemon.dagfiles.slots import Slots
-from tidegate.daemon.dagfiles.source import RefusedError, Source, can_hold_dags, read, readable, with_imports
+from tidegate.daemon.dagfiles.source import Imports, RefusedError, Source, can_hold_dags, read, read_imports, with_imports
 from tidegate.daemon.settings import Settings, dags_root
 from tidegate.schemas.authoring.validation import validate_dag
-from tidegate.schemas.dag import REPEAT_DIGEST, ImportProblem, ParsedFile, encode_spec
+from tidegate.schemas.dag import REPEAT_DIGEST, ImportProblem, ModuleSource, ParsedFile, encode_spec
 from tidegate.schemas.error import DagError
+from tidegate.schemas.queries.memory import Bounded
 
 AT_ONCE, LONG_AT_ONCE = 4, 2
 QUICK_S = 2.0
 """A file that takes longer is stopped, and parsed again in one of `LONG_AT_ONCE` other slots, where it delays only its like."""
+
+TRIES = 3
+MAX_SHARED_BYTES = 32 << 20
 
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _UNPRINTABLE = re.compile("[\0\ud800-\udfff]")
@@ -43,12 +47,21 @@ class Parser:
         self._zygotes = zygotes
         self._quick_slots, self._long_slots = Slots(AT_ONCE), Slots(LONG_AT_ONCE)
         self._long: dict[str, str] = {}
+        self._modules: Bounded[ModuleSource, ModuleSource] = Bounded(MAX_SHARED_BYTES)
 
     async def parse(self, path: str) -> ParsedFile:
         """Parse the file at `path`, relative to the DAG folder. Errors in the file become its problem.
 
         Raises UnavailableError when the zygote cannot be started.
         """
+        for _ in range(TRIES):
+            if (file := await self._parse(path)) is not None:
+                return file
+        reason = f"files that it reads changed during {TRIES} parses; it is parsed again"
+        return ParsedFile(path=path, digest=REPEAT_DIGEST, problem=ImportProblem(reason=reason))
+
+    async def _parse(self, path: str) -> ParsedFile | None:
+        """The result; None if a file that it read has changed meanwhile."""
         try:
             source = await anyio.to_thread.run_sync(read, self._root, path)
         except RefusedError as error:
@@ -56,16 +69,25 @@ class Parser:
         if source is None:
             return ParsedFile(path=path, digest=None)
         outcome, duration_s = await self._run(path, source) if can_hold_dags(source) else (Outcome(), 0.0)
-        imports = await anyio.to_thread.run_sync(readable, self._root, outcome.imports)
+        imports = await anyio.to_thread.run_sync(read_imports, self._root, outcome.imports) if outcome.imports else Imports()
+        if imports is None:
+            return None
         return ParsedFile(
             path=path,
-            digest=REPEAT_DIGEST if duration_s >= self._limits.wall_s else with_imports(source.digest, imports),
-            imports=imports,
+            digest=REPEAT_DIGEST if duration_s >= self._limits.wall_s else with_imports(source.digest, imports.digests),
+            imports=imports.digests,
+            modules=tuple(map(self._shared, imports.modules)),
             source=source.text,
             dags=outcome.dags,
             problem=outcome.problem,
             duration_s=duration_s,
         )
+
+    def _shared(self, module: ModuleSource) -> ModuleSource:
+        """The same object for the same content: thousands of files may import a module."""
+        if module not in self._modules:
+            self._modules.remember(module, module, len(module.source))
+        return self._modules[module]
 
     async def _run(self, path: str, source: Source) -> tuple[Outcome, float]:
         """The outcome, and the time that it took without the wait for a slot."""

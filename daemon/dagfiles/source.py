@@ -10,11 +10,13 @@ import stat
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from tidegate.daemon.dagfiles.ignore import ignore_of
-from tidegate.daemon.dagfiles.message import NOT_READ
+from tidegate.daemon.dagfiles.message import DENIED, NOT_READ
+from tidegate.schemas.dag import ModuleSource
 from tidegate.schemas.error import TidegateError
 
 MAX_BYTES = 1 << 20
@@ -27,6 +29,13 @@ class Source(msgspec.Struct, frozen=True):
 
     text: str
     digest: str
+
+
+class Imports(NamedTuple):
+    """The digests of files by path, and the modules among them."""
+
+    digests: Mapping[str, str] = {}
+    modules: tuple[ModuleSource, ...] = ()
 
 
 class RefusedError(TidegateError):
@@ -59,23 +68,44 @@ def decode(content: bytes) -> Source:
 
 
 def content_digest(root: Path, path: str) -> str:
-    """The SHA-256 of any file below `root`; `NOT_READ` when it is missing, no regular file, too large or behind a link."""
+    """The SHA-256 of any file below `root`; `NOT_READ` for one without `content`."""
+    found = content(root, path)
+    return NOT_READ if found is None else hashlib.sha256(found).hexdigest()
+
+
+def content(root: Path, path: str) -> bytes | None:
+    """Any file below `root`; None when it is missing, no regular file, too large or behind a link."""
     parts = path.split("/")
     try:
-        content = _read(root, parts) if _is_below(parts) else None
+        return _read(root, parts) if _is_below(parts) else None
     except RefusedError:
-        return NOT_READ
-    return NOT_READ if content is None else hashlib.sha256(content).hexdigest()
-
-
-def readable(root: Path, imports: Mapping[str, str]) -> Mapping[str, str]:
-    """The digests that a sandbox reported, without those of files that this process does not read."""
-    return {path: digest if content_digest(root, path) != NOT_READ else NOT_READ for path, digest in imports.items()}
+        return None
 
 
 def differ(root: Path, imports: Mapping[str, str]) -> bool:
     """Whether one of these files has another digest now."""
     return any(content_digest(root, path) != digest for path, digest in imports.items())
+
+
+def read_imports(root: Path, reported: Mapping[str, str]) -> Imports | None:
+    """The files whose digests a sandbox reported; None if one has changed since.
+
+    Files that this process does not read have no digest.
+    """
+    contents = {path: content(root, path) for path in reported}
+    digests = {path: NOT_READ if found is None else hashlib.sha256(found).hexdigest() for path, found in contents.items()}
+    if any(digest != NOT_READ and reported[path] not in (digest, DENIED) for path, digest in digests.items()):
+        return None
+    sources = {path: _module(found) for path, found in contents.items() if found is not None and path.endswith(".py")}
+    return Imports(digests, tuple(ModuleSource(path, digests[path], text) for path, text in sources.items() if text is not None))
+
+
+def _module(found: bytes) -> str | None:
+    """A module as text that Postgres accepts."""
+    try:
+        return decode(found).text
+    except RefusedError:
+        return None
 
 
 def with_imports(digest: str, imports: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@ import asyncpg
 import structlog
 
 from tidegate.daemon.postgres.database import Database
-from tidegate.schemas.queries import ledger
+from tidegate.schemas.queries import files, ledger
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.ledger import Retired
 from tidegate.schemas.timetable.month import end_of, month_of
@@ -42,6 +42,7 @@ async def maintain_ledger(database: Database, days: int) -> None:
     except REFUSED as error:
         log.warning("ledger_not_maintained", error=str(error), hint="make the daemon's role the owner of dataset_event")
     await delete_notes(database, days)
+    await database.run(files.delete_unused_modules)
 
 
 async def begin_month(database: Database) -> None:

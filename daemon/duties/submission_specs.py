@@ -115,8 +115,9 @@ def _spec(parts: Parts, results: Mapping[str, Any]) -> Built:
         try_number=claim.try_number,
         task=task,
         run=msgspec.structs.replace(source.context, results=results, **instance),
-        dag_path=source.dag_path,
-        source=source.source,
+        dag_path=source.file.path,
+        source=source.file.source,
+        modules=source.file.modules,
         events_of=source.events_of,
     )
 

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from tidegate.schemas.dag import BACKENDS, BaseTask, TaskSpec, kind_of
+from tidegate.schemas.dag import BACKENDS, BaseTask, ModuleSource, TaskSpec, kind_of
 from tidegate.schemas.notice import CallbackContext, LogExcerpt
 from tidegate.schemas.run import RunContext
 from tidegate.schemas.wire.event import DatasetUpdated, ExitCode, Follow, Moment
@@ -27,7 +27,8 @@ class CallbackTask(BaseTask, frozen=True, kw_only=True, tag="callback"):
 
 
 class SubmissionSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """All inputs of one attempt. `submission_id` is its stamp. `source` is the DAG file at the run's version.
+    """All inputs of one attempt. `submission_id` is its stamp. `source` is the DAG file at the run's version,
+    `modules` are the modules of the DAG folder that it imports.
 
     `token` proves its end; empty for callbacks, whose ends are not published.
     `events_of` is the id of a run with too many events for `run.events`: the backend takes them from `events_file`.
@@ -40,6 +41,7 @@ class SubmissionSpec(msgspec.Struct, frozen=True, kw_only=True):
     run: RunContext
     dag_path: str
     source: str
+    modules: tuple[ModuleSource, ...] = ()
     events_of: int | None = None
     events_file: str = ""
 

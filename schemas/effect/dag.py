@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tidegate.schemas.dag import DagSpec
+from tidegate.schemas.dag import DagSpec, ModuleSource
 from tidegate.schemas.view import PendingEvent
 
 
@@ -38,7 +38,7 @@ class ClearImportError(msgspec.Struct, frozen=True):
 
 
 class StoreVersion(msgspec.Struct, frozen=True):
-    """Store the version of a new or changed DAG, and make it the current one."""
+    """Store the version of a new or changed DAG, and make it the current one. `modules` are imported by its functions."""
 
     version_id: int
     number: int
@@ -46,6 +46,7 @@ class StoreVersion(msgspec.Struct, frozen=True):
     path: str
     digest: str
     source: str
+    modules: tuple[ModuleSource, ...] = ()
 
 
 class SetReferences(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tidegate.schemas.dag import DagSpec
+from tidegate.schemas.dag import DagSpec, ModuleSource
 from tidegate.schemas.effect.dag import StoreVersion
 from tidegate.schemas.graph import inspects_events
 from tidegate.schemas.queries.db import Db
@@ -75,6 +75,7 @@ async def store(db: Db, effects: Sequence[StoreVersion]) -> None:
     """Store the versions and make each the current one of its DAG."""
     rows = [(e.version_id, e.spec.dag_id, e.number, msgspec.to_builtins(e.spec), e.path, e.digest, e.source) for e in effects]
     await db.execute(_SQL["insert_versions"], *zip(*rows, strict=True))
+    await _store_modules(db, [(effect.version_id, module) for effect in effects for module in effect.modules])
     specs = [effect.spec for effect in effects]
     await db.execute(
         _SQL["swap_versions"],
@@ -87,6 +88,20 @@ async def store(db: Db, effects: Sequence[StoreVersion]) -> None:
         [spec.on_paused == "keep" for spec in specs],
         db.now,
     )
+
+
+async def _store_modules(db: Db, modules: Sequence[tuple[int, ModuleSource]]) -> None:
+    if modules:
+        digests = [module.digest for _, module in modules]
+        await db.execute(_SQL["insert_modules"], digests, [module.source for _, module in modules])
+        version_ids, paths = [id_ for id_, _ in modules], [module.path for _, module in modules]
+        await db.execute(_SQL["insert_version_modules"], version_ids, paths, digests)
+
+
+async def delete_unused_modules(db: Db) -> None:
+    """Delete the modules of versions that are deleted. Under the lock of all writers: a version may be about to use one."""
+    await lock_files(db)
+    await db.execute(_SQL["delete_unused_modules"])
 
 
 async def known(db: Db, scans: int) -> Mapping[str, KnownFile]:

@@ -42,6 +42,19 @@ DELETE FROM import_error WHERE path = ANY ($1::text[])
 INSERT INTO dag_version (id, dag_id, number, spec, path, digest, source)
 SELECT * FROM unnest($1::bigint[], $2::text[], $3::integer[], $4::jsonb[], $5::text[], $6::text[], $7::text[])
 
+-- name: insert_modules
+INSERT INTO module_source (digest, source)
+SELECT DISTINCT ON (digest) digest, source FROM unnest($1::text[], $2::text[]) AS new (digest, source)
+ON CONFLICT (digest) DO NOTHING
+
+-- name: insert_version_modules
+INSERT INTO version_module (version_id, path, digest)
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[])
+
+-- name: delete_unused_modules
+DELETE FROM module_source AS module
+WHERE NOT EXISTS (SELECT FROM version_module AS used WHERE used.digest = module.digest)
+
 -- name: swap_versions
 -- The clock visits a new DAG with a timetable or an input deadline at once, and a DAG that was held: its version releases it.
 INSERT INTO dag (dag_id, path, version_id, due_at, timed_since, inspects_events, keeps_paused)

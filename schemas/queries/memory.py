@@ -2,6 +2,7 @@
 
 from typing import TypeVar
 
+from tidegate.schemas.dag import DagFile
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries.low_watermarks import LowWatermarks
 
@@ -48,7 +49,7 @@ class Memory:
 
     def __init__(self) -> None:
         self.graphs: Bounded[int, Graph] = Bounded(MAX_SPEC_BYTES)
-        self.files: Bounded[int, tuple[str, str]] = Bounded(MAX_FILE_BYTES)
+        self.files: Bounded[int, DagFile] = Bounded(MAX_FILE_BYTES)
         self.dataset_ids: Bounded[str, int] = Bounded(MAX_DATASETS)
         self.installation = ""
         self.lease_ctids: dict[str, str] = {}

@@ -1,5 +1,6 @@
 """The input of attempts: their run, and the DAG file of its version."""
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
@@ -8,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from tidegate.schemas.dag import DagFile, ModuleSource
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.run import ConsumedEvent, RunContext
@@ -25,9 +27,6 @@ PAGE_BYTES = 1 << 20
 """The most events of a page, and the most extra, unless it has one event."""
 
 _EVENT_COLUMNS = len(ConsumedEvent.__struct_fields__)
-
-DagFile = tuple[str, str]
-"""(path, source)"""
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
@@ -52,8 +51,7 @@ class RunSource(msgspec.Struct, frozen=True):
 
     context: RunContext
     version_id: int
-    dag_path: str
-    source: str
+    file: DagFile
     has_results: bool
     events_of: int | None = None
 
@@ -95,10 +93,18 @@ async def of_versions(db: Db, version_ids: Collection[int]) -> Mapping[int, DagF
     """The DAG files of these versions, from the memory of the process if they are in it."""
     found = {id_: db.memory.files[id_] for id_ in version_ids if id_ in db.memory.files}
     if unknown := [id_ for id_ in version_ids if id_ not in found]:
+        modules = await _modules(db, unknown)
         for id_, path, source in await db.fetch(_SQL["files"], unknown):
-            found[id_] = (path, source)
-            db.memory.files.remember(id_, (path, source), len(source))
+            found[id_] = DagFile(path, source, tuple(modules[id_]))
+            db.memory.files.remember(id_, found[id_], len(source) + sum(len(module.source) for module in modules[id_]))
     return found
+
+
+async def _modules(db: Db, version_ids: Collection[int]) -> Mapping[int, list[ModuleSource]]:
+    modules: dict[int, list[ModuleSource]] = defaultdict(list)
+    for version_id, path, digest, source in await db.fetch(_SQL["modules"], version_ids):
+        modules[version_id].append(ModuleSource(path, digest, source))
+    return modules
 
 
 def _source(rows: list[Any], files: Mapping[int, DagFile]) -> RunSource:
@@ -114,7 +120,7 @@ def _source(rows: list[Any], files: Mapping[int, DagFile]) -> RunSource:
         data_interval_start=start,
         data_interval_end=end,
     )
-    return RunSource(context, version_id, *files[version_id], has_results, id_ if has_many else None)
+    return RunSource(context, version_id, files[version_id], has_results, id_ if has_many else None)
 
 
 def _event(*columns: Any) -> ConsumedEvent:

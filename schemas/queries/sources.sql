@@ -44,3 +44,9 @@ ORDER BY wanted.number
 
 -- name: files
 SELECT id, path, source FROM dag_version WHERE id = ANY ($1::bigint[])
+
+-- name: modules
+SELECT used.version_id, used.path, used.digest, module.source
+FROM version_module AS used
+JOIN module_source AS module USING (digest)
+WHERE used.version_id = ANY ($1::bigint[])

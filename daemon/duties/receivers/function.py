@@ -7,11 +7,11 @@ from tidegate.daemon.context import Context
 from tidegate.daemon.duties.receivers.delivery import Delivery, Failed, Sent, UnderWay
 from tidegate.daemon.duties.run_events import with_events
 from tidegate.daemon.spark.contract import CALLBACK_BACKEND, CallbackTask, Phase, Status, SubmissionSpec
+from tidegate.schemas.dag import DagFile
 from tidegate.schemas.error import RejectedError, UnavailableError
 from tidegate.schemas.queries import sources
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.notifications import Claimed
-from tidegate.schemas.queries.sources import DagFile
 from tidegate.schemas.receiver import FunctionReceiver
 from tidegate.schemas.run import RunContext
 
@@ -64,14 +64,15 @@ class FunctionSender:
     async def _spec(self, claimed: Claimed) -> SubmissionSpec:
         if not isinstance(claimed.receiver, FunctionReceiver):
             raise TypeError(claimed.receiver)
-        run, (path, source), events_of = await self._context.database.run(_subject, claimed)
+        run, file, events_of = await self._context.database.run(_subject, claimed)
         return SubmissionSpec(
             submission_id=submission_id(claimed.delivery_id, claimed.tries),
             try_number=claimed.tries,
             task=CallbackTask(task_id=claimed.receiver.name, context=claimed.context),
             run=run,
-            dag_path=path,
-            source=source,
+            dag_path=file.path,
+            source=file.source,
+            modules=file.modules,
             events_of=events_of,
         )
 
@@ -83,7 +84,7 @@ async def _subject(db: Db, claimed: Claimed) -> tuple[RunContext, DagFile, int |
     """
     if claimed.dag_run_id is not None:
         found = (await sources.of_runs(db, [claimed.dag_run_id]))[claimed.dag_run_id]
-        return found.context, (found.dag_path, found.source), found.events_of
+        return found.context, found.file, found.events_of
     ((_, file),) = (await sources.of_versions(db, [claimed.version_id or 0])).items()
     none = RunContext(dag_id=claimed.context.dag_id, run_id="", run_type="", run_after=claimed.context.at, params={})
     return none, file, None

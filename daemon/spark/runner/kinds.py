@@ -3,7 +3,6 @@
 The Spark session is imported when needed: pyspark takes two seconds, and most kinds do not use it.
 """
 
-import linecache
 import logging
 import os
 import sys
@@ -17,6 +16,7 @@ from tidegate.daemon.spark.contract import CallbackTask
 from tidegate.daemon.spark.runner import application_files, child, environment, sql_result, submit
 from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.failure_reason import TaskError
+from tidegate.daemon.spark.runner.pinned_modules import PinnedModules, cache_lines
 from tidegate.daemon.spark.runner.template import render
 from tidegate.daemon.spark.spool import Job
 from tidegate.schemas.authoring.build import build
@@ -110,8 +110,8 @@ def _named(job: Job, what: str, functions: Callable[[Dag], Mapping[str, Callable
     spec = job.spec
     sys.path.insert(0, job.dags_folder)
     filename = str(Path(job.dags_folder, spec.dag_path))
-    # Source lines for tracebacks: the file on disk may have changed since this version.
-    linecache.cache[filename] = (len(spec.source), None, spec.source.splitlines(keepends=True), filename)
+    cache_lines(filename, spec.source)
+    PinnedModules(Path(job.dags_folder), spec.modules).install()
     dag = next((dag for dag in build(spec.source, filename) if dag.dag_id == spec.run.dag_id), None)
     if dag is None or spec.task.task_id not in functions(dag):
         raise TaskError(f"{spec.dag_path} builds no DAG {spec.run.dag_id!r} with a {what} {spec.task.task_id!r} on this host")

@@ -233,8 +233,8 @@ async def test_the_log_of_a_real_runner_is_followed(
         try_number=1,
         task=task,
         run=source.context,
-        dag_path=source.dag_path,
-        source=source.source,
+        dag_path=source.file.path,
+        source=source.file.source,
     )
 
     try:

@@ -12,8 +12,9 @@ from tests.integration.dagfiles.watched_folder import SLOW, Database, quiet, wat
 from tidegate.daemon.dagfiles.message import MAX_IMPORTS, NOT_READ
 from tidegate.daemon.dagfiles.parse import Parser
 from tidegate.daemon.dagfiles.sandbox import Zygotes, open_zygotes
-from tidegate.daemon.dagfiles.source import MAX_BYTES
+from tidegate.daemon.dagfiles.source import MAX_BYTES, Imports, content_digest, read_imports
 from tidegate.daemon.settings import Settings
+from tidegate.schemas.dag import ModuleSource
 
 USER = "from tidegate import Dag\nDag('user')\n"
 FUNCTION = "from tidegate import Dag\nwith Dag('user') as dag:\n    @dag.task()\n    def work(spark, run):\n        "
@@ -79,6 +80,34 @@ async def test_the_digest_covers_the_imports_and_nothing_else(settings: Settings
     (after,) = await parse(settings, user)
 
     assert before.digest == unrelated.digest != after.digest
+
+
+async def test_the_modules_among_the_imports_come_with_their_text(settings: Settings, write: Write) -> None:
+    write("lib/a.py", "\N{BYTE ORDER MARK}x = 1")
+    write("table.yaml", "1")
+    source = f"from lib import a\nopen('table.yaml').read()\n{USER}"
+
+    (parsed,) = await parse(settings, write("user.py", source))
+
+    assert parsed.modules == (ModuleSource("lib/a.py", sha256("\N{BYTE ORDER MARK}x = 1"), "x = 1"),)
+
+
+def test_files_that_changed_since_the_sandbox_read_them_are_not_mixed(root: Path, write: Write) -> None:
+    write("a.py", "1")
+
+    assert read_imports(root, {"a.py": sha256("1"), "gone.py": NOT_READ}) == Imports(
+        {"a.py": sha256("1"), "gone.py": NOT_READ}, (ModuleSource("a.py", sha256("1"), "1"),)
+    )
+    assert read_imports(root, {"a.py": sha256("2")}) is None
+    assert read_imports(root, {"a.py": NOT_READ}) is None
+
+
+async def test_a_file_that_the_sandbox_may_not_read_counts_with_its_content(settings: Settings, root: Path, write: Write) -> None:
+    (root / write("closed.txt", "1")).chmod(0o000)
+
+    (parsed,) = await parse(settings, write("user.py", f"try: open('closed.txt')\nexcept PermissionError: pass\n{USER}"))
+
+    assert (parsed.problem, parsed.imports["closed.txt"]) == (None, content_digest(root, "closed.txt"))
 
 
 async def test_bytecode_beside_a_module_does_not_hide_the_module(settings: Settings, root: Path, write: Write) -> None:

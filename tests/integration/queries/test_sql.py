@@ -131,6 +131,7 @@ UNPACKED = {
     "inbox.record_batch",
     "pools.read_pool",
     "sources.contexts",
+    "sources.modules",
     "tasks.longest_waiting",
     "tasks.ready",
     "versions.graphs",

@@ -15,7 +15,7 @@ from tidegate.handlers.dag_file_changed import (
     references_of,
 )
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetSpec, PatternRef
-from tidegate.schemas.dag import REPEAT_DIGEST, DagSpec, FunctionTask, ImportProblem, ParsedFile
+from tidegate.schemas.dag import REPEAT_DIGEST, DagSpec, FunctionTask, ImportProblem, ModuleSource, ParsedFile
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import (
     AdoptDag,
@@ -122,6 +122,15 @@ def test_the_imports_of_a_file_are_recorded_also_of_a_broken_one(file: ParsedFil
     effects = decided(msgspec.structs.replace(file, imports=imports))
 
     assert [effect.imports for effect in effects if isinstance(effect, RecordFile)] == [imports]
+
+
+@pytest.mark.parametrize(("dag", "is_stored"), [(D, False), (F, True), (told(FunctionReceiver("tell")), True)])
+def test_a_version_has_the_modules_that_its_functions_need(dag: DagSpec, is_stored: bool) -> None:
+    modules = (ModuleSource("lib/common.py", "1", "…"),)
+
+    effects = decided(msgspec.structs.replace(parsed("a.py", dag), modules=modules))
+
+    assert [effect.modules for effect in effects if isinstance(effect, StoreVersion)] == [modules if is_stored else ()]
 
 
 def test_a_dag_that_its_file_no_longer_defines_is_stale() -> None:
