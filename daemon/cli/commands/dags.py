@@ -1,17 +1,19 @@
-"""`tidegate dags`: list, show, explain, pause, unpause and delete DAGs, and print their next runs."""
+"""`tidegate dags`: list, show, explain, pause, unpause and delete DAGs, print their next runs, publish changed files."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
+from pathlib import Path
 from typing import Annotated, Any
 
+import anyio
 import typer
 
 from tidegate.daemon.cli.command import DagId, Json, Limit, Yes, command_group, examples
 from tidegate.daemon.cli.pages import output, tree
 from tidegate.daemon.cli.pages.dag import print_history, print_list, print_page
 from tidegate.daemon.cli.pages.plan import print_planned
-from tidegate.daemon.cli.session import at, changed, query, query_at, remote, shown, with_database
+from tidegate.daemon.cli.session import at, changed, query, query_at, read_settings, remote, shown, with_database
 from tidegate.daemon.read_model.dag import DagPage, ListedDag, read_list, read_page
 from tidegate.daemon.read_model.history import DagHistory, read_history
 from tidegate.daemon.read_model.lookup import broken_files, find_timed_dag
@@ -25,6 +27,7 @@ from tidegate.daemon.read_model.plan import (
     timezone_of,
     upcoming_ticks,
 )
+from tidegate.daemon.settings import dags_root
 from tidegate.schemas.message import DagDeleteRequested, ReleaseRequested
 from tidegate.schemas.queries import dag_pages
 from tidegate.schemas.queries.dag_pages import DagRow, ImportErrorRow
@@ -173,6 +176,37 @@ def delete(context: typer.Context, dag_id: DagId, *, yes: Yes = False, json: Jso
         raise typer.BadParameter("a deleted DAG cannot be restored; add --yes to delete it", param_hint="--yes")
     with_database(context, lambda database: apply_request(database, DagDeleteRequested(dag_id=dag_id)))
     output.write_result({"dag_id": dag_id, "deleted": True}, f"deleted {dag_id}", json=json)
+
+
+@app.command(
+    epilog=examples(
+        "tidegate dags notify daily.py team/hourly.py", "git diff -z --name-only HEAD~1 | xargs -0 tidegate dags notify"
+    )
+)
+def notify(
+    context: typer.Context,
+    paths: Annotated[list[Path], typer.Argument(metavar="PATHS", help="DAG files, relative to the DAG folder or absolute.")],
+    *,
+    json: Json = False,
+) -> None:
+    """Publish that DAG files are new, changed or deleted, for CI and git hooks; returns when Kafka has stored the events.
+
+    Daemons notice changes of their DAG folder by themselves; with this command they also notice them where inotify does not work,
+    as on some network file systems. Of other files than `*.py` it only says that it leaves them out.
+    """
+    from tidegate.daemon.cli.changed_files import below_folder, publish
+
+    settings = read_settings(context, "kafka_servers")
+    below = below_folder(paths, dags_root(settings))
+    files = [path for path in below if path.endswith(".py")]
+    if others := [path for path in below if path not in files]:
+        output.say(f"no DAG files, left out: {', '.join(others)}")
+    events = anyio.run(publish, settings, files)
+    if json:
+        output.write_json([{"path": path, "id": event.id} for path, event in events.items()])
+        return
+    for path, event in events.items():
+        output.write(f"published {path} as {event.id}")
 
 
 @app.command(epilog=examples("tidegate dags errors"))

@@ -108,7 +108,7 @@ async def test_an_update_is_published_with_its_identity(cli: Cli, kafka: str, to
 
     assert answer == (0, answer.out, "")
     assert answer.json == {"uri": "lake://flights", "source": "tidegate-cli", "id": "e-1"}
-    (record,) = await _records(kafka, f"{topic_prefix}dataset-updated", 1)
+    (record,) = await records(kafka, f"{topic_prefix}dataset-updated", 1)
     assert json.loads(record.value or b"") == {"uri": "lake://flights", "extra": {"day": 1}}
     assert {name: value.decode() for name, value in record.headers}["ce_id"] == "e-1"
 
@@ -131,7 +131,7 @@ async def test_a_uri_that_cannot_be_one_is_refused(cli: Cli, kafka: str, topic_p
     assert answer.err.startswith("tidegate: this event cannot be published: not a valid dataset-updated event")
 
 
-async def _records(kafka: str, topic: str, count: int) -> Sequence[ConsumerRecord]:
+async def records(kafka: str, topic: str, count: int) -> Sequence[ConsumerRecord]:
     async with AIOKafkaConsumer(topic, bootstrap_servers=kafka, auto_offset_reset="earliest") as consumer:
         return [await consumer.getone() for _ in range(count)]
 

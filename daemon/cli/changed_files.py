@@ -1,0 +1,33 @@
+"""Events that DAG files changed, from a user."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import typer
+
+from tidegate.daemon.settings import Settings
+from tidegate.events import Publisher
+from tidegate.schemas.wire.event import EventId
+
+SOURCE = "tidegate-cli"
+
+
+def below_folder(paths: Sequence[Path], root: Path) -> Sequence[str]:
+    """The paths relative to the DAG folder, each once. Raises BadParameter for one outside of it."""
+    return list(dict.fromkeys(_below(path, root) for path in paths))
+
+
+def _below(path: Path, root: Path) -> str:
+    absolute = Path(os.path.normpath(root / path))
+    if absolute == root or not absolute.is_relative_to(root):
+        raise typer.BadParameter(f"{path} is not below the DAG folder {root} (TIDEGATE_DAGS_FOLDER)", param_hint="PATHS")
+    return str(absolute.relative_to(root))
+
+
+async def publish(settings: Settings, paths: Sequence[str]) -> Mapping[str, EventId]:
+    """Publish an event for each path; returns when Kafka has stored all of them."""
+    async with Publisher(
+        settings.kafka_servers, source=SOURCE, topic_prefix=settings.topic_prefix, security=settings.kafka_security
+    ) as publisher:
+        return {path: await publisher.dag_file_changed(path) for path in paths}
