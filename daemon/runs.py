@@ -20,7 +20,8 @@ from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
 from tidegate.schemas.state import RUN_ENDED, RunState, TaskState
 from tidegate.schemas.timetable.text import utc
 
-_RUN_ID = re.compile(r"[\w.~:+-]{1,250}", re.ASCII)
+_RUN_ID = re.compile(r"(?!\.{1,2}$)[\w.~:+-]{1,250}", re.ASCII)
+"""Programs resolve `.` and `..` in an address, and would call the one of another object."""
 
 
 async def set_paused(database: Database, dag_id: str, *, paused: bool) -> DagRow:
@@ -35,7 +36,7 @@ def new_run_id(given: str | None) -> str:
     if given is None:
         return manual_run_id(datetime.now(UTC))
     if not _RUN_ID.fullmatch(given) or given == LATEST:
-        raise RequestError("a run id is 1 to 250 of A-Z a-z 0-9 _ . ~ : + -, and not `latest`")
+        raise RequestError("a run id is 1 to 250 of A-Z a-z 0-9 _ . ~ : + -, and not `latest`, `.` or `..`")
     return given
 
 

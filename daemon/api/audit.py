@@ -1,8 +1,8 @@
 """The audit log."""
 
-from tidegate.daemon.api.lists import Listed, Time, newest_first
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Call, Read
+from tidegate.daemon.gateway.lists import Listed, Time, newest_first
 from tidegate.daemon.permissions import Right
 from tidegate.schemas.queries import audit_log
 from tidegate.schemas.queries.audit_log import AuditFilter, AuditRow

@@ -7,9 +7,9 @@ import msgspec
 from msgspec import Meta
 
 from tidegate.daemon import backfills
-from tidegate.daemon.api.lists import Id, Keyset, Limit, Listed, ListedOfDag, Time, newest_first
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read, check_right
+from tidegate.daemon.gateway.lists import Id, Keyset, Limit, Listed, ListedOfDag, Time, newest_first
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.backfill import BackfillPage, read_backfill, read_page
 from tidegate.daemon.read_model.lookup import list_of_dag

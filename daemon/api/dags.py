@@ -6,9 +6,9 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from tidegate.daemon import runs
-from tidegate.daemon.api.lists import Keyset, Limit, Listed, Time
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
+from tidegate.daemon.gateway.lists import Keyset, Limit, Listed, Time
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.dag import DagPage, ListedDag, read_list, read_page
 from tidegate.daemon.read_model.history import DagHistory, read_history

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from tidegate.daemon.api.lists import Id, Keyset, Listed
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
+from tidegate.daemon.gateway.lists import Id, Keyset, Listed
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.dataset_graph import DatasetGraph, read_graph
 from tidegate.daemon.read_model.datasets import EventOutcomes, read_events

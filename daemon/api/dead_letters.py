@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from tidegate.daemon.api.lists import Id, Listed, Time, newest_first
 from tidegate.daemon.dead_letters import Changes
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
+from tidegate.daemon.gateway.lists import Id, Listed, Time, newest_first
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.dead_letter import Change, ListedState, Outcome, document, find_dead_letter
 from tidegate.schemas.queries import dead_letters

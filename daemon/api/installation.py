@@ -1,8 +1,8 @@
 """The installation: daemons, halted partitions, ignored records, and lost commits."""
 
 from tidegate.daemon.api.dead_letters import check_because
-from tidegate.daemon.api.lists import Id
 from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
+from tidegate.daemon.gateway.lists import Id
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.system import System, read_system
 from tidegate.schemas.error import NotFoundError

@@ -1,8 +1,8 @@
 """Deadlines of runs and tasks, and notifications about them."""
 
-from tidegate.daemon.api.lists import ListedOfDag, newest_first
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Call, Read
+from tidegate.daemon.gateway.lists import ListedOfDag, newest_first
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.lookup import list_of_dag
 from tidegate.schemas.queries import deadlines, notifications

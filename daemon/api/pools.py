@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from tidegate.daemon import pools as changes
-from tidegate.daemon.api.lists import Limit
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
+from tidegate.daemon.gateway.lists import Limit
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.queue import PoolQueue, read_queue

@@ -28,6 +28,7 @@ from tidegate.daemon.api import (
 )
 from tidegate.daemon.api.openapi import document
 from tidegate.daemon.api.rate_limit import RateLimit
+from tidegate.daemon.gateway import json_input
 from tidegate.daemon.gateway.authenticate import check_csrf, require
 from tidegate.daemon.gateway.endpoint import Act, Call, Endpoint, Load, Read, call_of, converted, perform
 from tidegate.daemon.gateway.problem import RETRY_S, InvalidError, Problem, TooManyError, problem_of
@@ -113,9 +114,9 @@ def _representation(request: Request, endpoint: Read[Any, Any] | Load[Any, Any],
 
 def _decoded(content: bytes, endpoint: Act[Any, Any, Any]) -> Any:
     try:
-        values = msgspec.json.decode(content)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise InvalidError(f"the body is no JSON: {error}") from error
+        values = json_input.decode(content)
+    except ValueError as error:
+        raise InvalidError(f"the body cannot be read: {error}") from error
     return converted(values, endpoint.body, strict=True)
 
 

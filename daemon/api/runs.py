@@ -8,9 +8,9 @@ import msgspec
 
 from tidegate.daemon import runs
 from tidegate.daemon.api.dags import DagPath
-from tidegate.daemon.api.lists import Id, Keyset, ListedOfDag, Time
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
+from tidegate.daemon.gateway.lists import Id, Keyset, ListedOfDag, Time
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.postgres.database import Database

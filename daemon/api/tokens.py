@@ -1,7 +1,7 @@
 """Tokens of the API and the pages."""
 
-from tidegate.daemon.api.lists import Id
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
+from tidegate.daemon.gateway.lists import Id
 from tidegate.daemon.permissions import Right
 from tidegate.schemas.error import NotFoundError
 from tidegate.schemas.queries import credentials

@@ -5,13 +5,14 @@ every role on every route follow from the tables.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, date, datetime, time
 from typing import Any, Generic, TypeVar
 
 import msgspec
 from starlette.requests import Request
 
 from tidegate.daemon.gateway.authenticate import Identity
+from tidegate.daemon.gateway.json_input import NUL
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.permissions import Caller, Right, refusal
@@ -32,10 +33,10 @@ class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __post_init__(self) -> None:
         """Raises ValueError for a value that no column can store."""
         for value in _scalars(msgspec.structs.astuple(self)):
-            if isinstance(value, datetime):
-                in_range("the time", value)
+            if isinstance(value, date):
+                in_range("the time", value if isinstance(value, datetime) else datetime.combine(value, time(), UTC))
             elif isinstance(value, str) and "\0" in value:
-                raise ValueError("a text has the character NUL, which cannot be stored")
+                raise ValueError(NUL)
 
 
 class Nothing(Params, frozen=True):

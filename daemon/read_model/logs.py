@@ -9,7 +9,7 @@ from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.settings import Settings, spool_root
 from tidegate.daemon.spark.contract import Backend, Handle
 from tidegate.daemon.spark.runner_backend import open_backends
-from tidegate.schemas.error import RequestError, UnavailableError
+from tidegate.schemas.error import NotFoundError, RequestError, UnavailableError
 from tidegate.schemas.queries import run_pages, submissions
 from tidegate.schemas.queries.run_pages import RunAttemptRow
 from tidegate.schemas.state import SUBMISSION_OPEN, TASK_ENDED, SubmissionState
@@ -105,7 +105,7 @@ class LogReader:
         dag_id, run_id, task_id, _ = self._request
         tasks = {task.label: task for task in await self._database.run(run_pages.tasks_of, dag_id, run_id)}
         if tasks and task_id not in tasks:
-            raise RequestError(f"run {run_id!r} has no task {task_id!r}; its tasks are {', '.join(tasks)}")
+            raise NotFoundError(f"run {run_id!r} has no task {task_id!r}; its tasks are {', '.join(tasks)}")
         if tasks and (instances := [label for label in tasks if label.startswith(f"{task_id}[")]):
             raise RequestError(f"{self._request} is mapped: each of its instances has a log of its own, such as {instances[0]!r}")
         if tasks and tasks[task_id].state in TASK_ENDED:

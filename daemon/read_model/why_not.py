@@ -17,7 +17,7 @@ from tidegate.handlers.explain.task import explain_task
 from tidegate.handlers.explain.task_facts import index_of
 from tidegate.handlers.explain.task_facts import load as load_task
 from tidegate.schemas.dag import DagSpec
-from tidegate.schemas.error import RequestError
+from tidegate.schemas.error import NotFoundError
 from tidegate.schemas.explain.gates import DagExplanation, Gate, TaskExplanation
 from tidegate.schemas.explain.reasons import DagHeld, Reason
 from tidegate.schemas.explain.remedy import CancelRuns, Change, Release
@@ -85,7 +85,7 @@ def dag_document(page: DagWhyNot) -> dict[str, Any]:
 async def read_task(db: Db, run: RunRow, label: str, settings: Settings) -> TaskExplanation:
     """Of a task, or of an instance `load[3]` of a mapped one. `settings` apply where no daemon is alive to say its own.
 
-    Raises RequestError for a task that the run does not have.
+    Raises NotFoundError for a task that the run does not have.
     """
     version = (await facts.run_facts(db, run.dag_id, run.run_id)).view.version_id
     graph = (await versions.graphs(db, {version}))[version]
@@ -94,7 +94,7 @@ async def read_task(db: Db, run: RunRow, label: str, settings: Settings) -> Task
     known = None if index is None else await load_task(db, run.dag_id, run.run_id, index, terms)
     if known is None or not known.is_there:
         names = ", ".join(node.task.task_id for node in graph.nodes)
-        raise RequestError(f"run {run.run_id!r} has no task {label!r}; its tasks are {names}")
+        raise NotFoundError(f"run {run.run_id!r} has no task {label!r}; its tasks are {names}")
     return explain_task(known)
 
 

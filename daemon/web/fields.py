@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-import msgspec
-
+from tidegate.daemon.gateway import json_input
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.schemas.time_range import in_range
 
@@ -30,7 +29,7 @@ class Fields:
             return None
         try:
             return read(text)
-        except (ValueError, OverflowError, RecursionError) as error:
+        except (ValueError, OverflowError) as error:
             self.problems[name] = str(error)
             return None
 
@@ -77,6 +76,7 @@ def moments(text: str) -> tuple[datetime, ...]:
 def json_object(text: str) -> dict[str, Any]:
     """Raises ValueError."""
     try:
-        return msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.DecodeError as error:
+        found: dict[str, Any] = json_input.decode(text.encode(), dict[str, Any])
+    except ValueError as error:
         raise ValueError(f'write a JSON object, such as {{"n": 3}} ({error})') from error
+    return found

@@ -12,11 +12,12 @@ from starlette.routing import Route
 
 from tidegate.daemon.gateway.authenticate import Identity, check_csrf, require
 from tidegate.daemon.gateway.endpoint import Act, Load, Read, call_of, converted, perform
-from tidegate.daemon.gateway.problem import Problem, UnauthenticatedError, problem_of
+from tidegate.daemon.gateway.json_input import NUL
+from tidegate.daemon.gateway.problem import InvalidError, Problem, UnauthenticatedError, problem_of
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.permissions import Right, refusal
 from tidegate.daemon.web.rendering import render, url
-from tidegate.schemas.error import FATAL, RequestError
+from tidegate.schemas.error import FATAL
 
 FIELDS = 10_000
 """The most fields of a form."""
@@ -107,11 +108,14 @@ def _acts(form: Form, service: Service) -> Answer:
 
 
 async def form_of(request: Request) -> dict[str, str]:
-    """The fields of a form, without empty ones. Raises RequestError for a body that is no form."""
+    """The fields of a form, without empty ones. Raises InvalidError for a body that is no form."""
     try:
-        return dict(parse_qsl((await request.body()).decode(), max_num_fields=FIELDS))
+        fields = dict(parse_qsl((await request.body()).decode(), max_num_fields=FIELDS))
     except ValueError as error:
-        raise RequestError(f"the form cannot be read: {error}") from error
+        raise InvalidError(f"the form cannot be read: {error}") from error
+    if any("\0" in text for field in fields.items() for text in field):
+        raise InvalidError(NUL)
+    return fields
 
 
 def context(request: Request, service: Service, identity: Identity | None) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from tidegate.handlers.admission.capacity import AdmissionState
 from tidegate.handlers.admission.load import preview_admission
 from tidegate.schemas.backfill import BackfillCapacity
 from tidegate.schemas.explain.facts import AttemptFacts, DagStatus, OccupyingTask, RunFacts, TaskRow
-from tidegate.schemas.graph import Graph, element_index, element_of
+from tidegate.schemas.graph import MAX_ELEMENTS, Graph, element_index, element_of
 from tidegate.schemas.message import TasksReady
 from tidegate.schemas.queries import facts, leases, pools, runs, tasks, versions
 from tidegate.schemas.queries.db import Db
@@ -120,10 +120,14 @@ async def _admission(db: Db, key: TaskKey, pool: str, terms: Terms) -> Admission
 
 def index_of(graph: Graph, label: str) -> int | None:
     """The task index of `load`, or of `load[3]`; None where the run has no such task."""
-    return next((index for index in _indices(graph, label) if graph.label(index) == label), None)
+    task_id, bracket, text = label.removesuffix("]").partition("[")
+    element = _element(text) if bracket else None
+    positions = (position for position, node in enumerate(graph.nodes) if node.task.task_id == task_id)
+    indices = (position if element is None else element_index(position, element) for position in positions)
+    return next((index for index in indices if graph.label(index) == label), None)
 
 
-def _indices(graph: Graph, label: str) -> Sequence[int]:
-    task_id, _, element = label.removesuffix("]").partition("[")
-    positions = [position for position, node in enumerate(graph.nodes) if node.task.task_id == task_id]
-    return [element_index(position, int(element)) if element.isdigit() else position for position in positions]
+def _element(text: str) -> int | None:
+    """The number in brackets; None for a text that no instance has."""
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_ELEMENTS))
+    return int(text) if is_number and int(text) < MAX_ELEMENTS else None

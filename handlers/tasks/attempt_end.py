@@ -12,6 +12,7 @@ from tidegate.schemas.notice import LogExcerpt
 from tidegate.schemas.run import MAX_PRODUCED_BYTES, MAX_PUBLISHED, MAX_RESULT_BYTES
 from tidegate.schemas.state import TaskState
 from tidegate.schemas.wire.event import MAX_LOG_TAIL, DatasetUpdated, TaskFinished, encode, storable
+from tidegate.schemas.wire.json_text import has_nul
 
 STATES = {
     "succeeded": TaskState.SUCCESS,
@@ -93,7 +94,7 @@ def result_error(result: Any) -> str:
     content = b"" if result is UNSET else encode(result)
     if len(content) > MAX_RESULT_BYTES:
         return f"the task returned more than {MAX_RESULT_BYTES} bytes; write the data elsewhere and return its location"
-    if b"u0000" in content and b"\\u0000" in content.replace(rb"\\", b""):
+    if has_nul(content):
         return "the task returned a NUL character, which cannot be stored"
     return ""
 

@@ -21,7 +21,7 @@ Struct = TypeVar("Struct", bound=msgspec.Struct)
 Texts = Mapping[str, str | Secret] | None
 """Values by name, some of them secrets; None for none."""
 
-_NAME = re.compile(r"[\w.-]{1,250}")
+_NAME = re.compile(r"(?!\.{1,2}$)[\w.-]{1,250}")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -82,7 +82,7 @@ def time_zone(where: str, name: object) -> str:
 def valid_name(what: str, value: object) -> str:
     """The id of a DAG, a task or a task group."""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise DagError(f"{what} {value!r:.100}: a name is 1 to 250 letters, digits, _, - or .")
+        raise DagError(f"{what} {value!r:.100}: a name is 1 to 250 letters, digits, _, - or ., and not only one or two dots")
     return value
 
 

@@ -10,7 +10,6 @@ from tidegate.schemas.conditions.condition import decoding_problem
 from tidegate.schemas.error import RejectedError
 from tidegate.schemas.time_range import in_range
 from tidegate.schemas.wire import openlineage
-from tidegate.schemas.wire.depth import depth
 from tidegate.schemas.wire.event import (
     DATA,
     MAX_DEPTH,
@@ -27,6 +26,7 @@ from tidegate.schemas.wire.event import (
     TaskFinished,
     type_of,
 )
+from tidegate.schemas.wire.json_text import has_nul, is_deeper
 from tidegate.schemas.wire.openlineage import LineageEvent
 
 
@@ -127,9 +127,9 @@ def check_body(value: bytes | None) -> bytes:
         raise RejectedError(Rejection.MALFORMED, "the record has no value")
     if len(value) > MAX_RECORD_BYTES:
         raise RejectedError(Rejection.TOO_LARGE, f"{len(value)} bytes; at most {MAX_RECORD_BYTES} are accepted")
-    if value.count(b"[") + value.count(b"{") > MAX_DEPTH and depth(value) > MAX_DEPTH:
+    if is_deeper(value, MAX_DEPTH):
         raise RejectedError(Rejection.MALFORMED, f"nested deeper than {MAX_DEPTH} levels")
-    if b"u0000" in value and b"\\u0000" in value.replace(rb"\\", b""):
+    if has_nul(value):
         raise RejectedError(Rejection.INVALID, "a NUL character (\\u0000), which cannot be stored")
     return value
 

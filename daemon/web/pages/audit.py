@@ -1,9 +1,9 @@
 """The audit log: who did what with which object, and whether an entry was changed since."""
 
 from tidegate.daemon.api.audit import NEWEST
-from tidegate.daemon.api.lists import Listed
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Call, Read
+from tidegate.daemon.gateway.lists import Listed
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.audit_log import CheckedEntry, read_entries
 from tidegate.daemon.web.fields import between

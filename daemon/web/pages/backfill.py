@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from tidegate.daemon.gateway.endpoint import Call, Params, Read
+from tidegate.daemon.gateway.lists import Id
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.backfill import BackfillPage, read_page, why
 from tidegate.daemon.read_model.history import year_of
@@ -26,8 +27,6 @@ BACKFILL = "/backfills/{backfill_id}"
 CHANGE = "change"
 
 FAILURES = 20
-
-Id = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
 
 class BackfillParams(Params, frozen=True, kw_only=True):

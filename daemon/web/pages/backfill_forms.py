@@ -6,13 +6,15 @@ from functools import partial
 import msgspec
 
 from tidegate.daemon import backfills
+from tidegate.daemon.gateway import json_input
 from tidegate.daemon.gateway.endpoint import Act, Call, Load, Params, check_right
+from tidegate.daemon.gateway.lists import Id
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.backfill import read_backfill
 from tidegate.daemon.web.fields import Fields, end, end_text
 from tidegate.daemon.web.form import Field, Preview, checkbox
-from tidegate.daemon.web.pages.backfill import BACKFILL, CHANGE, Id
+from tidegate.daemon.web.pages.backfill import BACKFILL, CHANGE
 from tidegate.daemon.web.pages.backfill_limits import LABELS, changed_limits, limit_fields, texts_of
 from tidegate.daemon.web.rendering import url
 from tidegate.daemon.web.screen import Form
@@ -183,9 +185,10 @@ async def change(call: Call[BackfillPath], body: dict[str, str]) -> str:
 def shown_of(body: Mapping[str, str]) -> dict[str, str]:
     """The texts of the form before the user changed some. Raises InvalidError."""
     try:
-        return msgspec.json.decode(body.get("shown", "{}"), type=dict[str, str])
-    except msgspec.DecodeError as error:
+        shown: dict[str, str] = json_input.decode(body.get("shown", "{}").encode(), dict[str, str])
+    except ValueError as error:
         raise InvalidError(f"shown: it is not of this form ({error})") from error
+    return shown
 
 
 def _shown(row: BackfillRow) -> dict[str, str]:

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from tidegate.daemon.gateway import cursor
 from tidegate.daemon.gateway.cursor import Page
-from tidegate.daemon.gateway.endpoint import Call, Params, Read
+from tidegate.daemon.gateway.endpoint import Call, Read
+from tidegate.daemon.gateway.lists import Id, Keyset, Listed
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.backfill import Progress, read_progress, why
 from tidegate.daemon.web.screen import Screen
@@ -20,13 +20,15 @@ from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
 HOUR_S = 3600.0
 
 
-class BackfillList(Params, frozen=True):
+NEWEST = Keyset("backfills", ("row.id",), (Id,))
+
+
+class BackfillList(Listed, frozen=True):
     """`dag` is the id of a DAG. `deleted`: also deleted ones."""
 
     dag: str | None = None
     state: BackfillState | None = None
     deleted: bool = False
-    cursor: str | None = None
     limit: Annotated[int, Meta(ge=1, le=100)] = 25
 
 
@@ -52,12 +54,9 @@ class BackfillsScreen(Struct, frozen=True):
 
 async def read(db: Db, call: Call[BackfillList]) -> BackfillsScreen:
     wanted = call.params
-    before = cursor.decode(wanted.cursor, tuple[int])[0] if wanted.cursor else None
-    rows = await list_backfills(
-        db, dag_id=wanted.dag or None, state=wanted.state, deleted=wanted.deleted, before=before, limit=wanted.limit + 1
-    )
-    lines = [await line_of(db, row) for row in rows]
-    return BackfillsScreen(cursor.page(lines, wanted.limit, lambda line: (line.row.id,)), list(BackfillState))
+    filters = {"state": wanted.state, "deleted": wanted.deleted, "before": NEWEST.first(wanted)}
+    rows = await list_backfills(db, dag_id=wanted.dag or None, limit=wanted.limit + 1, **filters)
+    return BackfillsScreen(NEWEST.page([await line_of(db, row) for row in rows], wanted), list(BackfillState))
 
 
 async def line_of(db: Db, row: BackfillRow) -> BackfillLine:

@@ -8,8 +8,8 @@ from typing import Annotated
 from markupsafe import Markup
 from msgspec import Meta, Struct
 
-from tidegate.daemon.gateway import cursor
 from tidegate.daemon.gateway.endpoint import Call, Params, Read
+from tidegate.daemon.gateway.lists import Id, Keyset, Time
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.condition import Branch, condition_branch, schedule_of
 from tidegate.daemon.read_model.dag import state_of
@@ -28,6 +28,8 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.grid import GridRun, Place, Usual, VersionRow
 
 VERSIONS, BACKFILLS, NEXT_RUNS = 10, 5, 6
+
+GRID = Keyset("grid", ("order_at", "id"), (Time, Id))
 
 
 class DagParams(Params, frozen=True):
@@ -80,8 +82,8 @@ async def read(db: Db, call: Call[DagParams]) -> DagScreen:
         why=why,
         condition=_condition(why, db.now),
         grid=grid,
-        older=cursor_of(grid.runs[0]) if grid.older and grid.runs else None,
-        newer=cursor_of(grid.runs[-1]) if grid.newer and grid.runs else None,
+        older=GRID.cursor(grid.runs[0]) if grid.older and grid.runs else None,
+        newer=GRID.cursor(grid.runs[-1]) if grid.newer and grid.runs else None,
         longest_s=max([*(seconds(run, db.now) for run in grid.runs), usual.high_s if usual else 0.0, 1.0]),
         usual=usual,
         next_runs=[planned(tick) for tick in islice(upcoming_ticks(plan, db.now), NEXT_RUNS)] if plan else [],
@@ -111,11 +113,8 @@ def _condition(why: DagWhyNot, now: datetime) -> Branch | None:
 
 
 def place(text: str | None) -> Place | None:
-    return Place(*cursor.decode(text, tuple[datetime, int])) if text else None
-
-
-def cursor_of(run: GridRun) -> str:
-    return cursor.encode(run.order_at, run.id)
+    key = GRID.key(text)
+    return Place(*key) if key else None
 
 
 SCREEN = Screen(Read("/dags/{dag_id}", Right.VIEW, read, DagParams, DagScreen), "dag.html")

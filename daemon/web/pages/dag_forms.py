@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from tidegate.daemon import runs
+from tidegate.daemon.gateway import json_input
 from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
@@ -119,8 +120,8 @@ def _value(name: str, param: ParamSpec, text: str) -> Any:
     if param.schema.get("type") == "string":
         return text
     try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
+        return json_input.decode(text.encode())
+    except ValueError as error:
         raise InvalidError(f"param {name}: write JSON, such as 3, true or [1, 2] ({error})") from error
 
 

@@ -9,7 +9,7 @@ from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.history import DagHistory, read_history
 from tidegate.daemon.web.duration_chart import Chart, duration_chart
 from tidegate.daemon.web.heat_map import HeatMap, heat_map
-from tidegate.daemon.web.pages.dag import cursor_of, place
+from tidegate.daemon.web.pages.dag import GRID, place
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.time_range import EARLIEST, LATEST
@@ -40,7 +40,7 @@ async def read(db: Db, call: Call[HistoryParams]) -> HistoryScreen:
         history=history,
         calendar=calendar(history),
         chart=duration_chart(history.runs, history.usual, db.now),
-        older=cursor_of(history.runs[0]) if history.has_older else None,
+        older=GRID.cursor(history.runs[0]) if history.has_older else None,
     )
 
 

@@ -1,13 +1,12 @@
 """The list of DAGs."""
 
 from collections.abc import Sequence
-from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
-from tidegate.daemon.gateway import cursor
 from tidegate.daemon.gateway.cursor import Page
-from tidegate.daemon.gateway.endpoint import Call, Params, Read
+from tidegate.daemon.gateway.endpoint import Call, Read
+from tidegate.daemon.gateway.lists import Keyset, Listed
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.condition import schedule_of
 from tidegate.daemon.read_model.dag import ListedDag, read_list, state_of
@@ -19,12 +18,13 @@ RUNS = 12
 """The runs in the strip of a DAG."""
 
 
-class DagList(Params, frozen=True):
+BY_ID = Keyset("dags", ("listed.dag.dag_id",), (str,))
+
+
+class DagList(Listed, frozen=True):
     """`search` is a part of the DAG's id."""
 
     search: str | None = None
-    cursor: str | None = None
-    limit: Annotated[int, Meta(ge=1, le=200)] = 50
 
 
 class DagLine(Struct, frozen=True):
@@ -39,11 +39,9 @@ class DagLine(Struct, frozen=True):
 
 async def read(db: Db, call: Call[DagList]) -> Page[DagLine]:
     wanted = call.params
-    after = cursor.decode(wanted.cursor, tuple[str])[0] if wanted.cursor else None
-    listed = await read_list(db, after=after, search=wanted.search, limit=wanted.limit + 1)
+    listed = await read_list(db, after=BY_ID.first(wanted), search=wanted.search, limit=wanted.limit + 1)
     runs = await last_runs(db, [row.dag.dag_id for row in listed], RUNS)
-    lines = [_line(row, runs[row.dag.dag_id]) for row in listed]
-    return cursor.page(lines, wanted.limit, lambda line: (line.listed.dag.dag_id,))
+    return BY_ID.page([_line(row, runs[row.dag.dag_id]) for row in listed], wanted)
 
 
 def _line(listed: ListedDag, runs: Sequence[LastRun]) -> DagLine:

@@ -1,13 +1,12 @@
 """The list of datasets, and one dataset: its producers, its consumers, and what became of its events."""
 
 from collections.abc import Sequence
-from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
-from tidegate.daemon.gateway import cursor
 from tidegate.daemon.gateway.cursor import Page
-from tidegate.daemon.gateway.endpoint import Call, Params, Read
+from tidegate.daemon.gateway.endpoint import Call, Read
+from tidegate.daemon.gateway.lists import Id, Keyset, Listed
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.datasets import EventOutcomes, read_events
 from tidegate.daemon.web.screen import Screen
@@ -20,21 +19,21 @@ SHOWN = 100
 """The producers and the consumers of a page."""
 
 
-class DatasetList(Params, frozen=True):
+BY_URI = Keyset("datasets", ("uri",), (str,))
+EVENTS = Keyset("events", ("event.number",), (Id,))
+
+
+class DatasetList(Listed, frozen=True):
     """`search` is a part of the URI."""
 
     search: str | None = None
-    cursor: str | None = None
-    limit: Annotated[int, Meta(ge=1, le=200)] = 50
 
 
-class DatasetParams(Params, frozen=True, kw_only=True):
+class DatasetParams(Listed, frozen=True, kw_only=True):
     """A dataset by its URI; `event_id`: only events with this id of their producer."""
 
     uri: str = ""
     event_id: str | None = None
-    cursor: str | None = None
-    limit: Annotated[int, Meta(ge=1, le=200)] = 50
 
 
 class DatasetScreen(Struct, frozen=True):
@@ -47,21 +46,19 @@ class DatasetScreen(Struct, frozen=True):
 
 async def read_list(db: Db, call: Call[DatasetList]) -> Page[DatasetLine]:
     wanted = call.params
-    after = cursor.decode(wanted.cursor, tuple[str])[0] if wanted.cursor else None
-    lines = await dataset_pages.list_lines(db, wanted.search or None, after, wanted.limit + 1)
-    return cursor.page(lines, wanted.limit, lambda line: (line.uri,))
+    lines = await dataset_pages.list_lines(db, wanted.search or None, BY_URI.first(wanted), wanted.limit + 1)
+    return BY_URI.page(lines, wanted)
 
 
 async def read_one(db: Db, call: Call[DatasetParams]) -> DatasetScreen:
     wanted = call.params
     if wanted.uri not in await datasets.read(db, [wanted.uri]):
         raise NotFoundError(f"there is no dataset {wanted.uri!r}; `tidegate datasets list` shows all")
-    before = cursor.decode(wanted.cursor, tuple[int])[0] if wanted.cursor else None
-    lines = await read_events(db, wanted.uri, wanted.event_id or None, before=before, limit=wanted.limit + 1)
+    lines = await read_events(db, wanted.uri, wanted.event_id or None, before=EVENTS.first(wanted), limit=wanted.limit + 1)
     return DatasetScreen(
         producers=await dataset_pages.list_producers(db, wanted.uri, SHOWN),
         consumers=await dataset_pages.list_consumers(db, wanted.uri, SHOWN),
-        events=cursor.page(lines, wanted.limit, lambda line: (line.event.number,)),
+        events=EVENTS.page(lines, wanted),
     )
 
 

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from tidegate.daemon.api.dead_letters import DeadLetterPath
-from tidegate.daemon.api.lists import Listed, newest_first
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Call, Read
+from tidegate.daemon.gateway.lists import Listed, newest_first
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.dead_letter import ListedState, content_text, find_dead_letter
 from tidegate.daemon.web.fields import between

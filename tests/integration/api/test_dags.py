@@ -98,7 +98,7 @@ async def test_a_change_needs_the_right_for_its_dag(three: Site) -> None:
 @pytest.mark.parametrize(
     ("content", "detail"),
     [
-        ("{", "the body is no JSON: Input data was truncated"),
+        ("{", "the body cannot be read: Input data was truncated"),
         ("[]", "Expected `object`, got `array`"),
         ('{"is_paused": 1}', "is_paused: expected `bool`, got `int`"),
         ("{}", "Object missing required field `is_paused`"),

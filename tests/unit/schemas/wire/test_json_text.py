@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.schemas.wire.depth import depth
+from tidegate.schemas.wire.json_text import depth
 
 MEBIBYTE = 1 << 20
 

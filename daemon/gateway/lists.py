@@ -1,4 +1,4 @@
-"""What the lists share: their parameters, and cursors that name their list."""
+"""What the lists of the API and of the pages share: their parameters, and cursors that name their list."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -40,15 +40,22 @@ class Keyset(NamedTuple):
     fields: Sequence[str]
     types: Sequence[Any]
 
-    def position(self, wanted: Listed) -> tuple[Any, ...] | None:
-        """The key of the last row of the earlier page; None: from the first row on. Raises InvalidError."""
-        if wanted.cursor is None:
+    def key(self, text: str | None) -> tuple[Any, ...] | None:
+        """The key in a cursor; None without one. Raises InvalidError for a cursor of another list."""
+        if not text:
             return None
-        shape: Any = tuple.__class_getitem__((str, *self.types))
-        name, *key = cursor.decode(wanted.cursor, shape)
+        name, *key = cursor.decode(text, tuple.__class_getitem__((str, *self.types)))
         if name != self.name:
             raise InvalidError(cursor.NOT_OURS)
         return tuple(key)
+
+    def cursor(self, row: Any) -> str:
+        """The cursor for the rows after this one."""
+        return cursor.encode(self.name, *(attrgetter(field)(row) for field in self.fields))
+
+    def position(self, wanted: Listed) -> tuple[Any, ...] | None:
+        """The key of the last row of the earlier page; None: from the first row on. Raises InvalidError."""
+        return self.key(wanted.cursor)
 
     def first(self, wanted: Listed) -> Any:
         """As `position`, of a key of one field."""
@@ -57,7 +64,8 @@ class Keyset(NamedTuple):
 
     def page(self, rows: Sequence[Row], wanted: Listed) -> Page[Row]:
         """The page of the rows, which are one more than its limit if others follow."""
-        return cursor.page(rows, wanted.limit, lambda row: (self.name, *(attrgetter(field)(row) for field in self.fields)))
+        shown = list(rows[: wanted.limit])
+        return Page(shown, self.cursor(shown[-1]) if len(rows) > wanted.limit else None)
 
 
 def newest_first(name: str) -> Keyset:

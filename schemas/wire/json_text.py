@@ -1,4 +1,4 @@
-"""The nesting depth of a JSON text, checked before parsing it."""
+"""What is wrong with a JSON text that can be parsed: checked before parsing it, in linear time."""
 
 import re
 
@@ -19,6 +19,16 @@ def depth(value: bytes) -> int:
         brackets = brackets.replace(b"[]", b"")
         levels += 1
     return levels + _highest(brackets)
+
+
+def is_deeper(value: bytes, levels: int) -> bool:
+    """Whether arrays and objects are nested deeper than `levels`."""
+    return value.count(b"[") + value.count(b"{") > levels and depth(value) > levels
+
+
+def has_nul(value: bytes) -> bool:
+    """Whether a string has the character NUL, which Postgres cannot store."""
+    return b"u0000" in value and b"\\u0000" in value.replace(rb"\\", b"")
 
 
 def _highest(brackets: bytes) -> int:
