@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from tidegate.daemon.api.idempotency import id_of_key
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
 from tidegate.daemon.gateway.lists import Id, Keyset, Listed
@@ -50,7 +51,10 @@ class DataGraphOf(Params, frozen=True):
 
 
 class NewEvent(Params, frozen=True):
-    """An event; source and id identify it. Without an id it gets the Idempotency-Key, or a new one."""
+    """An event; source and id identify it.
+
+    Without an id it gets a new one; with an Idempotency-Key one of its user, the key and its content.
+    """
 
     uri: str
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -91,7 +95,7 @@ async def show_dataset_graph(db: Db, call: Call[DataGraphOf]) -> DatasetGraph:
 
 async def publish_event(call: Call[Params], body: NewEvent) -> Published:
     """Publish that a dataset has new data; returns when Kafka has stored the event. The same id again has no effect."""
-    settings, event_id = call.settings, body.event_id or call.facts.idempotency_key
+    settings, event_id = call.settings, body.event_id or id_of_key(call, body)
     if not settings.kafka_servers:
         raise RequestError("this server cannot publish: its setting TIDEGATE_KAFKA_SERVERS is empty")
     async with Publisher(

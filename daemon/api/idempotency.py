@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import Any
 
+import msgspec
+
 from tidegate.daemon.gateway.endpoint import Act, Call
 from tidegate.daemon.gateway.problem import InvalidError, ReusedKeyError
 from tidegate.schemas.error import RequestError
@@ -27,24 +29,31 @@ UNKNOWN = (
 Content = tuple[int, bytes]
 """The status and the body of a response."""
 
+Work = Callable[[Call[Any]], Awaitable[Content]]
 
-async def once(
-    call: Call[Any], endpoint: Act[Any, Any, Any], path: str, body: bytes, work: Callable[[], Awaitable[Content]]
-) -> Content:
+
+def id_of_key(call: Call[Any], body: Any) -> str | None:
+    """An id that only repeats of this request make: of its user, its key and its body. None without a key."""
+    key = call.facts.idempotency_key
+    return None if key is None else sha256(msgspec.json.encode((call.caller.username, key, body))).hexdigest()[:32]
+
+
+async def once(call: Call[Any], endpoint: Act[Any, Any, Any], path: str, body: bytes, work: Work) -> Content:
     """The result of `work`, or that of the first request with this key. Raises ReusedKeyError, RequestError."""
     key = call.facts.idempotency_key
     if key is None:
-        return await work()
+        return await work(call)
     _check(key)
     digest = sha256(b"\n".join((endpoint.method.encode(), path.encode(), body))).digest()
     who = (call.caller.username, key)
     known = await call.service.database.run(idempotency.claim, *who, digest)
-    if known is not None:
-        _check_same(known, digest)
-        if known.status is not None:
-            return known.status, known.content or b""
-        await _resume(call, endpoint, who)
-    return await _stored(call, who, work)
+    if known is None:
+        return await _stored(call, who, work)
+    _check_same(known, digest)
+    if known.status is not None:
+        return known.status, known.content or b""
+    await _resume(call, endpoint, who, known)
+    return await _stored(_resumed(call), who, work)
 
 
 def _check(key: str) -> None:
@@ -57,18 +66,24 @@ def _check_same(known: Known, digest: bytes) -> None:
         raise ReusedKeyError(REUSED)
 
 
-async def _resume(call: Call[Any], endpoint: Act[Any, Any, Any], who: tuple[str, str]) -> None:
+async def _resume(call: Call[Any], endpoint: Act[Any, Any, Any], who: tuple[str, str], known: Known) -> None:
     """Raises RequestError for a request that is at work, and for one whose outcome is unknown."""
-    if not await call.service.database.run(idempotency.take_over, *who, UNFINISHED_S):
+    if known.age_s < UNFINISHED_S:
         raise RequestError(AT_WORK)
     if not endpoint.resumes:
         raise RequestError(UNKNOWN)
+    if not await call.service.database.run(idempotency.take_over, *who, UNFINISHED_S):
+        raise RequestError(AT_WORK)
 
 
-async def _stored(call: Call[Any], who: tuple[str, str], work: Callable[[], Awaitable[Content]]) -> Content:
+def _resumed(call: Call[Any]) -> Call[Any]:
+    return msgspec.structs.replace(call, facts=msgspec.structs.replace(call.facts, is_resumed=True))
+
+
+async def _stored(call: Call[Any], who: tuple[str, str], work: Work) -> Content:
     database = call.service.database
     try:
-        result = await work()
+        result = await work(call)
     except RequestError:
         await database.run(idempotency.release, *who)
         raise

@@ -92,12 +92,12 @@ async def _answer(request: Request, endpoint: Endpoint, service: Service, limit:
     check_csrf(request, identity, "")
     content = await request.body() or b"{}"
     body = _decoded(content, endpoint)
-    work = partial(_done, endpoint, call, body)
+    work = partial(_done, endpoint, body)
     status, result = await idempotency.once(call, endpoint, request.url.path, content, work)
     return Response(result, status, media_type=JSON)
 
 
-async def _done(endpoint: Act[Any, Any, Any], call: Call[Any], body: Any) -> idempotency.Content:
+async def _done(endpoint: Act[Any, Any, Any], body: Any, call: Call[Any]) -> idempotency.Content:
     return endpoint.status, msgspec.json.encode(await perform(endpoint, call, body))
 
 

@@ -1,6 +1,6 @@
 """Runs."""
 
-from hashlib import sha256
+from contextlib import suppress
 from typing import Any, Literal
 
 import anyio
@@ -8,6 +8,7 @@ import msgspec
 
 from tidegate.daemon import runs
 from tidegate.daemon.api.dags import DagPath
+from tidegate.daemon.api.idempotency import id_of_key
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
 from tidegate.daemon.gateway.lists import Id, Keyset, ListedOfDag, Time
@@ -21,7 +22,7 @@ from tidegate.daemon.read_model.run_origin import RunOrigin
 from tidegate.daemon.read_model.run_origin import read_page as read_origin
 from tidegate.daemon.read_model.run_progress import read_page as read_progress
 from tidegate.daemon.request import apply_request
-from tidegate.schemas.error import RequestError
+from tidegate.schemas.error import NotFoundError, RequestError
 from tidegate.schemas.message import ClearRequested, RunRequested
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
@@ -145,18 +146,23 @@ async def explain_run(db: Db, call: Call[RunPath]) -> RunOrigin:
 
 async def trigger_run(call: Call[NewRunQuery], body: NewRun) -> RunRow:
     """Start a run. It stays queued while the DAG is paused or at its limit of active runs."""
-    dag_id, key = call.params.dag_id, call.facts.idempotency_key
-    run_id = body.run_id or (_id_of_key(call, key) if key else None)
+    made = id_of_key(call, body) if body.run_id is None else None
     request = RunRequested(
-        dag_id=dag_id,
-        run_id=_checked_id(run_id),
+        dag_id=call.params.dag_id,
+        run_id=_checked_id(f"api__{made}" if made else body.run_id),
         conf=body.conf,
         logical_date=body.logical_date,
         run_after=body.run_after,
     )
-    known = await call.database.run(run_pages.list_runs, dag_id=dag_id, run_id=request.run_id, limit=1) if key else []
-    run = known[0] if known else await runs.trigger(call.database, request)
+    run = await _known(call, request) if made or call.facts.is_resumed else None
+    run = run or await runs.trigger(call.database, request)
     return await _ended(call.database, run, seconds(call.params.wait)) if call.params.wait else run
+
+
+async def _known(call: Call[Any], request: RunRequested) -> RunRow | None:
+    """The run of an earlier request that was the same."""
+    found = await call.database.run(run_pages.list_runs, dag_id=request.dag_id, run_id=request.run_id, limit=1)
+    return found[0] if found else None
 
 
 def _checked_id(given: str | None) -> str:
@@ -166,13 +172,9 @@ def _checked_id(given: str | None) -> str:
         raise InvalidError(f"run_id: {error}") from error
 
 
-def _id_of_key(call: Call[Any], key: str) -> str:
-    """A repeat of the request names the same run."""
-    return f"api__{sha256(f'{call.caller.username} {key}'.encode()).hexdigest()[:32]}"
-
-
 async def _ended(database: Database, run: RunRow, wait_s: float) -> RunRow:
-    with anyio.move_on_after(wait_s):
+    """The run at its end, or after the time; as it was last where it is deleted meanwhile."""
+    with anyio.move_on_after(wait_s), suppress(NotFoundError):
         while run.state not in RUN_ENDED:
             await anyio.sleep(POLL_S)
             run = await database.run(find_run, run.dag_id, run.run_id)

@@ -44,12 +44,16 @@ class Nothing(Params, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """A request beside its parameters: the address it came from, its id, and what its headers ask for."""
+    """A request beside its parameters: the address it came from, its id, and what its headers ask for.
+
+    `is_resumed`: an earlier server ended during this request, and may have done it.
+    """
 
     address: str = ""
     request_id: str = ""
     if_match: str | None = None
     idempotency_key: str | None = None
+    is_resumed: bool = False
 
 
 P = TypeVar("P", bound=Params)

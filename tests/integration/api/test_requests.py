@@ -10,6 +10,7 @@ import pytest
 
 from tests.integration.web.conftest import MakeSite, Site
 from tidegate.daemon.permissions import Role
+from tidegate.events import topics
 
 RUNS = "/api/v1/dags/mine_a/runs"
 
@@ -62,10 +63,12 @@ async def test_another_body_or_path_under_the_same_key_is_refused(two: Site) -> 
 async def test_a_refused_request_leaves_its_key_free(two: Site) -> None:
     async with two.program() as client:
         headers = {"idempotency-key": "k"}
-        assert (await client.post(RUNS, json={"run_id": "r"}, headers=headers)).status_code == HTTPStatus.CREATED
+        exists = await client.post(RUNS, json={"run_id": "r", "conf": {"n": 1}}, headers=headers)
+        instead = await client.post(RUNS, json={"run_id": "s"}, headers=headers)
         missing = await client.put("/api/v1/pools/p", json={"slots": 1}, headers={"idempotency-key": "p", "if-match": '"9"'})
         now = await client.put("/api/v1/pools/p", json={"slots": 1}, headers={"idempotency-key": "p"})
 
+    assert (exists.status_code, instead.status_code) == (HTTPStatus.CONFLICT, HTTPStatus.CREATED)
     assert (missing.status_code, now.status_code) == (HTTPStatus.PRECONDITION_FAILED, HTTPStatus.OK)
 
 
@@ -82,6 +85,62 @@ async def test_a_run_of_a_server_that_ended_is_found_by_its_key(two: Site) -> No
         assert at_work.status_code == HTTPStatus.CONFLICT
         assert again.json()["run_id"] == first.json()["run_id"]
         assert len(await run_ids(client)) == 2
+
+
+async def test_a_change_of_a_server_that_ended_is_not_repeated(two: Site) -> None:
+    async with two.program() as client:
+        answers = []
+        for ended in (False, True, True):
+            if ended:
+                unfinished = "UPDATE idempotency_key SET status = NULL, content = NULL, claimed_at = now() - interval '1 hour'"
+                await two.history.database.pool.execute(unfinished)
+            change = {"is_paused": True}
+            answers.append(await client.patch("/api/v1/dags/mine_a", json=change, headers={"idempotency-key": "k"}))
+
+    assert [answer.status_code for answer in answers] == [HTTPStatus.OK, HTTPStatus.CONFLICT, HTTPStatus.CONFLICT]
+    assert all("look whether it took effect" in answer.json()["detail"] for answer in answers[1:])
+
+
+async def test_the_run_of_a_key_is_that_of_its_user_alone(two: Site) -> None:
+    """The names and keys of two users may be the same text together."""
+    async with two.program(user="a") as first, two.program(user="a b") as second:
+        mine = await first.post(RUNS, json={}, headers={"idempotency-key": "b c"})
+        theirs = await second.post(RUNS, json={}, headers={"idempotency-key": "c"})
+
+    assert [mine.status_code, theirs.status_code] == [HTTPStatus.CREATED] * 2
+    assert mine.json()["run_id"] != theirs.json()["run_id"]
+
+
+async def test_an_event_of_a_key_is_that_of_its_user_alone(make_site: MakeSite, kafka: str, topic_prefix: str) -> None:
+    """Source and id identify an event: another one of the same identity has no effect."""
+    await topics.create(kafka, topic_prefix, 1, 1)
+    body, key = {"uri": "lake://flights"}, {"idempotency-key": "k"}
+    async with (
+        make_site(kafka_servers=kafka, topic_prefix=topic_prefix) as site,
+        site.program(user="anna") as anna,
+        site.program(user="ben") as ben,
+    ):
+        answers = [await client.post("/api/v1/events", json=body, headers=key) for client in (anna, anna, ben)]
+        await site.history.database.pool.execute("DELETE FROM idempotency_key")
+        after_a_day = await anna.post("/api/v1/events", json={**body, "extra": {"n": 1}}, headers=key)
+
+    assert [answer.status_code for answer in answers] == [HTTPStatus.CREATED] * 3, answers[0].text
+    ids = [answer.json()["id"] for answer in (*answers, after_a_day)]
+    assert ids[0] == ids[1]
+    assert len(set(ids)) == 3
+
+
+async def test_a_run_that_is_deleted_while_its_caller_waits_was_started(two: Site) -> None:
+    async def delete() -> None:
+        while not await two.history.database.pool.fetchval("DELETE FROM dag_run WHERE run_id = 'gone' RETURNING true"):
+            await anyio.sleep(0.05)
+
+    async with two.program() as client, anyio.create_task_group() as group:
+        await client.patch("/api/v1/dags/mine_a", json={"is_paused": True})
+        group.start_soon(delete)
+        answer = await client.post(RUNS, params={"wait": "30s"}, json={"run_id": "gone"}, timeout=40)
+
+    assert (answer.status_code, answer.json()["run_id"]) == (HTTPStatus.CREATED, "gone")
 
 
 async def test_a_request_waits_for_the_end_of_its_run(two: Site) -> None:
