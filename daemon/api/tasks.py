@@ -24,10 +24,15 @@ class TaskPath(RunPath, frozen=True):
     task_id: str
 
 
+LOG_BYTES = 1 << 20
+"""About the most bytes of a log in an answer."""
+
+
 class LogQuery(TaskPath, frozen=True):
-    """`try_number`: of this try; without it the last one."""
+    """`try_number`: of this try; without it the last one. `offset`: from this byte on; without it the end of the log."""
 
     try_number: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
+    offset: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
 
 
 async def list_tasks(db: Db, call: Call[RunPath]) -> list[RunTaskRow]:
@@ -37,10 +42,10 @@ async def list_tasks(db: Db, call: Call[RunPath]) -> list[RunTaskRow]:
 
 
 async def task_log(call: Call[LogQuery]) -> Log:
-    """Read what a try of a task wrote to stdout and stderr. Only on the host where it ran."""
+    """Read what a try of a task wrote to stdout and stderr, a mebibyte at a time. Only on the host where it ran."""
     run = await call.service.reader.run(_run, call)
     request = LogRequest(run.dag_id, run.run_id, call.params.task_id, call.params.try_number)
-    return await LogReader(call.settings, call.service.reader, request).document()
+    return await LogReader(call.settings, call.service.reader, request).document(LOG_BYTES, call.params.offset)
 
 
 async def task_result(db: Db, call: Call[TaskPath]) -> Any:

@@ -30,7 +30,7 @@ class LogRequest(NamedTuple):
 
 
 class Log(msgspec.Struct, frozen=True):
-    """The log of a try so far; `complete`: nothing follows."""
+    """The log of a try so far, or a part of it: the bytes from `offset` to `next_offset`. `complete`: nothing follows."""
 
     dag_id: str
     run_id: str
@@ -38,6 +38,8 @@ class Log(msgspec.Struct, frozen=True):
     try_number: int
     submission_id: UUID
     complete: bool
+    offset: int
+    next_offset: int
     content: str
 
 
@@ -58,13 +60,20 @@ class LogReader:
         self._request = request
         self._backends = open_backends(settings)
 
-    async def document(self) -> Log:
-        """The whole log so far. Raises RequestError where there is none."""
+    async def document(self, most: int | None = None, begin: int | None = None) -> Log:
+        """The whole log so far; with `most` about so many bytes from the offset `begin`, or at its end.
+
+        Raises RequestError where there is none.
+        """
         attempt, backend, handle = await self.locate()
+        if begin is None:
+            begin = 0 if most is None else max((await backend.logs(handle, 0)).size - most, 0)
         # Appending to bytes would copy the whole log for each chunk.
         content = bytearray()
-        while (chunk := await backend.logs(handle, len(content))).content:
+        while (chunk := await backend.logs(handle, begin + len(content))).content:
             content += chunk.content
+            if most is not None and len(content) >= most:
+                break
         request = self._request
         return Log(
             dag_id=request.dag_id,
@@ -73,6 +82,8 @@ class LogReader:
             try_number=attempt.try_number,
             submission_id=attempt.submission_id,
             complete=chunk.complete,
+            offset=begin,
+            next_offset=begin + len(content),
             content=content.decode(errors="replace"),
         )
 

@@ -98,11 +98,15 @@ class Status(AttemptEnd, frozen=True, kw_only=True):
 
 
 class LogChunk(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes of a log from an offset. `next_offset` continues it; after a `complete` chunk nothing follows."""
+    """Bytes of a log from an offset. `next_offset` continues it; after a `complete` chunk nothing follows.
+
+    `size` is that of the whole log so far.
+    """
 
     content: bytes
     next_offset: int
     complete: bool
+    size: int = 0
 
 
 class Backend(Protocol):

@@ -199,10 +199,11 @@ class Spool:
             with os.fdopen(open_regular(self.log), "rb") as file:
                 file.seek(offset)
                 content = file.read(LOG_CHUNK_BYTES)
-                complete = ended and file.tell() >= os.fstat(file.fileno()).st_size
+                size = os.fstat(file.fileno()).st_size
+                complete = ended and file.tell() >= size
         except FileNotFoundError:
-            content, complete = b"", ended
-        return LogChunk(content=content, next_offset=offset + len(content), complete=complete)
+            content, complete, size = b"", ended, 0
+        return LogChunk(content=content, next_offset=offset + len(content), complete=complete, size=size)
 
     def _read(self, name: str, max_bytes: int, type_: type[T], check: Callable[[bytes], object] = bytes) -> T | None:
         """The content of a file; None without one. Raises DamagedError for anything that Tidegate does not write."""

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct, field
 
 from tidegate.daemon.gateway.endpoint import Call, Load
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.logs import LogReader, LogRequest
+from tidegate.daemon.read_model.logs import Log, LogReader, LogRequest
 from tidegate.daemon.read_model.lookup import find_run, find_task
 from tidegate.daemon.read_model.results import result_of
 from tidegate.daemon.read_model.why_not import read_task
@@ -24,7 +24,7 @@ from tidegate.schemas.queries.run_pages import RunAttemptRow, RunRow, RunTaskRow
 from tidegate.schemas.state import TASK_ENDED, TaskState
 
 SHOWN = 200_000
-"""The most characters of a log on the page."""
+"""About the most bytes of a log on the page."""
 
 
 class TaskParams(TaskPath, frozen=True):
@@ -44,7 +44,7 @@ class Facts(Struct, frozen=True):
 
 
 class TaskScreen(Struct, frozen=True):
-    """The page. `no_log` says why there is no log. `cut` characters were left out at the beginning of the log."""
+    """The page. `no_log` says why there is no log. `cut` bytes were left out at the beginning of the log."""
 
     facts: Facts
     shown_try: int | None
@@ -59,7 +59,7 @@ async def read(call: Call[TaskParams]) -> TaskScreen:
     last = facts.attempts[-1].try_number if facts.attempts else None
     shown_try = call.params.try_ or last
     log, no_log = await _log(call, facts.run)
-    return TaskScreen(facts, shown_try, log[-SHOWN:], no_log, max(len(log) - SHOWN, 0))
+    return TaskScreen(facts, shown_try, log.content if log else "", no_log, log.offset if log else 0)
 
 
 async def _facts(db: Db, params: TaskParams, settings: Settings) -> Facts:
@@ -75,13 +75,13 @@ async def _facts(db: Db, params: TaskParams, settings: Settings) -> Facts:
     return Facts(run, task, attempts, why, "" if result is None else json_text(result))
 
 
-async def _log(call: Call[TaskParams], run: RunRow) -> tuple[str, str]:
-    """The log, and why there is none."""
+async def _log(call: Call[TaskParams], run: RunRow) -> tuple[Log | None, str]:
+    """The end of the log, and why there is none."""
     request = LogRequest(run.dag_id, run.run_id, call.params.task_id, call.params.try_)
     try:
-        return (await LogReader(call.settings, call.service.reader, request).document()).content, ""
+        return await LogReader(call.settings, call.service.reader, request).document(SHOWN), ""
     except (RequestError, UnavailableError) as error:
-        return "", str(error).replace("; --follow waits for its log", "")
+        return None, str(error).replace("; --follow waits for its log", "")
 
 
 SCREEN = Screen(Load(TASK, Right.VIEW, read, TaskParams, TaskScreen), "task.html")

@@ -103,9 +103,9 @@ def test_a_log_is_read_in_chunks_and_complete_at_the_end_of_an_ended_one(spool: 
     spool.end(DONE)
     first, second = spool.read_log(0), spool.read_log(4)
 
-    assert running == LogChunk(content=b"ef", next_offset=6, complete=False)
-    assert first == LogChunk(content=b"abcd", next_offset=4, complete=False)
-    assert second == LogChunk(content=b"ef", next_offset=6, complete=True)
+    assert running == LogChunk(content=b"ef", next_offset=6, complete=False, size=6)
+    assert first == LogChunk(content=b"abcd", next_offset=4, complete=False, size=6)
+    assert second == LogChunk(content=b"ef", next_offset=6, complete=True, size=6)
 
 
 def test_only_what_ended_long_ago_or_never_began_is_pruned(tmp_path: Path) -> None:
