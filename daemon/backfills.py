@@ -1,9 +1,9 @@
 """What users do with backfills: the calls that the command line, the API and the pages share.
 
-Each call that changes something checks the right of the caller, and records a refusal in the audit log. All raise RequestError
-for what the user has to change; its `reason` is a constant of `tidegate.handlers.backfills.rejections`, NO_SUCH_DAG, FORBIDDEN,
-or "invalid". They raise UnavailableError when Postgres does not
-answer, and DagFaultError when a version of the DAG cannot be read. None prints.
+Each call that changes something checks the right of the caller for each of its DAGs, and records a refusal in the audit log. All
+raise RequestError for what the user has to change; its `reason` is a constant of `tidegate.handlers.backfills.rejections`,
+NO_SUCH_DAG, FORBIDDEN, or "invalid". They raise UnavailableError when Postgres does not answer, and DagFaultError when a version
+of the DAG cannot be read. None prints.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -76,8 +76,8 @@ def checked(spec: BackfillSpec) -> BackfillSpec:
 async def create(database: Database, settings: Settings, caller: Caller, spec: BackfillSpec) -> BackfillRow:
     """Create a backfill, and return it; its runs start in the background."""
     checked(spec)
-    for dag_id in await database.run(dags_of, spec):
-        await _check_right(database, settings, caller, dag_id, f"create a backfill of DAG {dag_id!r}")
+    dags = await database.run(dags_of, spec)
+    await _check_rights(database, settings, caller, dags, f"create a backfill of DAG {spec.dag_id!r}")
     id_ = await database.run(backfills.reserve)
     await apply_request(database, await _request_of(database, spec, id_))
     return await get(database, id_)
@@ -148,7 +148,7 @@ async def change(
 
     `expected`: only if this is the version of its limits (`limits_version`). Raises StaleError otherwise.
     """
-    await _check_right(database, settings, caller, (await get(database, id_)).dag_id, f"change backfill {id_}")
+    await _check_rights(database, settings, caller, (await get(database, id_)).dags, f"change backfill {id_}")
     changes = _checked_limits(limits, SetLimits)
     await apply_request(database, BackfillChanged(backfill_id=id_, changes=changes, end_date=end_date, expected=expected))
     return await get(database, id_)
@@ -156,7 +156,7 @@ async def change(
 
 async def _act(database: Database, settings: Settings, caller: Caller, request: BackfillActed) -> BackfillRow:
     id_ = request.backfill_id
-    await _check_right(database, settings, caller, (await get(database, id_)).dag_id, f"{request.action} backfill {id_}")
+    await _check_rights(database, settings, caller, (await get(database, id_)).dags, f"{request.action} backfill {id_}")
     await apply_request(database, request)
     return await get(database, id_, deleted=True)
 
@@ -211,7 +211,9 @@ def _checked_limits(limits: Mapping[str, Any], type_: type[Limits]) -> Mapping[s
     return limits
 
 
-async def _check_right(database: Database, settings: Settings, caller: Caller, dag_id: str, what: str) -> None:
-    if reason := refusal(settings, caller, Right.BACKFILL, dag_id):
-        await database.run(pools.record, caller.username, "was refused", f"DAG {dag_id}", {"request": what, "reason": reason})
-        raise ForbiddenError(reason, reason=FORBIDDEN)
+async def _check_rights(database: Database, settings: Settings, caller: Caller, dags: Sequence[str], what: str) -> None:
+    for dag_id in dags:
+        if reason := refusal(settings, caller, Right.BACKFILL, dag_id):
+            details = {"request": what, "reason": reason}
+            await database.run(pools.record, caller.username, "was refused", f"DAG {dag_id}", details)
+            raise ForbiddenError(reason, reason=FORBIDDEN)

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from tidegate.daemon import backfills
 from tidegate.daemon.gateway.cursor import Page
-from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read, check_right
+from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read, check_rights
 from tidegate.daemon.gateway.lists import Id, Keyset, Limit, Listed, ListedOfDag, Time, newest_first
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.backfill import BackfillPage, read_backfill, read_page
@@ -136,8 +136,8 @@ async def preview_backfill(call: Call[PreviewQuery], body: NewBackfill) -> backf
 async def create_backfill(call: Call[Params], body: NewBackfill) -> BackfillRow:
     """Run a DAG for past dates, with its newest version. Runs appear as there is room."""
     spec = body.spec()
-    for dag_id in await call.database.run(backfills.dags_of, spec):
-        await check_right(call, Right.BACKFILL, f"create a backfill of DAG {dag_id}", dag_id=dag_id)
+    dags = await call.database.run(backfills.dags_of, spec)
+    await check_rights(call, Right.BACKFILL, f"create a backfill of DAG {spec.dag_id}", dags)
     return await backfills.create(call.database, call.settings, call.caller, spec)
 
 
@@ -182,7 +182,7 @@ async def _permitted(call: Call[BackfillPath], verb: str) -> int:
     """The number of a backfill that the caller may change. Raises ForbiddenError."""
     id_ = call.params.backfill_id
     row = await backfills.get(call.database, id_)
-    await check_right(call, Right.BACKFILL, f"{verb} backfill {id_}", dag_id=row.dag_id)
+    await check_rights(call, Right.BACKFILL, f"{verb} backfill {id_}", row.dags)
     return id_
 
 

@@ -4,7 +4,7 @@ A table of endpoints is the one place that says which right a path needs. Routes
 every role on every route follow from the tables.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from typing import Any, Generic, TypeVar
 
@@ -138,13 +138,19 @@ async def call_of(request: Request, service: Service, identity: Identity, endpoi
     Raises InvalidError or ForbiddenError; a refused change is recorded in the audit log.
     """
     call = Call(service, identity.caller, params_of(request, endpoint.params), facts_of(request))
-    await check_right(call, endpoint.right, f"{endpoint.method} {request.url.path}")
+    dag_id = getattr(call.params, "dag_id", None)
+    await check_right(call, endpoint.right, f"{endpoint.method} {request.url.path}", dag_id)
     return call
 
 
-async def check_right(call: Call[Any], right: Right, what: str, *, dag_id: str | None = None) -> None:
-    """Raises ForbiddenError; a refused change is recorded in the audit log. `dag_id`: of an object that another id names."""
-    dag_id = dag_id or getattr(call.params, "dag_id", None)
+async def check_rights(call: Call[Any], right: Right, what: str, dags: Sequence[str]) -> None:
+    """Of an object that another id than that of its DAGs names: each of them is checked as by `check_right`."""
+    for dag_id in dags:
+        await check_right(call, right, what, dag_id)
+
+
+async def check_right(call: Call[Any], right: Right, what: str, dag_id: str | None) -> None:
+    """Raises ForbiddenError; a refused change is recorded in the audit log. Without a DAG it is about the installation."""
     reason = refusal(call.settings, call.caller, right, dag_id)
     if reason is None:
         return

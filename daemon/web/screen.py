@@ -121,8 +121,11 @@ async def form_of(request: Request) -> dict[str, str]:
 def context(request: Request, service: Service, identity: Identity | None) -> Mapping[str, Any]:
     """What the frame of every page shows."""
 
-    def may(right: str, dag_id: str | None = None) -> bool:
-        return identity is not None and refusal(service.settings, identity.caller, Right(right), dag_id) is None
+    def may(right: str, *dags: str) -> bool:
+        needed: tuple[str | None, ...] = dags or (None,)
+        return identity is not None and not any(
+            refusal(service.settings, identity.caller, Right(right), dag_id) for dag_id in needed
+        )
 
     return {
         "caller": identity.caller if identity else None,

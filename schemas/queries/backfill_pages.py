@@ -1,7 +1,7 @@
 """Backfills and their dates as pages show them."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 
 import msgspec
@@ -37,6 +37,11 @@ class BackfillRow(BackfillView, frozen=True, kw_only=True):
     tasks_skipped: int
     tasks_failed: int
     dag_state: str
+
+    @property
+    def dags(self) -> Sequence[str]:
+        """The DAGs whose runs it runs: a change of it is one of each of them."""
+        return (self.dag_id, *self.stages)
 
 
 class StageRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ import msgspec
 
 from tidegate.daemon import backfills
 from tidegate.daemon.gateway import json_input
-from tidegate.daemon.gateway.endpoint import Act, Call, Load, Params, check_right
+from tidegate.daemon.gateway.endpoint import Act, Call, Load, Params, check_rights
 from tidegate.daemon.gateway.lists import Id
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
@@ -196,10 +196,10 @@ def _shown(row: BackfillRow) -> dict[str, str]:
 
 
 async def permitted(call: Call[BackfillPath], action: str) -> BackfillRow:
-    """The backfill, which the caller may change. Raises NotFoundError or ForbiddenError."""
+    """The backfill, whose DAGs the caller may change. Raises NotFoundError or ForbiddenError."""
     id_ = call.params.backfill_id
     row = await call.service.database.run(read_backfill, id_)
-    await check_right(call, Right.BACKFILL, f"{action} backfill {id_}", dag_id=row.dag_id)
+    await check_rights(call, Right.BACKFILL, f"{action} backfill {id_}", row.dags)
     return row
 
 

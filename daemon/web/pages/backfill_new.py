@@ -7,7 +7,7 @@ import msgspec
 
 from tidegate.daemon import backfills
 from tidegate.daemon.backfills import PreviewDate
-from tidegate.daemon.gateway.endpoint import Act, Call, Load, Params, check_right
+from tidegate.daemon.gateway.endpoint import Act, Call, Load, Params, check_rights
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.web.fields import Fields, end, json_object, moment, moments
@@ -78,8 +78,8 @@ async def create(call: Call[Params], body: dict[str, str]) -> str:
 
 async def _check_rights(call: Call[NewParams] | Call[Params], spec: BackfillSpec) -> None:
     """Also for the DAGs of a cascade. Raises ForbiddenError."""
-    for dag_id in await call.database.run(backfills.dags_of, spec):
-        await check_right(call, Right.BACKFILL, f"create a backfill of DAG {dag_id}", dag_id=dag_id)
+    dags = await call.database.run(backfills.dags_of, spec)
+    await check_rights(call, Right.BACKFILL, f"create a backfill of DAG {spec.dag_id}", dags)
 
 
 def spec_of(fields: Fields) -> BackfillSpec | None:

@@ -116,7 +116,8 @@ async def state_of(site: Site) -> list[Any]:
     return [row[0] for row in await site.history.database.pool.fetch(query)]
 
 
-async def test_a_cascade_needs_the_right_for_every_consumer(site: Site) -> None:
+async def cascading(site: Site) -> None:
+    """The DAG `other` consumes what `mine_a` updates."""
     source = """
 from tidegate import Dag, Dataset, cron
 with Dag("mine_a", schedule=cron("0 6 * * *"), catchup=False) as dag:
@@ -127,9 +128,29 @@ with Dag("mine_a", schedule=cron("0 6 * * *"), catchup=False) as dag:
         'from tidegate import Dag, Dataset\nwith Dag("other", schedule=Dataset("lake://a")) as dag:\n    dag.empty("done")\n'
     )
     await site.history.file(consumer, "b.py")
-    body = {"dag_id": "mine_a", **DATES, "reprocess": "completed", "outlets": "cascade"}
-    async with site.program(Role.EDITOR, dags=("mine_*",)) as client:
-        answer = await client.post("/api/v1/backfills", json=body)
 
-    assert answer.status_code == HTTPStatus.FORBIDDEN, answer.text
-    assert "not for 'other'" in answer.json()["detail"]
+
+async def test_a_cascade_needs_the_right_for_every_consumer(site: Site) -> None:
+    await cascading(site)
+    body = {"dag_id": "mine_a", **DATES, "reprocess": "completed", "outlets": "cascade"}
+    async with site.program() as admin, site.program(Role.EDITOR, dags=("mine_*",)) as client:
+        refused = [await client.post("/api/v1/backfills", json=body)]
+        assert (await admin.post("/api/v1/backfills", json=body)).status_code == HTTPStatus.CREATED
+        for method, path, change in CHANGES:
+            if "/backfills/1" in path:
+                refused.append(await client.request(method, f"/api/v1{path}", json=change))
+
+    assert [answer.status_code for answer in refused] == [HTTPStatus.FORBIDDEN] * 7, refused[-1].text
+    assert all("not for 'other'" in answer.json()["detail"] for answer in refused)
+
+
+async def test_the_form_of_a_cascade_needs_the_right_for_every_consumer(site: Site) -> None:
+    await cascading(site)
+    body = {"dag_id": "mine_a", **DATES, "reprocess": "completed", "outlets": "cascade"}
+    async with site.program() as admin, site.browser(Role.EDITOR, dags=("mine_*",)) as client:
+        await admin.post("/api/v1/backfills", json=body)
+        page = await client.get("/backfills/1")
+        form = await client.get("/backfills/1/cancel")
+
+    assert (page.status_code, "/backfills/1/cancel" in page.text) == (HTTPStatus.OK, False)
+    assert form.status_code == HTTPStatus.FORBIDDEN

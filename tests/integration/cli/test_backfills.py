@@ -181,6 +181,28 @@ async def test_only_an_editor_of_a_dag_may_create_one(cli: Cli, daily: History, 
     assert (await cli("backfills", "create", "daily", *JANUARY)).code == 2
 
 
+CASCADE = """
+from tidegate import Dag, Dataset, cron
+with Dag("first", schedule=cron("0 6 * * *"), catchup=False) as dag:
+    dag.command("load", ["true"], outlets=[Dataset("lake://first")])
+with Dag("second", schedule=Dataset("lake://first")) as dag:
+    dag.empty("done")
+"""
+
+
+async def test_only_an_editor_of_all_dags_of_a_cascade_may_change_it(
+    cli: Cli, daily: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await daily.file(CASCADE, "cascade.py")
+    await cli("backfills", "create", "first", *JANUARY, "--reprocess", "completed", "--outlets", "cascade")
+    monkeypatch.setenv("TIDEGATE_EDITORS", '{"second": ["nobody-here"]}')
+
+    answers = [await cli("backfills", *args) for args in (("pause", "1"), ("set", "1", "--share", "50"))]
+
+    assert [answer.code for answer in answers] == [1, 1]
+    assert all("may not change backfills of DAG 'second'" in answer.err for answer in answers)
+
+
 async def test_a_backfill_of_a_paused_dag_says_so(cli: Cli, daily: History) -> None:
     await cli("dags", "pause", "daily")
     await cli("backfills", "create", "daily", *JANUARY)
