@@ -197,7 +197,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     web_connections: Annotated[int, _count("Connections of `tidegate web` to Postgres for reading.", "connections")] = 8
     web_requests_per_s: Annotated[
         float,
-        Meta(ge=0, description="Requests a second that a caller of the API may send to one web process, for long. 0: no limit."),
+        Meta(
+            ge=0,
+            description="Requests a second that a user may send to one web process, for long. 0: no limit.",
+        ),
     ] = 50.0
     editors: Annotated[
         str,

@@ -25,6 +25,7 @@ PROBLEMS = {
 
 ACT_PROBLEMS = {
     "403": "The caller lacks the right for this",
+    "408": "The body came too slowly",
     "412": "The subject was changed since the ETag that If-Match names",
     "413": "The body is too large",
     "422": "Another request had this Idempotency-Key",

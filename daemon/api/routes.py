@@ -1,6 +1,5 @@
 """The routes of the API, made from the tables of endpoints."""
 
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from hashlib import sha256
@@ -27,11 +26,10 @@ from tidegate.daemon.api import (
     tokens,
 )
 from tidegate.daemon.api.openapi import document
-from tidegate.daemon.api.rate_limit import RateLimit
 from tidegate.daemon.gateway import json_input
 from tidegate.daemon.gateway.authenticate import check_csrf, require
 from tidegate.daemon.gateway.endpoint import Act, Call, Endpoint, Load, Read, call_of, converted, perform
-from tidegate.daemon.gateway.problem import RETRY_S, InvalidError, Problem, TooManyError, problem_of
+from tidegate.daemon.gateway.problem import InvalidError, Problem, problem_of, retry_of
 from tidegate.daemon.gateway.service import Service
 from tidegate.schemas.error import FATAL
 
@@ -57,12 +55,11 @@ Handler = Callable[[Request], Awaitable[Response]]
 def routes(service: Service) -> list[Route]:
     """A route for each endpoint, and the OpenAPI document."""
     content = msgspec.json.encode(document(ENDPOINTS))
-    limit = RateLimit(service.settings.web_requests_per_s, time.monotonic)
 
     async def openapi(_request: Request) -> Response:
         return Response(content, media_type=JSON)
 
-    made = [Route(_path(endpoint), handler(endpoint, service, limit), methods=[endpoint.method]) for endpoint in ENDPOINTS]
+    made = [Route(_path(endpoint), handler(endpoint, service), methods=[endpoint.method]) for endpoint in ENDPOINTS]
     return [*made, Route("/openapi.json", openapi)]
 
 
@@ -71,30 +68,36 @@ def _path(endpoint: Endpoint) -> str:
     return endpoint.path.replace("{name}", "{name:path}")
 
 
-def handler(endpoint: Endpoint, service: Service, limit: RateLimit) -> Handler:
+def handler(endpoint: Endpoint, service: Service) -> Handler:
     async def handle(request: Request) -> Response:
         try:
-            return await _answer(request, endpoint, service, limit)
+            return await _answer(request, endpoint, service)
         except FATAL:
             raise
         except Exception as error:  # noqa: BLE001 - a fault is a problem for its caller, and logged
-            return problem_response(problem_of(error, request.url.path), _retry(error))
+            return problem_response(problem_of(error, request.url.path), retry_of(error))
 
     return handle
 
 
-async def _answer(request: Request, endpoint: Endpoint, service: Service, limit: RateLimit) -> Response:
+async def _answer(request: Request, endpoint: Endpoint, service: Service) -> Response:
     identity = await require(request, service)
-    limit.take(identity.caller.username)
     call = await call_of(request, service, identity, endpoint)
     if not isinstance(endpoint, Act):
         return _representation(request, endpoint, await perform(endpoint, call))
     check_csrf(request, identity, "")
+    _check_match(call, endpoint)
     content = await request.body() or b"{}"
     body = _decoded(content, endpoint)
     work = partial(_done, endpoint, body)
     status, result = await idempotency.once(call, endpoint, request.url.path, content, work)
     return Response(result, status, media_type=JSON)
+
+
+def _check_match(call: Call[Any], endpoint: Act[Any, Any, Any]) -> None:
+    """A change that cannot compare If-Match must not be done as if it had."""
+    if call.facts.if_match is not None and not endpoint.versioned:
+        raise InvalidError("If-Match: this change compares no ETag; leave the header out")
 
 
 async def _done(endpoint: Act[Any, Any, Any], body: Any, call: Call[Any]) -> idempotency.Content:
@@ -124,10 +127,4 @@ def problem_response(problem: Problem, headers: Mapping[str, str] | None = None)
     named = dict(headers or {})
     if problem.status == HTTPStatus.UNAUTHORIZED:
         named["www-authenticate"] = "Bearer"
-    if problem.status == HTTPStatus.SERVICE_UNAVAILABLE:
-        named["retry-after"] = str(RETRY_S)
     return Response(msgspec.json.encode(problem), problem.status, named, "application/problem+json")
-
-
-def _retry(error: Exception) -> Mapping[str, str]:
-    return {"retry-after": str(error.retry_s)} if isinstance(error, TooManyError) else {}

@@ -49,10 +49,11 @@ async def _by_token(service: Service, token: str) -> Identity:
 
 
 async def require(request: Request, service: Service) -> Identity:
-    """The caller. Raises UnauthenticatedError."""
+    """The caller, whose request is counted. Raises UnauthenticatedError, and TooManyError for one that sends too many."""
     identity = await identify(request, service)
     if identity is None:
         raise UnauthenticatedError(f"the request names no caller; {HOW}")
+    service.limit.take(identity.caller.username)
     return identity
 
 

@@ -1,18 +1,25 @@
 """What every request passes first: the check of its host and its size; and what every response carries."""
 
+import math
 from collections.abc import Collection
 from http import HTTPStatus
 from uuid import uuid4
 
+import anyio
 import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tidegate.daemon.gateway.problem import TooLargeError, problem
+from tidegate.daemon.gateway.problem import SlowBodyError, TooLargeError, problem
 
 BODY_BYTES = 1 << 20
 """The largest body of a request."""
+
+BODY_S = 30.0
+"""The time of the body of a request, once it is asked for."""
+
+SLOW = f"the body did not come within {BODY_S:g} s; send it again"
 
 TOO_LARGE = f"the body is larger than {BODY_BYTES} bytes"
 
@@ -65,18 +72,28 @@ def host_of(header: str) -> str:
 
 
 def _limited(receive: Receive) -> Receive:
-    """A body without a length is counted while it arrives."""
-    received = 0
+    """A body without a length is counted while it arrives, and a slow one holds its connection for a bounded time."""
+    received, more, ends_at = 0, True, math.inf
 
     async def limited() -> Message:
-        nonlocal received
-        message = await receive()
+        nonlocal received, more, ends_at
+        ends_at = min(ends_at, anyio.current_time() + BODY_S)
+        message = await (_before(ends_at, receive) if more else receive())
+        more = message.get("more_body", False)
         received += len(message.get("body", b""))
         if received > BODY_BYTES:
             raise TooLargeError(TOO_LARGE)
         return message
 
     return limited
+
+
+async def _before(ends_at: float, receive: Receive) -> Message:
+    try:
+        with anyio.fail_after(ends_at - anyio.current_time()):
+            return await receive()
+    except TimeoutError as error:
+        raise SlowBodyError(SLOW) from error
 
 
 def _with_headers(send: Send, request_id: str) -> Send:

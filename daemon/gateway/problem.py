@@ -1,5 +1,6 @@
 """Errors of requests: a stable type, a status, and one sentence that says what is wrong and what to do (RFC 9457)."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
 
 import msgspec
@@ -35,6 +36,10 @@ class ReusedKeyError(RequestError):
     """Another request had the same Idempotency-Key."""
 
 
+class SlowBodyError(RequestError):
+    """The body did not come in time."""
+
+
 class TooManyError(RequestError):
     """The caller sends more requests than the limit; the next one may come after `retry_s`."""
 
@@ -64,6 +69,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 KINDS: tuple[tuple[type[Exception], str, HTTPStatus], ...] = (
     (InvalidError, "invalid", HTTPStatus.BAD_REQUEST),
     (TooLargeError, "too-large", HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+    (SlowBodyError, "slow-body", HTTPStatus.REQUEST_TIMEOUT),
     (UnauthenticatedError, "unauthenticated", HTTPStatus.UNAUTHORIZED),
     (CsrfError, "csrf", HTTPStatus.FORBIDDEN),
     (ForbiddenError, "forbidden", HTTPStatus.FORBIDDEN),
@@ -80,6 +86,12 @@ KINDS: tuple[tuple[type[Exception], str, HTTPStatus], ...] = (
 """The type and the status of each error: the first that matches."""
 
 UNEXPECTED = "the request failed by a fault of this server; its log names the fault"
+
+
+def retry_of(error: Exception) -> Mapping[str, str]:
+    """The header that says when to repeat the request, if that makes sense."""
+    retry_s = error.retry_s if isinstance(error, TooManyError) else RETRY_S
+    return {"retry-after": str(retry_s)} if isinstance(error, TooManyError | UnavailableError) else {}
 
 
 def type_of(name: str) -> str:

@@ -1,10 +1,12 @@
 """The databases and settings of a web process."""
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import msgspec
 
+from tidegate.daemon.gateway.rate_limit import RateLimit
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.settings import Settings
 
@@ -13,11 +15,15 @@ READ_S = 5.0
 
 
 class Service(msgspec.Struct, frozen=True):
-    """`database` changes state and knows credentials; `reader` only reads, and may be a standby."""
+    """`database` changes state and knows credentials; `reader` only reads, and may be a standby.
+
+    `limit` counts the requests of each caller, of pages and API together.
+    """
 
     settings: Settings
     database: Database
     reader: Database
+    limit: RateLimit
 
 
 @asynccontextmanager
@@ -29,4 +35,4 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
         connect(settings.postgres_dsn, writer="web", run_events=events) as database,
         connect(dsn, connections=connections, run_events=events, reads_within_s=READ_S) as reader,
     ):
-        yield Service(settings, database, reader)
+        yield Service(settings, database, reader, RateLimit(settings.web_requests_per_s, time.monotonic))

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from tidegate.daemon.gateway.authenticate import Identity, check_csrf, require
 from tidegate.daemon.gateway.endpoint import Act, Load, Read, call_of, converted, perform
 from tidegate.daemon.gateway.json_input import NUL
-from tidegate.daemon.gateway.problem import InvalidError, Problem, UnauthenticatedError, problem_of
+from tidegate.daemon.gateway.problem import InvalidError, Problem, UnauthenticatedError, problem_of, retry_of
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.permissions import Right, refusal
 from tidegate.daemon.web.rendering import render, url
@@ -63,17 +63,19 @@ def guarded(answer: Answer) -> Answer:
         except FATAL:
             raise
         except Exception as error:  # noqa: BLE001 - a fault is a page for its caller, and logged
-            return problem_page(request, problem_of(error, request.url.path))
+            return problem_page(request, problem_of(error, request.url.path), retry_of(error))
 
     return guarded
 
 
-def problem_page(request: Request, problem: Problem) -> Response:
+def problem_page(request: Request, problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
     """A page that says what is wrong. It needs no server, so that it also says that one is away."""
     before = request.headers.get("referer", "")
     back = before if _is_own(request, before) else "/"
     frame = {"path": request.url.path, "caller": None}
-    return render("problem.html", HTTPStatus(problem.status), problem=problem, back=back, **frame)
+    response = render("problem.html", HTTPStatus(problem.status), problem=problem, back=back, **frame)
+    response.headers.update(headers or {})
+    return response
 
 
 def _is_own(request: Request, address: str) -> bool:

@@ -14,6 +14,7 @@ from tidegate.daemon.gateway.service import Service, open_service
 from tidegate.daemon.postgres.migrate import check_schema
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.web.app import application
+from tidegate.daemon.web.protocol import Protocol
 from tidegate.schemas.error import RequestError, UnavailableError
 
 log = structlog.get_logger()
@@ -69,6 +70,8 @@ async def _check_schema(service: Service) -> None:
 def server_of(service: Service) -> uvicorn.Server:
     config = uvicorn.Config(
         application(service),
+        http=Protocol,
+        ws="none",
         log_config=None,
         access_log=False,
         lifespan="off",

@@ -182,6 +182,16 @@ async def test_a_change_of_what_has_changed_is_refused(two: Site) -> None:
     assert (again.status_code, again.json()["type"]) == (HTTPStatus.PRECONDITION_FAILED, "urn:tidegate:problem:stale")
 
 
+async def test_a_change_that_compares_no_etag_refuses_one(two: Site) -> None:
+    async with two.program() as client:
+        tag = (await client.get("/api/v1/dags/mine_a")).headers["etag"]
+        answer = await client.patch("/api/v1/dags/mine_a", json={"is_paused": True}, headers={"if-match": tag})
+        dag = (await client.get("/api/v1/dags/mine_a")).json()["dag"]
+
+    assert (answer.status_code, dag["is_paused"]) == (HTTPStatus.BAD_REQUEST, False)
+    assert answer.json()["detail"] == "If-Match: this change compares no ETag; leave the header out"
+
+
 async def test_an_unchanged_result_is_not_sent_again(two: Site) -> None:
     async with two.program() as client:
         tag = (await client.get("/api/v1/runs")).headers["etag"]
@@ -196,11 +206,14 @@ async def test_an_unchanged_result_is_not_sent_again(two: Site) -> None:
 async def test_a_caller_above_the_rate_waits(make_site: MakeSite) -> None:
     async with make_site(web_requests_per_s=0.1) as site, site.program(user="a") as client, site.program(user="b") as other:
         answers = [await client.get("/api/v1/pools") for _ in range(2)]
+        page = await client.get("/dags")
         of_another = await other.get("/api/v1/pools")
 
     assert [answer.status_code for answer in answers] == [HTTPStatus.OK, HTTPStatus.TOO_MANY_REQUESTS]
     assert 1 <= int(answers[1].headers["retry-after"]) <= 10
     assert answers[1].json()["type"] == "urn:tidegate:problem:too-many"
+    assert (page.status_code, "sends more than 0.1 requests a second" in page.text) == (HTTPStatus.TOO_MANY_REQUESTS, True)
+    assert page.headers["retry-after"] == answers[1].headers["retry-after"]
     assert of_another.status_code == HTTPStatus.OK
 
 

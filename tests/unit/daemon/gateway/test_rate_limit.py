@@ -2,9 +2,9 @@
 
 import pytest
 
-from tidegate.daemon.api import rate_limit
-from tidegate.daemon.api.rate_limit import RateLimit
+from tidegate.daemon.gateway import rate_limit
 from tidegate.daemon.gateway.problem import TooManyError
+from tidegate.daemon.gateway.rate_limit import RateLimit
 
 
 class Clock:

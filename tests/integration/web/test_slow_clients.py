@@ -1,0 +1,71 @@
+"""Clients that send slowly hold their connections for a bounded time, and no others."""
+
+import asyncio
+from http import HTTPStatus
+
+import anyio
+import pytest
+
+from tests.integration.web.conftest import Site
+from tidegate.daemon.gateway import guard
+from tidegate.daemon.web import protocol
+
+HEAD = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 50\r\n\r\n"
+
+
+async def opened(site: Site) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    host, port = site.address.removeprefix("http://").split(":")
+    return await asyncio.open_connection(host, int(port))
+
+
+async def answer_to(site: Site, *parts: bytes) -> bytes:
+    """What the server sends until it closes the connection, to a client that sends some parts, and then nothing."""
+    reader, writer = await opened(site)
+    for part in parts:
+        writer.write(part)
+        await writer.drain()
+        await anyio.sleep(0.01)
+    with anyio.fail_after(30):
+        answer = await reader.read()
+    writer.close()
+    return answer
+
+
+@pytest.mark.parametrize("parts", [(), (b"GET /login HT",), (b"GET /login HTTP/1.1\r\n", b"Host: 127.0.0.1\r\n")])
+async def test_a_connection_without_a_complete_head_is_closed(
+    site: Site, parts: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "HEAD_S", 0.2)
+
+    assert await answer_to(site, *parts) == b""
+
+
+async def test_a_second_request_without_a_complete_head_is_closed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "HEAD_S", 0.5)
+
+    answer = await answer_to(site, b"GET /login HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", b"GET /login HT")
+
+    assert answer.count(b"HTTP/1.1 200 OK") == 1
+
+
+async def test_a_body_that_does_not_come_is_not_awaited(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "BODY_S", 0.2)
+
+    answer = await answer_to(site, HEAD, b"token=")
+
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"the body did not come" in answer
+
+
+async def test_a_head_and_a_body_in_time_are_answered(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time that the request itself takes does not count."""
+    monkeypatch.setattr(protocol, "HEAD_S", 0.5)
+    reader, writer = await opened(site)
+    for part in (HEAD[:20], HEAD[20:], b"token=", b"a" * 44):
+        writer.write(part)
+        await writer.drain()
+        await anyio.sleep(0.01)
+    status = await reader.readline()
+    writer.close()
+
+    assert int(status.split()[1]) == HTTPStatus.UNAUTHORIZED
