@@ -25,6 +25,7 @@ from tidegate.schemas.time_range import EARLIEST, LATEST
 Year = Annotated[int, Meta(ge=EARLIEST.year, le=LATEST.year)]
 
 BY_ID = Keyset("dags", ("dag.dag_id",), (str,))
+BY_PATH = Keyset("import errors", ("path",), (str,))
 
 
 class DagList(Listed, frozen=True):
@@ -119,9 +120,10 @@ async def delete_dag(call: Call[DagPath], _body: Nothing) -> DagRow:
     return dag
 
 
-async def import_errors(db: Db, _call: Call[Params]) -> list[ImportErrorRow]:
-    """List the DAG files that cannot be parsed, and why."""
-    return await list_import_errors(db)
+async def import_errors(db: Db, call: Call[Listed]) -> Page[ImportErrorRow]:
+    """List the DAG files that cannot be parsed, and why, by path."""
+    wanted = call.params
+    return BY_PATH.page(await list_import_errors(db, after=BY_PATH.first(wanted), limit=wanted.limit + 1), wanted)
 
 
 ENDPOINTS = (
@@ -134,5 +136,5 @@ ENDPOINTS = (
     Act("PATCH", "/dags/{dag_id}", Right.EDIT, change_dag, DagPath, DagPatch, DagRow),
     Act("POST", "/dags/{dag_id}/release", Right.EDIT, release_dag, DagPath, Nothing, DagRow),
     Act("DELETE", "/dags/{dag_id}", Right.EDIT, delete_dag, DagPath, Nothing, DagRow),
-    Read("/import-errors", Right.VIEW, import_errors, Params, list[ImportErrorRow]),
+    Read("/import-errors", Right.VIEW, import_errors, Listed, Page[ImportErrorRow]),
 )

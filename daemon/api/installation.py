@@ -1,8 +1,9 @@
 """The installation: daemons, halted partitions, ignored records, and lost commits."""
 
 from tidegate.daemon.api.dead_letters import check_because
+from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
-from tidegate.daemon.gateway.lists import Id
+from tidegate.daemon.gateway.lists import Id, Listed, newest_first
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.system import System, read_system
 from tidegate.schemas.error import NotFoundError
@@ -12,8 +13,10 @@ from tidegate.schemas.queries.inbox import IgnoredRow
 from tidegate.schemas.queries.leases import Incident, JobRow
 from tidegate.schemas.queries.losses import LossRow
 
+NEWEST = newest_first("losses")
 
-class LossList(Params, frozen=True):
+
+class LossList(Listed, frozen=True):
     """`settled`: also settled ones."""
 
     settled: bool = False
@@ -55,16 +58,19 @@ async def list_ignored(db: Db, _call: Call[Params]) -> list[IgnoredRow]:
     return await inbox.ignored(db)
 
 
-async def list_losses(db: Db, call: Call[LossList]) -> list[LossRow]:
+async def list_losses(db: Db, call: Call[LossList]) -> Page[LossRow]:
     """List acknowledged commits that Postgres has lost, newest first."""
-    return await losses.list_losses(db, settled=call.params.settled)
+    wanted = call.params
+    found = await losses.list_losses(db, settled=wanted.settled, before=NEWEST.first(wanted), limit=wanted.limit + 1)
+    return NEWEST.page(found, wanted)
 
 
-async def settle_loss(call: Call[LossPath], body: Settle) -> list[LossRow]:
-    """Mark a loss as dealt with. Returns all losses."""
-    if not await call.database.run(losses.settle, call.params.id, call.caller.username, body.because):
-        raise NotFoundError(f"there is no open loss {call.params.id}; `tidegate losses list --all` shows all")
-    return await call.database.run(losses.list_losses, settled=True)
+async def settle_loss(call: Call[LossPath], body: Settle) -> LossRow:
+    """Mark a loss as dealt with."""
+    id_ = call.params.id
+    if not await call.database.run(losses.settle, id_, call.caller.username, body.because):
+        raise NotFoundError(f"there is no open loss {id_}; `tidegate losses list --all` shows all")
+    return (await call.database.run(losses.list_losses, settled=True, before=id_ + 1, limit=1))[0]
 
 
 ENDPOINTS = (
@@ -72,6 +78,6 @@ ENDPOINTS = (
     Read("/daemons", Right.VIEW, list_daemons, Params, list[JobRow]),
     Read("/topics/halted", Right.VIEW, list_halted, Params, list[Incident]),
     Read("/topics/ignored", Right.VIEW, list_ignored, Params, list[IgnoredRow]),
-    Read("/losses", Right.VIEW, list_losses, LossList, list[LossRow]),
-    Act("POST", "/losses/{id}/settle", Right.OPERATE, settle_loss, LossPath, Settle, list[LossRow]),
+    Read("/losses", Right.VIEW, list_losses, LossList, Page[LossRow]),
+    Act("POST", "/losses/{id}/settle", Right.OPERATE, settle_loss, LossPath, Settle, LossRow),
 )

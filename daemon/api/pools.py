@@ -5,8 +5,9 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from tidegate.daemon import pools as changes
+from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
-from tidegate.daemon.gateway.lists import Limit
+from tidegate.daemon.gateway.lists import Keyset, Limit, Listed
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.queue import PoolQueue, read_queue
@@ -18,6 +19,7 @@ from tidegate.schemas.queries.pools import UNLIMITED, ChangedPool, DeletedPool, 
 LONGEST_NAME = 250
 
 SlotCount = Annotated[int, Meta(ge=UNLIMITED, le=2**31 - 1)]
+BY_NAME = Keyset("pools", ("name",), (str,))
 
 
 class PoolPath(Params, frozen=True):
@@ -38,9 +40,10 @@ class Slots(Params, frozen=True):
     slots: SlotCount
 
 
-async def list_pools(db: Db, _call: Call[Params]) -> list[PoolRow]:
+async def list_pools(db: Db, call: Call[Listed]) -> Page[PoolRow]:
     """List pools by name."""
-    return await pools.list_pools(db)
+    wanted = call.params
+    return BY_NAME.page(await pools.list_pools(db, after=BY_NAME.first(wanted), limit=wanted.limit + 1), wanted)
 
 
 async def show_pool(db: Db, call: Call[PoolPath]) -> PoolRow:
@@ -91,7 +94,7 @@ def _expected(call: Call[Any]) -> int | None:
 
 
 ENDPOINTS = (
-    Read("/pools", Right.VIEW, list_pools, Params, list[PoolRow]),
+    Read("/pools", Right.VIEW, list_pools, Listed, Page[PoolRow]),
     Read("/pools/{name}", Right.VIEW, show_pool, PoolPath, PoolRow, version=_version),
     Read("/pools/{name}/queue", Right.VIEW, list_queue, QueuePath, PoolQueue),
     Act("PUT", "/pools/{name}", Right.OPERATE, set_pool, PoolPath, Slots, ChangedPool, versioned=True),

@@ -1,7 +1,8 @@
 """Tokens of the API and the pages."""
 
+from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
-from tidegate.daemon.gateway.lists import Id
+from tidegate.daemon.gateway.lists import Id, Keyset, Listed
 from tidegate.daemon.permissions import Right
 from tidegate.schemas.error import NotFoundError
 from tidegate.schemas.queries import credentials
@@ -15,19 +16,24 @@ class TokenPath(Params, frozen=True):
     id: Id
 
 
-async def list_tokens(db: Db, _call: Call[Params]) -> list[TokenRow]:
-    """List tokens, also expired and revoked ones. Secrets are not stored."""
-    return await credentials.list_tokens(db)
+BY_ID = Keyset("tokens", ("id",), (Id,))
 
 
-async def revoke_token(call: Call[TokenPath], _body: Nothing) -> list[TokenRow]:
-    """Revoke a token, and end the browser sessions that began with it. Returns all tokens."""
-    if await call.database.run(credentials.revoke, call.params.id) is None:
-        raise NotFoundError(f"there is no token {call.params.id} that is in use; `tidegate tokens list` shows all")
-    return await call.database.run(credentials.list_tokens)
+async def list_tokens(db: Db, call: Call[Listed]) -> Page[TokenRow]:
+    """List tokens by id, also expired and revoked ones. Secrets are not stored."""
+    wanted = call.params
+    return BY_ID.page(await credentials.list_tokens(db, after=BY_ID.first(wanted), limit=wanted.limit + 1), wanted)
+
+
+async def revoke_token(call: Call[TokenPath], _body: Nothing) -> TokenRow:
+    """Revoke a token, and end the browser sessions that began with it."""
+    id_ = call.params.id
+    if await call.database.run(credentials.revoke, id_) is None:
+        raise NotFoundError(f"there is no token {id_} that is in use; `tidegate tokens list` shows all")
+    return (await call.database.run(credentials.list_tokens, after=id_ - 1, limit=1))[0]
 
 
 ENDPOINTS = (
-    Read("/tokens", Right.ADMINISTER, list_tokens, Params, list[TokenRow]),
-    Act("DELETE", "/tokens/{id}", Right.ADMINISTER, revoke_token, TokenPath, Nothing, list[TokenRow]),
+    Read("/tokens", Right.ADMINISTER, list_tokens, Listed, Page[TokenRow]),
+    Act("DELETE", "/tokens/{id}", Right.ADMINISTER, revoke_token, TokenPath, Nothing, TokenRow),
 )

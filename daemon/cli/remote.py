@@ -45,16 +45,16 @@ class Remote:
         self._server = _checked(settings.server.rstrip("/"))
         self._headers = {"authorization": f"Bearer {settings.token}"}
 
-    def rows(self, path: str, row: type[T], limit: int, params: Mapping[str, Any]) -> list[T]:
-        """The first rows of a list."""
+    def rows(self, path: str, row: type[T], limit: int | None, params: Mapping[str, Any]) -> list[T]:
+        """The first rows of a list, or all."""
         found: list[T] = []
         cursor: str | None = None
         while True:
-            asked = {**params, "limit": min(limit - len(found), PAGE), "cursor": cursor}
+            asked = {**params, "limit": PAGE if limit is None else min(limit - len(found), PAGE), "cursor": cursor}
             page = self._decoded(self._send("GET", path, asked), Page)
             found += [self._decoded(item, row) for item in page.items]
             cursor = page.next_cursor
-            if cursor is None or len(found) >= limit:
+            if cursor is None or len(found) == limit:
                 return found
 
     def read(self, path: str, type_: type[T], params: Mapping[str, Any] | None = None) -> T:

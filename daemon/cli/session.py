@@ -68,9 +68,14 @@ def remote(context: typer.Context) -> "Remote | None":
 
 
 def listed(
-    context: typer.Context, path: str, row: type[T], work: Callable[["Db"], Awaitable[list[T]]], limit: int, **params: Any
+    context: typer.Context,
+    path: str,
+    row: type[T],
+    work: Callable[["Db"], Awaitable[list[T]]],
+    limit: int | None = None,
+    **params: Any,
 ) -> tuple[list[T], datetime]:
-    """The rows of a list and the time: from the API of the server, or by `work(db)`."""
+    """The rows of a list, the first ones or all, and the time: from the API of the server, or by `work(db)`."""
     server = remote(context)
     return query_at(context, work) if server is None else (server.rows(path, row, limit, params), datetime.now(UTC))
 

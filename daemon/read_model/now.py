@@ -57,7 +57,7 @@ async def read_now(db: Db) -> NowPage:
         missed=[row for row in missed if row.missed_at and db.now - row.missed_at < RECENT],
         import_errors=await dag_pages.list_import_errors(db, limit=LISTED),
         halted=(await leases.incidents(db))[:LISTED],
-        losses=(await losses.list_losses(db, settled=False))[:LISTED],
+        losses=await losses.list_losses(db, settled=False, limit=LISTED),
         daemons=await leases.live(db),
         at_work=await now.at_work(db, LISTED),
         due=await now.due(db, SOON.total_seconds(), LISTED),

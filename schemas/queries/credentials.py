@@ -76,9 +76,9 @@ async def redeem(db: Db, digest: bytes) -> Owner | None:
     return Owner(*rows[0]) if rows else None
 
 
-async def list_tokens(db: Db) -> list[TokenRow]:
-    """Tokens by id, with revoked and expired ones."""
-    return [TokenRow(*row) for row in await db.fetch(_SQL["list_tokens"])]
+async def list_tokens(db: Db, *, after: int | None = None, limit: int | None = None) -> list[TokenRow]:
+    """Tokens by id, with revoked and expired ones: all, or the first ones after an id."""
+    return [TokenRow(*row) for row in await db.fetch(_SQL["list_tokens"], after, limit)]
 
 
 async def revoke(db: Db, id_: int) -> str | None:

@@ -21,8 +21,9 @@ RETURNING id, username, role, dags
 -- name: list_tokens
 SELECT id, username, role, dags, description, created_at, created_by, expires_at, revoked_at
 FROM credential
-WHERE kind = 'token'
+WHERE kind = 'token' AND ($1::bigint IS NULL OR id > $1)
 ORDER BY id
+LIMIT $2
 
 -- name: revoke
 UPDATE credential SET revoked_at = now() WHERE id = $1 AND kind = 'token' AND revoked_at IS NULL

@@ -83,9 +83,9 @@ async def any_open(db: Db) -> bool:
     return bool((await db.fetch(_SQL["open_losses"]))[0][0])
 
 
-async def list_losses(db: Db, *, settled: bool) -> list[LossRow]:
-    """The losses, newest first: open ones, with `settled` all."""
-    return [LossRow(*row) for row in await db.fetch(_SQL["list_losses"], settled)]
+async def list_losses(db: Db, *, settled: bool, before: int | None = None, limit: int | None = None) -> list[LossRow]:
+    """The losses, newest first: open ones, with `settled` also others; those before one."""
+    return [LossRow(*row) for row in await db.fetch(_SQL["list_losses"], settled, before, limit)]
 
 
 async def settle(db: Db, id_: int, who: str, because: str) -> bool:

@@ -39,8 +39,9 @@ SELECT count(*) FROM commit_loss WHERE settled_at IS NULL
 -- name: list_losses
 SELECT id, since, until, timeline, found_at, found_by, settled_at, settled_by, settled_because
 FROM commit_loss
-WHERE $1 OR settled_at IS NULL
+WHERE ($1 OR settled_at IS NULL) AND ($2::bigint IS NULL OR id < $2)
 ORDER BY id DESC
+LIMIT $3
 
 -- name: settle_loss
 UPDATE commit_loss

@@ -85,9 +85,14 @@ async def active(db: Db) -> int:
     return int((await db.fetch(_SQL["active_everywhere"]))[0][0])
 
 
-async def list_pools(db: Db, name: str | None = None, counted: int | None = None) -> list[PoolRow]:
-    """Pools by name; all, or the one named. Of the tasks that wait for each, `counted` are read at most."""
-    return [PoolRow(*row) for row in await db.fetch(_SQL["list_pools"], name, counted)]
+async def list_pools(
+    db: Db, name: str | None = None, counted: int | None = None, *, after: str | None = None, limit: int | None = None
+) -> list[PoolRow]:
+    """Pools by name: all, the one named, or the first ones after a name.
+
+    Of the tasks that wait for each, `counted` are read at most.
+    """
+    return [PoolRow(*row) for row in await db.fetch(_SQL["list_pools"], name, counted, after, limit)]
 
 
 async def missing(db: Db) -> Mapping[str, int]:

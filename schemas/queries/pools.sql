@@ -57,8 +57,9 @@ CROSS JOIN LATERAL (
     SELECT coalesce(sum(task.pool_slots), 0) AS slots, count(*) AS tasks
     FROM (SELECT pool_slots FROM task_instance WHERE pool = pool.name AND state = 'scheduled' LIMIT $2) AS task
 ) AS waiting
-WHERE $1::text IS NULL OR pool.name = $1
+WHERE ($1::text IS NULL OR pool.name = $1) AND ($3::text IS NULL OR pool.name > $3)
 ORDER BY pool.name
+LIMIT $4
 
 -- name: missing_pools
 -- The names of missing pools, with the number of tasks that wait for each.

@@ -37,8 +37,6 @@ from tidegate.schemas.timetable.text import local, utc
 from tidegate.schemas.timetable.wallclock import zone
 from tidegate.schemas.view import DagView
 
-ALL = 10**9
-
 app = command_group()
 
 HISTORY_RUNS = 100
@@ -56,7 +54,7 @@ def list_(context: typer.Context, *, json: Json = False) -> None:
     if server is None:
         dags, errors = query(context, read)
     else:
-        dags, errors = server.rows("/dags", ListedDag, ALL, {}), server.read("/import-errors", list[ImportErrorRow])
+        dags, errors = server.rows("/dags", ListedDag, None, {}), server.rows("/import-errors", ImportErrorRow, None, {})
     output.write_page([dag.document() for dag in dags], lambda: print_list(dags), json=json)
     if held := [listed.dag.dag_id for listed in dags if listed.dag.held_since is not None]:
         output.say(f"held: {', '.join(held)}; `tidegate dags why-not {held[0]}` says why, and what to do")

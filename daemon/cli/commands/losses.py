@@ -7,7 +7,7 @@ import typer
 from tidegate.daemon.cli.command import Json, check_reason, command_group, examples
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import LOSSES, print_list
-from tidegate.daemon.cli.session import query, read_settings, shown
+from tidegate.daemon.cli.session import listed, query, read_settings
 from tidegate.daemon.identity.local_user import current_user
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import losses
@@ -32,7 +32,7 @@ def list_(
     async def read(db: Db) -> list[LossRow]:
         return await losses.list_losses(db, settled=all_)
 
-    print_list(LOSSES, *shown(context, "/losses", list[LossRow], read, settled=all_), json=json)
+    print_list(LOSSES, *listed(context, "/losses", LossRow, read, settled=all_), json=json)
 
 
 @app.command(epilog=examples('tidegate losses settle 1 --because "the runs of that minute were checked"'))

@@ -31,7 +31,7 @@ def list_(context: typer.Context, *, json: Json = False) -> None:
         return await pools.list_pools(db), await pools.missing(db)
 
     server = remote(context)
-    found, missing = query(context, read) if server is None else (server.read("/pools", list[PoolRow]), {})
+    found, missing = query(context, read) if server is None else (server.rows("/pools", PoolRow, None, {}), {})
     output.write_page([document(pool) for pool in found], lambda: print_pools(found), json=json)
     for name, tasks in missing.items():
         waiting = "1 task waits" if tasks == 1 else f"{tasks} tasks wait"

@@ -8,7 +8,7 @@ import typer
 from tidegate.daemon.cli.command import Json, command_group, examples
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import TOKENS, print_list
-from tidegate.daemon.cli.session import query, read_settings, shown
+from tidegate.daemon.cli.session import listed, query, read_settings
 from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.permissions import ANY_DAG, Caller, Role
 from tidegate.schemas.error import RequestError
@@ -67,7 +67,7 @@ def create(
 @app.command("list", epilog=examples("tidegate tokens list"))
 def list_(context: typer.Context, *, json: Json = False) -> None:
     """List tokens, also expired and revoked ones."""
-    print_list(TOKENS, *shown(context, "/tokens", list[TokenRow], credentials.list_tokens), json=json)
+    print_list(TOKENS, *listed(context, "/tokens", TokenRow, credentials.list_tokens), json=json)
 
 
 @app.command(epilog=examples("tidegate tokens revoke 3"))

@@ -277,6 +277,21 @@ async def test_an_unknown_object_is_not_found(two: Site, path: str) -> None:
     assert (answer.status_code, answer.json()["type"]) == (HTTPStatus.NOT_FOUND, "urn:tidegate:problem:not-found"), answer.text
 
 
+LOSS = "INSERT INTO commit_loss (timeline, since, until, found_by) VALUES ($1, now(), now(), 'a test')"
+
+LISTS = (
+    ("/runs", 7),
+    ("/datasets", 6),
+    ("/events?uri=lake://a", 5),
+    ("/backfills", 3),
+    ("/import-errors", 3),
+    ("/losses", 3),
+    ("/tokens", 4),
+    ("/pools", 4),
+)
+"""With the least number of their rows."""
+
+
 async def test_every_list_of_many_rows_is_read_by_pages(two: Site) -> None:
     dates = {"start_date": "2013-01-01T00:00:00Z", "end_date": "2013-01-05T00:00:00Z"}
     async with two.program() as client:
@@ -287,14 +302,33 @@ async def test_every_list_of_many_rows_is_read_by_pages(two: Site) -> None:
         for month in range(1, 4):
             body = {"dag_id": "mine_a", **{name: at.replace("-01-", f"-0{month}-") for name, at in dates.items()}}
             assert (await client.post("/api/v1/backfills", json=body)).status_code == HTTPStatus.CREATED
+            await two.history.broken_file(f"broken_{month}.py", "it cannot be parsed")
+            await client.put(f"/api/v1/pools/pool_{month}", json={"slots": month})
+            await two.token(user=f"user_{month}")
+            await two.history.database.pool.execute(LOSS, str(month))
         await two.history.backfilled()
-        for path, rows in (("/runs", 7), ("/datasets", 6), ("/events?uri=lake://a", 5), ("/backfills", 3)):
+        for path, rows in LISTS:
             whole = (await client.get(f"/api/v1{path}")).json()["items"]
             assert len(whole) >= rows
             assert await by_pages(client, path) == whole
         await client.get("/api/v1/backfills/1/dates")
         whole = (await client.get("/api/v1/backfills/1/dates")).json()["items"]
         assert await by_pages(client, "/backfills/1/dates") == whole
+
+
+async def test_what_is_revoked_or_settled_is_returned(two: Site) -> None:
+    await two.token(user="ben")
+    await two.history.database.pool.execute(LOSS, "a")
+    async with two.program() as client:
+        loss = (await client.get("/api/v1/losses")).json()["items"][0]
+        settled = await client.post(f"/api/v1/losses/{loss['id']}/settle", json={"because": "checked"})
+        tokens = (await client.get("/api/v1/tokens")).json()["items"]
+        (of_ben,) = [token["id"] for token in tokens if token["username"] == "ben"]
+        revoked = (await client.delete(f"/api/v1/tokens/{of_ben}")).json()
+
+    assert (settled.json()["id"], settled.json()["settled_because"]) == (loss["id"], "checked")
+    assert (revoked["id"], revoked["username"]) == (of_ben, "ben")
+    assert revoked["revoked_at"] is not None
 
 
 async def by_pages(client: httpx.AsyncClient, path: str) -> list[Any]:
