@@ -65,9 +65,11 @@ class Guard:
 
 
 def host_of(header: str) -> str:
-    """The host of a `Host` header, without its port: `example.org`, `127.0.0.1`, `::1`."""
+    """The host of a `Host` header or of a setting, without its port: `example.org`, `127.0.0.1`, `::1`."""
     if header.startswith("["):
         return header[1:].partition("]")[0].lower()
+    if header.count(":") > 1:
+        return header.lower()
     return header.partition(":")[0].rstrip(".").lower()
 
 

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 
 from tidegate.daemon.api import routes as api
 from tidegate.daemon.api.openapi import PREFIX
-from tidegate.daemon.gateway.guard import Guard
+from tidegate.daemon.gateway.guard import Guard, host_of
 from tidegate.daemon.gateway.problem import problem
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.settings import Settings
@@ -90,8 +90,8 @@ def application(service: Service) -> ASGIApp:
 
 
 def hosts(settings: Settings) -> set[str]:
-    """The host names that the server answers for."""
-    named = (name.strip().lower() for name in settings.web_hosts.split(","))
+    """The host names that the server answers for. A port in the setting is ignored, as one in a request is."""
+    named = (host_of(name.strip()) for name in settings.web_hosts.split(","))
     return {"localhost", settings.web_host.lower(), *filter(None, named)}
 
 

@@ -11,6 +11,7 @@ import uvicorn
 import uvloop
 
 from tidegate.daemon.gateway.service import Service, open_service
+from tidegate.daemon.permissions import editors
 from tidegate.daemon.postgres.migrate import check_schema
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.web.app import application
@@ -24,7 +25,12 @@ STOP_S = 5
 
 
 def main(settings: Settings) -> None:
-    """Serve until SIGTERM or SIGINT. Raises RequestError for an address that cannot be listened on, and for another schema."""
+    """Serve until SIGTERM or SIGINT.
+
+    Raises RequestError for an address that cannot be listened on, and for another schema, and SettingsError for
+    `TIDEGATE_EDITORS` that cannot be read.
+    """
+    editors(settings)
     with listen(settings.web_host, settings.web_port) as listening:
         anyio.run(partial(serve, settings, listening), backend_options={"loop_factory": uvloop.new_event_loop})
 

@@ -53,6 +53,12 @@ async def test_a_port_in_use_is_an_error_that_names_the_setting(dsn: str, tmp_pa
     )
 
 
+async def test_editors_that_cannot_be_read_are_an_error_at_the_start(dsn: str, tmp_path: Path) -> None:
+    ended = await Command(tmp_path, postgres_dsn=dsn, web_port="0", editors="anna")("web")
+
+    assert (ended.code, "TIDEGATE_EDITORS cannot be read" in ended.err) == (2, True)
+
+
 async def test_tokens_are_created_listed_and_revoked(dsn: str, tmp_path: Path) -> None:
     tidegate = Command(tmp_path, postgres_dsn=dsn)
     made = await tidegate.answer("tokens", "create", "ci", "--role", "operator", "--dag", "finance_*", "--expires", "30d")

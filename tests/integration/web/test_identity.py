@@ -134,6 +134,16 @@ async def test_only_known_hosts_are_served(site: Site, host: str) -> None:
     assert "TIDEGATE_WEB_HOSTS" in answer.text or not host
 
 
+@pytest.mark.parametrize(
+    "named", ["Tide.Example", "tide.example:8443", "other.example, tide.example.", "[2001:db8::1], tide.example"]
+)
+async def test_a_host_of_the_setting_is_served(make_site: MakeSite, named: str) -> None:
+    async with make_site(web_hosts=named) as site, site.anonymous(headers={"host": "tide.example:443"}) as client:
+        answer = await client.get("/login")
+
+    assert answer.status_code == HTTPStatus.OK, answer.text
+
+
 async def test_a_large_body_is_refused(site: Site) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         for _ in range(40):

@@ -14,6 +14,7 @@ from tidegate.daemon.gateway.guard import host_of
         ("127.0.0.1:80", "127.0.0.1"),
         ("[::1]:8780", "::1"),
         ("[::1]", "::1"),
+        ("::1", "::1"),
         ("", ""),
         ("evil.example@localhost", "evil.example@localhost"),
     ],
