@@ -37,12 +37,12 @@ async def identify(request: Request, service: Service) -> Identity | None:
     if scheme:
         return await _by_token(service, token.strip() if scheme.lower() == "bearer" else "")
     secret = request.cookies.get(cookie_name(request))
-    session = await service.database.autocommit(credentials.find, "session", secret) if secret else None
+    session = await service.identities.autocommit(credentials.find, "session", secret) if secret else None
     return Identity(session.caller, session) if session else None
 
 
 async def _by_token(service: Service, token: str) -> Identity:
-    found = await service.database.autocommit(credentials.find, "token", token)
+    found = await service.identities.autocommit(credentials.find, "token", token)
     if found is None:
         raise UnauthenticatedError(f"the token is unknown, expired or revoked; {HOW}")
     return Identity(found.caller)

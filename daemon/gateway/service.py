@@ -10,12 +10,15 @@ from tidegate.daemon.gateway.rate_limit import RateLimit
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.settings import Settings
 
+IDENTITY_CONNECTIONS = 2
+
 READ_S = 5.0
 """The time of a statement that reads."""
 
 
 class Service(msgspec.Struct, frozen=True):
-    """`database` changes state and knows credentials; `reader` only reads, and may be a standby.
+    """`database` changes state; `reader` only reads, and may be a standby. `identities` finds callers, on connections of its own:
+    changes that wait for locks keep no other request from being known.
 
     `limit` counts the requests of each caller, of pages and API together.
     """
@@ -23,6 +26,7 @@ class Service(msgspec.Struct, frozen=True):
     settings: Settings
     database: Database
     reader: Database
+    identities: Database
     limit: RateLimit
 
 
@@ -34,5 +38,6 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
     async with (
         connect(settings.postgres_dsn, writer="web", run_events=events) as database,
         connect(dsn, connections=connections, run_events=events, reads_within_s=READ_S) as reader,
+        connect(settings.postgres_dsn, connections=IDENTITY_CONNECTIONS) as identities,
     ):
-        yield Service(settings, database, reader, RateLimit(settings.web_requests_per_s, time.monotonic))
+        yield Service(settings, database, reader, identities, RateLimit(settings.web_requests_per_s, time.monotonic))

@@ -4,11 +4,14 @@ import asyncio
 from http import HTTPStatus
 
 import anyio
+import httpx
 import pytest
 
 from tests.integration.web.conftest import Site
 from tidegate.daemon.gateway import guard
 from tidegate.daemon.web import protocol
+
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
 HEAD = b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 50\r\n\r\n"
 
@@ -55,6 +58,27 @@ async def test_a_body_that_does_not_come_is_not_awaited(site: Site, monkeypatch:
 
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"the body did not come" in answer
+
+
+async def test_changes_that_wait_for_a_lock_delay_no_page(site: Site) -> None:
+    async def change(client: httpx.AsyncClient) -> None:
+        await client.put("/api/v1/pools/default_pool", json={"slots": 5}, timeout=60)
+
+    pool = site.history.database.pool
+    async with (
+        site.program() as client,
+        pool.acquire() as connection,
+        anyio.create_task_group() as group,
+        connection.transaction(),
+    ):
+        await connection.execute("SELECT FROM pool WHERE name = 'default_pool' FOR UPDATE")
+        for _ in range(8):
+            group.start_soon(change, client)
+        while await pool.fetchval(WAITING) < 4:
+            await anyio.sleep(0.05)
+        answer = await client.get("/dags", timeout=3)
+
+    assert answer.status_code == HTTPStatus.OK
 
 
 async def test_a_head_and_a_body_in_time_are_answered(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
