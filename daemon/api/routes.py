@@ -27,8 +27,8 @@ from tidegate.daemon.api import (
 )
 from tidegate.daemon.api.openapi import document
 from tidegate.daemon.gateway import json_input
-from tidegate.daemon.gateway.authenticate import check_csrf, require
-from tidegate.daemon.gateway.endpoint import Act, Call, Endpoint, Load, Read, call_of, converted, perform
+from tidegate.daemon.gateway.authenticate import require
+from tidegate.daemon.gateway.endpoint import Act, Call, Endpoint, Load, Read, call_of, check_origin, converted, perform
 from tidegate.daemon.gateway.problem import InvalidError, Problem, problem_of, retry_of
 from tidegate.daemon.gateway.service import Service
 from tidegate.schemas.error import FATAL
@@ -85,7 +85,7 @@ async def _answer(request: Request, endpoint: Endpoint, service: Service) -> Res
     call = await call_of(request, service, identity, endpoint)
     if not isinstance(endpoint, Act):
         return _representation(request, endpoint, await perform(endpoint, call))
-    check_csrf(request, identity, "")
+    await check_origin(request, call, identity)
     _check_match(call, endpoint)
     content = await request.body() or b"{}"
     body = _decoded(content, endpoint)

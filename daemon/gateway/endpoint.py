@@ -11,9 +11,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from starlette.requests import Request
 
-from tidegate.daemon.gateway.authenticate import Identity
+from tidegate.daemon.gateway.authenticate import Identity, check_csrf
 from tidegate.daemon.gateway.json_input import NUL
-from tidegate.daemon.gateway.problem import InvalidError
+from tidegate.daemon.gateway.problem import CsrfError, InvalidError
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.permissions import Caller, Right, refusal
 from tidegate.daemon.postgres.database import Database
@@ -143,6 +143,19 @@ async def call_of(request: Request, service: Service, identity: Identity, endpoi
     return call
 
 
+async def check_origin(request: Request, call: Call[Any], identity: Identity, given: str = "") -> None:
+    """Raises CsrfError for a change by a browser that no page of its session sent; it is recorded in the audit log."""
+    try:
+        check_csrf(request, identity, given)
+    except CsrfError as error:
+        await _record_refusal(call, subject_of(call.params), f"{request.method} {request.url.path}", error)
+        raise
+
+
+async def _record_refusal(call: Call[Any], subject: str, what: str, why: object) -> None:
+    await record(call, "was refused", subject, {"request": what, "reason": str(why)})
+
+
 async def check_rights(call: Call[Any], right: Right, what: str, dags: Sequence[str]) -> None:
     """Of an object that another id than that of its DAGs names: each of them is checked as by `check_right`."""
     for dag_id in dags:
@@ -156,7 +169,7 @@ async def check_right(call: Call[Any], right: Right, what: str, dag_id: str | No
         return
     if right is not Right.VIEW:
         subject = "the installation" if dag_id is None else f"DAG {dag_id}"
-        await record(call, "was refused", subject, {"request": what, "reason": reason})
+        await _record_refusal(call, subject, what, reason)
     raise ForbiddenError(reason)
 
 
@@ -204,7 +217,7 @@ async def _act(endpoint: Act[Any, Any, Any], call: Call[Any], body: Any) -> Any:
     except ForbiddenError:
         raise  # recorded where it was decided
     except RequestError as error:
-        await record(call, "was refused", subject, {"request": what, "reason": str(error)})
+        await _record_refusal(call, subject, what, error)
         raise
 
 

@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from tidegate.daemon.gateway.authenticate import Identity, check_csrf, require
-from tidegate.daemon.gateway.endpoint import Act, Load, Read, call_of, converted, perform
+from tidegate.daemon.gateway.authenticate import Identity, require
+from tidegate.daemon.gateway.endpoint import Act, Load, Read, call_of, check_origin, converted, perform
 from tidegate.daemon.gateway.json_input import NUL
 from tidegate.daemon.gateway.problem import InvalidError, Problem, UnauthenticatedError, problem_of, retry_of
 from tidegate.daemon.gateway.service import Service
@@ -101,8 +101,8 @@ def _acts(form: Form, service: Service) -> Answer:
     async def acts(request: Request) -> Response:
         identity = await require(request, service)
         fields = await form_of(request)
-        check_csrf(request, identity, fields.pop("csrf", ""))
         call = await call_of(request, service, identity, form.act)
+        await check_origin(request, call, identity, fields.pop("csrf", ""))
         address = await perform(form.act, call, converted(fields, form.act.body, strict=False))
         return RedirectResponse(address, HTTPStatus.SEE_OTHER)
 

@@ -102,7 +102,15 @@ async def test_a_session_changes_nothing_without_its_csrf_token(site: Site) -> N
         without = await client.patch(path, json=change)
         with_it = await client.patch(path, json=change, headers={"x-csrf-token": csrf_of(await client.get("/dags"))})
 
+        form = await client.post("/dags/daily_delays/pause", data={"is_paused": "true"})
+
     assert without.json()["type"] == "urn:tidegate:problem:csrf"
+    assert form.status_code == HTTPStatus.FORBIDDEN
+    refused = "SELECT details ->> 'request' FROM audit_log WHERE what = 'was refused' AND object = 'DAG daily_delays' ORDER BY id"
+    assert [row[0] for row in await site.history.database.pool.fetch(refused)] == [
+        "PATCH /api/v1/dags/daily_delays",
+        "POST /dags/daily_delays/pause",
+    ]
     assert with_it.status_code == HTTPStatus.OK
 
 
