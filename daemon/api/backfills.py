@@ -10,6 +10,7 @@ from tidegate.daemon import backfills
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read, check_rights
 from tidegate.daemon.gateway.lists import Id, Keyset, Limit, Listed, ListedOfDag, Time, newest_first
+from tidegate.daemon.gateway.paths import BackfillPath
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.backfill import BackfillPage, read_backfill, read_page
 from tidegate.daemon.read_model.lookup import list_of_dag
@@ -30,12 +31,6 @@ class BackfillList(ListedOfDag, frozen=True):
 
     state: BackfillState | None = None
     deleted: bool = False
-
-
-class BackfillPath(Params, frozen=True):
-    """A backfill by its number."""
-
-    backfill_id: Id
 
 
 class DateList(Listed, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from tidegate.daemon import runs
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
 from tidegate.daemon.gateway.lists import Keyset, Limit, Listed, Time
+from tidegate.daemon.gateway.paths import DagPath
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.dag import DagPage, ListedDag, read_list, read_page
 from tidegate.daemon.read_model.history import DagHistory, read_history
@@ -32,12 +33,6 @@ class DagList(Listed, frozen=True):
     """`search` is a part of the DAG's id."""
 
     search: str | None = None
-
-
-class DagPath(Params, frozen=True):
-    """A DAG by its id."""
-
-    dag_id: str
 
 
 class NextRuns(DagPath, frozen=True):

@@ -7,11 +7,11 @@ import anyio
 import msgspec
 
 from tidegate.daemon import runs
-from tidegate.daemon.api.dags import DagPath
 from tidegate.daemon.api.idempotency import id_of_key
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
 from tidegate.daemon.gateway.lists import Id, Keyset, ListedOfDag, Time
+from tidegate.daemon.gateway.paths import DagPath, RunPath
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.postgres.database import Database
@@ -44,12 +44,6 @@ class RunList(ListedOfDag, frozen=True):
     since: Time | None = None
     until: Time | None = None
     backfill_id: Id | None = None
-
-
-class RunPath(DagPath, frozen=True):
-    """A run by its id, or the newest one of its DAG as `latest`."""
-
-    run_id: str
 
 
 class NewRunQuery(DagPath, frozen=True):

@@ -5,8 +5,9 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from tidegate.daemon import runs
-from tidegate.daemon.api.runs import Mark, RunPath
+from tidegate.daemon.api.runs import Mark
 from tidegate.daemon.gateway.endpoint import Act, Call, Load, Read
+from tidegate.daemon.gateway.paths import RunPath, TaskPath
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.logs import Log, LogReader, LogRequest
 from tidegate.daemon.read_model.lookup import find_run
@@ -16,13 +17,6 @@ from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
 from tidegate.schemas.state import TaskState
-
-
-class TaskPath(RunPath, frozen=True):
-    """A task of a run, or an instance such as `load[3]` of a mapped one."""
-
-    task_id: str
-
 
 LOG_BYTES = 1 << 20
 """About the most bytes of a log in an answer."""

@@ -8,7 +8,7 @@ import msgspec
 from tidegate.daemon import backfills
 from tidegate.daemon.gateway import json_input
 from tidegate.daemon.gateway.endpoint import Act, Call, Load, Params, check_rights
-from tidegate.daemon.gateway.lists import Id
+from tidegate.daemon.gateway.paths import BackfillPath
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.backfill import read_backfill
@@ -44,12 +44,6 @@ CONCERNED = {
     BackfillAction.RETRY: DateState.FAILED,
 }
 """The state of the dates that a form lists."""
-
-
-class BackfillPath(Params, frozen=True):
-    """A backfill by its number."""
-
-    backfill_id: Id
 
 
 class Choices(Params, frozen=True):

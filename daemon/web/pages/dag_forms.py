@@ -1,7 +1,7 @@
 """Pause, unpause and trigger a DAG."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -9,10 +9,12 @@ import msgspec
 from tidegate.daemon import runs
 from tidegate.daemon.gateway import json_input
 from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
+from tidegate.daemon.gateway.paths import DagPath
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.dag import state_of
 from tidegate.daemon.read_model.lookup import find_dag
+from tidegate.daemon.web.fields import moment
 from tidegate.daemon.web.form import Field, Preview
 from tidegate.daemon.web.rendering import url
 from tidegate.daemon.web.screen import Form
@@ -21,19 +23,12 @@ from tidegate.schemas.error import RequestError
 from tidegate.schemas.message import RunRequested
 from tidegate.schemas.queries import versions
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.time_range import in_range
 
 PARAM = "param."
 """The prefix of fields that are params of the DAG."""
 
 PLAIN = ("string", "integer", "number", "boolean")
 """The types of params that have a field of their own kind; any other is written as JSON."""
-
-
-class DagPath(Params, frozen=True):
-    """A DAG."""
-
-    dag_id: str
 
 
 class Paused(Params, frozen=True):
@@ -134,10 +129,9 @@ def moment_of(name: str, body: Mapping[str, str]) -> datetime | None:
     if name not in body:
         return None
     try:
-        at = datetime.fromisoformat(body[name])
-        return in_range("the time", at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
+        return moment(body[name])
     except ValueError as error:
-        raise InvalidError(f"{name}: write a date or a time like 2013-01-31 or 2013-01-31T06:00 ({error})") from error
+        raise InvalidError(f"{name}: {error}") from error
 
 
 FORMS = (

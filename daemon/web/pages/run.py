@@ -7,12 +7,13 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from tidegate.daemon.gateway.endpoint import Call, Read
+from tidegate.daemon.gateway.paths import RunPath
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model import run, run_origin, run_progress
 from tidegate.daemon.read_model.lookup import find_run
 from tidegate.daemon.read_model.run import RunPage, TaskPage
 from tidegate.daemon.read_model.run_origin import RunOrigin
-from tidegate.daemon.web.pages.run_forms import RUN, RunPath
+from tidegate.daemon.web.pages.run_forms import RUN
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.error import DagFaultError
 from tidegate.schemas.explain.gates import RunProgress

@@ -3,7 +3,8 @@
 from typing import Literal
 
 from tidegate.daemon import runs
-from tidegate.daemon.gateway.endpoint import Act, Call, Load, Params, Read
+from tidegate.daemon.gateway.endpoint import Act, Call, Load, Nothing, Params, Read
+from tidegate.daemon.gateway.paths import RunPath, TaskPath
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.clearing import counted
 from tidegate.daemon.read_model.clearing import preview as preview_clearing
@@ -20,23 +21,6 @@ from tidegate.schemas.timetable.text import utc
 
 RUN = "/dags/{dag_id}/runs/{run_id}"
 TASK = f"{RUN}/tasks/{{task_id}}"
-
-
-class RunPath(Params, frozen=True):
-    """A run."""
-
-    dag_id: str
-    run_id: str
-
-
-class TaskPath(RunPath, frozen=True):
-    """A task of a run."""
-
-    task_id: str
-
-
-class Nothing(Params, frozen=True):
-    """A body without fields."""
 
 
 class State(Params, frozen=True):

@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from tidegate.daemon.gateway.endpoint import Call, Load
+from tidegate.daemon.gateway.paths import TaskPath
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.logs import Log, LogReader, LogRequest
 from tidegate.daemon.read_model.lookup import find_run, find_task
@@ -14,7 +15,7 @@ from tidegate.daemon.read_model.results import result_of
 from tidegate.daemon.read_model.why_not import read_task
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.web.pages.dag_forms import json_text
-from tidegate.daemon.web.pages.run_forms import TASK, TaskPath
+from tidegate.daemon.web.pages.run_forms import TASK
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.error import DagFaultError, RequestError, UnavailableError
 from tidegate.schemas.explain.gates import TaskExplanation
