@@ -11,7 +11,15 @@ from tidegate.daemon.api.routes import ENDPOINTS
 from tidegate.daemon.gateway.endpoint import Act, Endpoint
 from tidegate.daemon.permissions import NEEDED, Right, Role
 
-PATH = {"dag_id": "none", "run_id": "none", "task_id": "none", "backfill_id": "999", "id": "999", "name": "none"}
+PATH = {
+    "dag_id": "none",
+    "run_id": "none",
+    "task_id": "none",
+    "backfill_id": "999",
+    "id": "999",
+    "number": "999",
+    "name": "none",
+}
 """No such object exists, so that no request changes anything."""
 
 DATES = {"start_date": "2013-01-01T00:00:00Z", "end_date": "2013-01-02T00:00:00Z"}
