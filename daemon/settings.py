@@ -202,6 +202,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             description="Requests a second that a user may send to one web process, for long. 0: no limit.",
         ),
     ] = 50.0
+    web_streams: Annotated[int, _count("Streams of changes that a caller may have open at one web process.", "streams")] = 50
     editors: Annotated[
         str,
         _text(

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from tidegate.daemon.gateway.endpoint import Act, Endpoint, Nothing
+from tidegate.daemon.gateway.endpoint import Act, Endpoint, Nothing, Stream
 from tidegate.daemon.gateway.problem import Problem
 
 PREFIX = "/api/v1"
@@ -33,10 +33,14 @@ ACT_PROBLEMS = {
 """Those of changes."""
 
 KEY = "A repeat of the request with the same key, of at most 255 characters and for a day, returns the first result."
+AFTER = "The `id` that the client received last: the stream continues with the changes after it."
 TAG = "The ETag of what the caller saw: the change is refused if it was changed since."
 
 
-def document(endpoints: Sequence[Endpoint]) -> Mapping[str, Any]:
+AnyEndpoint = Endpoint | Stream[Any]
+
+
+def document(endpoints: Sequence[AnyEndpoint]) -> Mapping[str, Any]:
     """The document of all endpoints."""
     types = [Problem, *(type_ for endpoint in endpoints for type_ in _types(endpoint))]
     references, components = msgspec.json.schema_components(types, ref_template=REF)
@@ -55,14 +59,14 @@ def document(endpoints: Sequence[Endpoint]) -> Mapping[str, Any]:
     }
 
 
-def _types(endpoint: Endpoint) -> Iterator[Any]:
+def _types(endpoint: AnyEndpoint) -> Iterator[Any]:
     yield endpoint.params
     yield endpoint.result
     if isinstance(endpoint, Act):
         yield endpoint.body
 
 
-def _operation(endpoint: Endpoint, schemas: Mapping[str, Any], components: Mapping[str, Any]) -> dict[str, Any]:
+def _operation(endpoint: AnyEndpoint, schemas: Mapping[str, Any], components: Mapping[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": endpoint.work.__name__,
         "summary": (endpoint.work.__doc__ or "").partition("\n")[0],
@@ -77,34 +81,38 @@ def _operation(endpoint: Endpoint, schemas: Mapping[str, Any], components: Mappi
     return operation
 
 
-def _responses(endpoint: Endpoint, schemas: Mapping[str, Any]) -> dict[str, Any]:
+def _responses(endpoint: AnyEndpoint, schemas: Mapping[str, Any]) -> dict[str, Any]:
     content = {"application/problem+json": {"schema": schemas[str(Problem)]}}
     problems = PROBLEMS | ACT_PROBLEMS if isinstance(endpoint, Act) else PROBLEMS
     responses = {status: {"description": text, "content": content} for status, text in sorted(problems.items())}
     result = _content("The result", schemas[str(endpoint.result)])
     if isinstance(endpoint, Act):
         return {str(endpoint.status): result, **responses}
+    if isinstance(endpoint, Stream):
+        return {"200": _content("The events, without end", schemas[str(endpoint.result)], "text/event-stream"), **responses}
     tag = {"ETag": {"description": "The version of the result", "schema": {"type": "string"}}}
     unchanged = {"description": "The caller has the result: `If-None-Match` names its ETag"}
     return {"200": {**result, "headers": tag}, "304": unchanged, **responses}
 
 
-def _content(description: str, schema: Any) -> dict[str, Any]:
-    return {"description": description, "content": {"application/json": {"schema": schema}}}
+def _content(description: str, schema: Any, media_type: str = "application/json") -> dict[str, Any]:
+    return {"description": description, "content": {media_type: {"schema": schema}}}
 
 
-def _headers(endpoint: Endpoint) -> Iterator[dict[str, Any]]:
+def _headers(endpoint: AnyEndpoint) -> Iterator[dict[str, Any]]:
     if isinstance(endpoint, Act):
         yield _header("Idempotency-Key", KEY, {"type": "string", "minLength": 1, "maxLength": 255})
     if isinstance(endpoint, Act) and endpoint.versioned:
         yield _header("If-Match", TAG, {"type": "string"})
+    if isinstance(endpoint, Stream):
+        yield _header("Last-Event-ID", AFTER, {"type": "string"})
 
 
 def _header(name: str, description: str, schema: Any) -> dict[str, Any]:
     return {"name": name, "in": "header", "required": False, "description": description, "schema": schema}
 
 
-def _parameters(endpoint: Endpoint, schemas: Mapping[str, Any], components: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _parameters(endpoint: AnyEndpoint, schemas: Mapping[str, Any], components: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     properties = components[schemas[str(endpoint.params)]["$ref"].rpartition("/")[2]]["properties"]
     for field in msgspec.structs.fields(endpoint.params):
         in_path = f"{{{field.encode_name}}}" in endpoint.path

@@ -22,13 +22,15 @@ from tidegate.daemon.api import (
     notices,
     pools,
     runs,
+    stream,
     tasks,
     tokens,
 )
 from tidegate.daemon.api.openapi import document
 from tidegate.daemon.gateway import json_input
 from tidegate.daemon.gateway.authenticate import require
-from tidegate.daemon.gateway.endpoint import Act, Call, Endpoint, Load, Read, call_of, check_origin, converted, perform
+from tidegate.daemon.gateway.endpoint import Act, Call, Endpoint, Load, Read, Stream, call_of, check_origin, converted, perform
+from tidegate.daemon.gateway.event_stream import EventStream
 from tidegate.daemon.gateway.problem import InvalidError, Problem, problem_of, retry_of
 from tidegate.daemon.gateway.service import Service
 from tidegate.schemas.error import FATAL
@@ -47,6 +49,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *audit.ENDPOINTS,
 )
 
+STREAMS = stream.STREAMS
+
 JSON = "application/json"
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -54,21 +58,21 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 def routes(service: Service) -> list[Route]:
     """A route for each endpoint, and the OpenAPI document."""
-    content = msgspec.json.encode(document(ENDPOINTS))
+    content = msgspec.json.encode(document((*ENDPOINTS, *STREAMS)))
 
     async def openapi(_request: Request) -> Response:
         return Response(content, media_type=JSON)
 
-    made = [Route(_path(endpoint), handler(endpoint, service), methods=[endpoint.method]) for endpoint in ENDPOINTS]
+    made = [Route(_path(endpoint), handler(endpoint, service), methods=[endpoint.method]) for endpoint in (*ENDPOINTS, *STREAMS)]
     return [*made, Route("/openapi.json", openapi)]
 
 
-def _path(endpoint: Endpoint) -> str:
+def _path(endpoint: Endpoint | Stream[Any]) -> str:
     """Names of pools may have slashes."""
     return endpoint.path.replace("{name}", "{name:path}")
 
 
-def handler(endpoint: Endpoint, service: Service) -> Handler:
+def handler(endpoint: Endpoint | Stream[Any], service: Service) -> Handler:
     async def handle(request: Request) -> Response:
         try:
             return await _answer(request, endpoint, service)
@@ -80,9 +84,11 @@ def handler(endpoint: Endpoint, service: Service) -> Handler:
     return handle
 
 
-async def _answer(request: Request, endpoint: Endpoint, service: Service) -> Response:
+async def _answer(request: Request, endpoint: Endpoint | Stream[Any], service: Service) -> Response:
     identity = await require(request, service)
     call = await call_of(request, service, identity, endpoint)
+    if isinstance(endpoint, Stream):
+        return EventStream(service.hub, endpoint.work(call))
     if not isinstance(endpoint, Act):
         return _representation(request, endpoint, await perform(endpoint, call))
     await check_origin(request, call, identity)

@@ -20,9 +20,10 @@ STALE_FORM = "the form is of an earlier session, or of another site; load the pa
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """The caller of a request. `session` is that of a browser, whose changes need a CSRF token."""
+    """The caller of a request, and the id of its credential. `session` is that of a browser, whose changes need a CSRF token."""
 
     caller: Caller
+    credential_id: int
     session: Session | None = None
 
     @property
@@ -38,14 +39,14 @@ async def identify(request: Request, service: Service) -> Identity | None:
         return await _by_token(service, token.strip() if scheme.lower() == "bearer" else "")
     secret = request.cookies.get(cookie_name(request))
     session = await service.identities.autocommit(credentials.find, "session", secret) if secret else None
-    return Identity(session.caller, session) if session else None
+    return Identity(session.caller, session.id, session) if session else None
 
 
 async def _by_token(service: Service, token: str) -> Identity:
     found = await service.identities.autocommit(credentials.find, "token", token)
     if found is None:
         raise UnauthenticatedError(f"the token is unknown, expired or revoked; {HOW}")
-    return Identity(found.caller)
+    return Identity(found.caller, found.id)
 
 
 async def require(request: Request, service: Service) -> Identity:

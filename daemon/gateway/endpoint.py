@@ -15,6 +15,7 @@ from tidegate.daemon.gateway.authenticate import Identity, check_csrf
 from tidegate.daemon.gateway.json_input import NUL
 from tidegate.daemon.gateway.problem import CsrfError, InvalidError
 from tidegate.daemon.gateway.service import Service
+from tidegate.daemon.live.hub import OpenStream
 from tidegate.daemon.permissions import Caller, Right, refusal
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.settings import Settings
@@ -53,6 +54,7 @@ class Facts(msgspec.Struct, frozen=True):
     request_id: str = ""
     if_match: str | None = None
     idempotency_key: str | None = None
+    last_event_id: str | None = None
     is_resumed: bool = False
 
 
@@ -62,12 +64,16 @@ R = TypeVar("R")
 
 
 class Call(msgspec.Struct, Generic[P], frozen=True):
-    """A request of a caller, who has the right that the endpoint needs. `database` names the caller in audit columns."""
+    """A request of a caller, who has the right that the endpoint needs. `database` names the caller in audit columns.
+
+    `credential_id`: of the token or session that named the caller.
+    """
 
     service: Service
     caller: Caller
     params: P
     facts: Facts = Facts()
+    credential_id: int = 0
 
     @property
     def settings(self) -> Settings:
@@ -129,17 +135,31 @@ class Act(msgspec.Struct, Generic[P, B, R], frozen=True):
     versioned: bool = False
 
 
+class Stream(msgspec.Struct, Generic[P], frozen=True):
+    """An endpoint that sends events until its client is gone. Its result in the OpenAPI document is a text."""
+
+    path: str
+    right: Right
+    work: Callable[[Call[P]], OpenStream]
+    params: type[P]
+    result: type[str] = str
+
+    @property
+    def method(self) -> str:
+        return "GET"
+
+
 Endpoint = Read[Any, Any] | Load[Any, Any] | Act[Any, Any, Any]
 
 
-async def call_of(request: Request, service: Service, identity: Identity, endpoint: Endpoint) -> Call[Any]:
+async def call_of(request: Request, service: Service, identity: Identity, endpoint: Endpoint | Stream[Any]) -> Call[Any]:
     """The call, once its parameters are valid and the caller has the right.
 
     Raises InvalidError or ForbiddenError; a refused change is recorded in the audit log.
     """
-    call = Call(service, identity.caller, params_of(request, endpoint.params), facts_of(request))
-    dag_id = getattr(call.params, "dag_id", None)
-    await check_right(call, endpoint.right, f"{endpoint.method} {request.url.path}", dag_id)
+    params = params_of(request, endpoint.params)
+    call = Call(service, identity.caller, params, facts_of(request), identity.credential_id)
+    await check_right(call, endpoint.right, f"{endpoint.method} {request.url.path}", getattr(params, "dag_id", None))
     return call
 
 
@@ -177,7 +197,7 @@ def facts_of(request: Request) -> Facts:
     headers = request.headers
     address = request.client.host if request.client else ""
     request_id = getattr(request.state, "request_id", "")
-    return Facts(address, request_id, headers.get("if-match"), headers.get("idempotency-key"))
+    return Facts(address, request_id, *map(headers.get, ("if-match", "idempotency-key", "last-event-id")))
 
 
 async def record(call: Call[Any], what: str, subject: str, details: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The databases and settings of a web process."""
+"""The databases, the settings and the open streams of a web process."""
 
 import time
 from collections.abc import AsyncIterator
@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from tidegate.daemon.gateway.rate_limit import RateLimit
+from tidegate.daemon.live.hub import Hub
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.settings import Settings
 
@@ -20,7 +21,8 @@ class Service(msgspec.Struct, frozen=True):
     """`database` changes state; `reader` only reads, and may be a standby. `identities` finds callers, on connections of its own:
     changes that wait for locks keep no other request from being known.
 
-    `limit` counts the requests of each caller, of pages and API together.
+    `limit` counts the requests of each caller, of pages and API together. `hub` has no changes before
+    `tidegate.daemon.live.follow` runs.
     """
 
     settings: Settings
@@ -28,6 +30,7 @@ class Service(msgspec.Struct, frozen=True):
     reader: Database
     identities: Database
     limit: RateLimit
+    hub: Hub
 
 
 @asynccontextmanager
@@ -40,4 +43,4 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
         connect(dsn, connections=connections, run_events=events, reads_within_s=READ_S) as reader,
         connect(settings.postgres_dsn, connections=IDENTITY_CONNECTIONS) as identities,
     ):
-        yield Service(settings, database, reader, identities, RateLimit(settings.web_requests_per_s, time.monotonic))
+        yield Service(settings, database, reader, identities, RateLimit(settings.web_requests_per_s, time.monotonic), Hub())

@@ -72,7 +72,7 @@ async def stack(home: Path, given: Settings, say: Say) -> AsyncIterator[Stack]:
         say(f"topics and schema are ready ({len(applied)} migrations applied)")
         started.callback(end_runners, home / "spool")
         daemon = Daemon(home / "daemon", {**settings, **passed_on(given)})
-        web = Web(home / "web", {**settings, "editors": given.editors}, given.web_port)
+        web = Web(home / "web", {**settings, **passed_on(given, SECURING), "editors": given.editors}, given.web_port)
         await _start([daemon, web], started, say)
         yield Stack(settings, (*mine, daemon, web), home, web)
 
@@ -86,9 +86,8 @@ def check_security(given: Settings) -> None:
         )
 
 
-def passed_on(given: Settings) -> dict[str, str]:
-    """The settings for notifications and for the security of Kafka; only for the daemon, because they contain secrets."""
-    prefixes = (*NOTIFYING, *SECURING)
+def passed_on(given: Settings, prefixes: tuple[str, ...] = (*NOTIFYING, *SECURING)) -> dict[str, str]:
+    """The settings with these prefixes. They contain secrets: a process gets only what it uses."""
     chosen = ((name, getattr(given, name)) for name in given.__struct_fields__ if name.startswith(prefixes))
     return {name: str(value) for name, value in chosen}
 

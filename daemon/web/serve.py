@@ -12,6 +12,8 @@ import uvloop
 
 from tidegate.daemon.gateway.service import Service, open_service
 from tidegate.daemon.permissions import editors
+from tidegate.daemon.live import credentials
+from tidegate.daemon.live.follow import follow
 from tidegate.daemon.postgres.migrate import check_schema
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.web.app import application
@@ -73,7 +75,27 @@ async def _check_schema(service: Service) -> None:
         log.warning("postgres_away", error=str(error))
 
 
-def server_of(service: Service) -> uvicorn.Server:
+class Server(uvicorn.Server):
+    """Serves, and feeds the streams meanwhile. At a stop the streams end first: uvicorn waits for open responses."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        service = self._service
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(follow, service.hub, service.settings)
+            tasks.start_soon(credentials.watch, service.hub, service.identities)
+            await super().serve(sockets)
+            tasks.cancel_scope.cancel()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._service.hub.stop()
+        await super().shutdown(sockets)
+
+
+def server_of(service: Service) -> Server:
     config = uvicorn.Config(
         application(service),
         http=Protocol,
@@ -85,4 +107,4 @@ def server_of(service: Service) -> uvicorn.Server:
         proxy_headers=False,
         timeout_graceful_shutdown=STOP_S,
     )
-    return uvicorn.Server(config)
+    return Server(config, service)

@@ -70,6 +70,11 @@ async def find(db: Db, digest: bytes, kind: Kind) -> Owner | None:
     return Owner(*rows[0]) if rows else None
 
 
+async def valid(db: Db, ids: Sequence[int]) -> set[int]:
+    """The ids of the credentials that are neither expired nor revoked."""
+    return {id_ for (id_,) in await db.fetch(_SQL["valid"], list(ids))}
+
+
 async def redeem(db: Db, digest: bytes) -> Owner | None:
     """Use up a login link. None for one that was used or has expired."""
     rows = await db.fetch(_SQL["redeem"], digest)

@@ -12,6 +12,14 @@ WHERE credential.digest = $1 AND credential.kind = $2
   AND credential.revoked_at IS NULL AND credential.expires_at > now()
   AND parent.revoked_at IS NULL AND coalesce(parent.expires_at > now(), true)
 
+-- name: valid
+SELECT credential.id
+FROM credential
+LEFT JOIN credential AS parent ON parent.id = credential.parent_id
+WHERE credential.id = ANY($1)
+  AND credential.revoked_at IS NULL AND credential.expires_at > now()
+  AND parent.revoked_at IS NULL AND coalesce(parent.expires_at > now(), true)
+
 -- name: redeem
 -- A link begins one session: of two requests one deletes it.
 DELETE FROM credential

@@ -23,9 +23,10 @@ from tests.integration.api.conftest import two_dags
 from tests.integration.cli import dead_letters
 from tests.integration.web.conftest import MakeSite, Site
 from tidegate.daemon.api.openapi import document
-from tidegate.daemon.api.routes import ENDPOINTS
+from tidegate.daemon.api.routes import ENDPOINTS, STREAMS
 from tidegate.daemon.gateway.endpoint import Act, Nothing
 
+# A stream has no end, so that no request of it is drawn.
 DOCUMENT: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document(ENDPOINTS)))
 
 CHECKS = [content_type_conformance, response_headers_conformance, response_schema_conformance, status_code_conformance]
@@ -59,7 +60,11 @@ def test_it_has_every_endpoint_with_its_errors() -> None:
 
 async def test_it_is_served(site: Site) -> None:
     async with site.anonymous() as client:
-        assert (await client.get("/api/v1/openapi.json")).json() == DOCUMENT
+        served = (await client.get("/api/v1/openapi.json")).json()
+
+    validate(served)
+    assert served == msgspec.json.decode(msgspec.json.encode(document((*ENDPOINTS, *STREAMS))))
+    assert served["paths"]["/stream"]["get"]["responses"]["200"]["content"].keys() == {"text/event-stream"}
 
 
 @pytest.mark.long

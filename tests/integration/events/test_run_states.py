@@ -9,7 +9,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from tests.integration.events.conftest import Fragile, beginning
-from tests.integration.events.test_subscriber import Relay, run, task
+from tests.integration.events.states import Relay, run, task
 from tidegate.events import GapError, RunStates, topics
 from tidegate.events.sink import OutMessage, Sink
 from tidegate.events.source import Source

@@ -1,0 +1,27 @@
+"""Messages of server-sent events."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+RETRY = b"retry: 2000\n\n"
+"""After this many milliseconds a client connects again."""
+
+KEEP_ALIVE = b": keep-alive\n\n"
+"""A comment: without traffic, proxies end a connection."""
+
+
+def message(event: str, data: bytes) -> bytes:
+    """`data` is one line of JSON."""
+    return b"event: %b\ndata: %b\n\n" % (event.encode(), data)
+
+
+def notice(event: str, data: Mapping[str, Any]) -> bytes:
+    """A message about the stream itself."""
+    return message(event, msgspec.json.encode(data))
+
+
+def position(text: str) -> bytes:
+    """What a client sends as `Last-Event-ID` when it connects again. Browsers show no event for it."""
+    return b"id: %b\n\n" % text.encode()

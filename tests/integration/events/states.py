@@ -1,0 +1,34 @@
+"""States of runs and tasks, published as the relay of a daemon does it."""
+
+from datetime import UTC, datetime
+
+from tidegate.events import DagRunStateChanged, Kind, TaskStateChanged, cloudevents, topics
+from tidegate.events.sink import OutMessage, Sink
+from tidegate.schemas.wire.event import StateChanged, encode
+
+NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
+
+
+def run(seq: int, run_id: str = "r") -> StateChanged:
+    return DagRunStateChanged(dag_id="d", run_id=run_id, seq=seq, state="running", run_type="manual", run_after=NOON, at=NOON)
+
+
+def task(seq: int) -> StateChanged:
+    return TaskStateChanged(dag_id="d", run_id="r", task_id="t", try_number=1, seq=seq, state="queued", at=NOON)
+
+
+class Relay:
+    """Publishes moves as the daemon does."""
+
+    def __init__(self, sink: Sink, prefix: str) -> None:
+        self.sink = sink
+        self.prefix = prefix
+
+    async def send(self, *events: StateChanged) -> None:
+        await self.sink.send_all([self._message(event) for event in events])
+
+    def _message(self, event: StateChanged) -> OutMessage:
+        kind = Kind.DAG_RUN_STATE if isinstance(event, DagRunStateChanged) else Kind.TASK_STATE
+        key = topics.run_key(event.dag_id, event.run_id)
+        headers = cloudevents.headers(kind, event_id=f"{key}/{event.seq}", source="tidegate", time=event.at)
+        return OutMessage(topics.name(self.prefix, kind), key.encode(), encode(event), headers)
