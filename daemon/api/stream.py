@@ -3,32 +3,40 @@
 from typing import Literal
 
 from tidegate.daemon.gateway.endpoint import Call, Params, Stream
-from tidegate.daemon.gateway.problem import TooManyError
+from tidegate.daemon.gateway.problem import InvalidError, TooManyError
 from tidegate.daemon.live.hub import OpenStream, Owner
 from tidegate.daemon.live.recent import Wanted
 from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.lookup import LATEST
 from tidegate.schemas.wire.event import Kind
 
 RETRY_S = 30
 
 
 class Changes(Params, frozen=True):
-    """Of a DAG, a run or a kind only. `coalesce`: one message `changed` for several changes, without their content."""
+    """Of a DAG, a run or a kind only. `coalesce`: one message `changed` for several changes, without their content.
+
+    `after`: as `Last-Event-ID`, for the first connection of a browser, which cannot send that.
+    """
 
     dag_id: str | None = None
     run_id: str | None = None
     kind: Literal["dag-run-state", "task-state"] | None = None
     coalesce: bool = False
+    after: str | None = None
 
 
 def stream(call: Call[Changes]) -> OpenStream:
     """Follow the changes of runs and tasks as server-sent events. With `Last-Event-ID` it continues after that event."""
     hub, params, most = call.service.hub, call.params, call.settings.web_streams
+    if params.run_id == LATEST:
+        raise InvalidError("run_id: a stream follows a run by its id; `latest` would be another run later")
     owner = Owner(call.caller.username, call.credential_id)
     if hub.opened_by(owner.username) >= most:
         raise TooManyError(f"{owner.username} has {most} open streams, which is the limit; close one, or wait", RETRY_S)
+    after = call.facts.last_event_id or params.after
     wanted = Wanted(params.dag_id, params.run_id, Kind(params.kind) if params.kind else None)
-    return hub.open(wanted, owner, coalesces=params.coalesce, after=call.facts.last_event_id)
+    return hub.open(wanted, owner, coalesces=params.coalesce, after=after)
 
 
 STREAMS = (Stream("/stream", Right.VIEW, stream, Changes),)

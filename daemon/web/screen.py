@@ -11,25 +11,40 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from tidegate.daemon.gateway.authenticate import Identity, require
-from tidegate.daemon.gateway.endpoint import Act, Load, Read, call_of, check_origin, converted, perform
+from tidegate.daemon.gateway.endpoint import Act, Load, Params, Read, call_of, check_origin, converted, perform
 from tidegate.daemon.gateway.json_input import NUL
 from tidegate.daemon.gateway.problem import InvalidError, Problem, UnauthenticatedError, problem_of, retry_of
 from tidegate.daemon.gateway.service import Service
+from tidegate.daemon.live.hub import Hub
 from tidegate.daemon.permissions import Right, refusal
+from tidegate.daemon.read_model.lookup import LATEST
 from tidegate.daemon.web.rendering import render, url
 from tidegate.schemas.error import FATAL
 
 FIELDS = 10_000
 """The most fields of a form."""
 
+STREAM = ("api", "v1", "stream")
+PAUSE_S = 1.0
+LIST_PAUSE_S = 5.0
+"""A page about all DAGs changes with each of them, so that it is read less often."""
+
 Answer = Callable[[Request], Awaitable[Response]]
 
 
 class Screen(msgspec.Struct, frozen=True):
-    """A page: its template shows what the endpoint reads."""
+    """A page: its template shows what the endpoint reads. A page that `is_live` follows the changes of its DAG or run."""
 
     read: Read[Any, Any] | Load[Any, Any]
     template: str
+    is_live: bool = True
+
+
+class Live(msgspec.Struct, frozen=True):
+    """How a page follows changes: the address of its stream, and the least time between two reads."""
+
+    stream: str
+    pause_s: float
 
 
 class Form(msgspec.Struct, frozen=True):
@@ -47,7 +62,7 @@ def routes(screens: tuple[Screen | Form, ...], service: Service) -> list[Route]:
 
 def _routes(screen: Screen | Form, service: Service) -> list[Route]:
     if isinstance(screen, Screen):
-        return [Route(screen.read.path, guarded(_shows(screen.read, screen.template, service)))]
+        return [Route(screen.read.path, guarded(_shows(screen.read, screen.template, service, is_live=screen.is_live)))]
     shows = Route(screen.preview.path, guarded(_shows(screen.preview, screen.template, service)), methods=["GET"])
     return [shows, Route(screen.act.path, guarded(_acts(screen, service)), methods=["POST"])]
 
@@ -87,12 +102,13 @@ def _here(request: Request) -> str | None:
     return path if request.method == "GET" and path != "/" else None
 
 
-def _shows(read: Read[Any, Any] | Load[Any, Any], template: str, service: Service) -> Answer:
+def _shows(read: Read[Any, Any] | Load[Any, Any], template: str, service: Service, *, is_live: bool = False) -> Answer:
     async def shows(request: Request) -> Response:
         identity = await require(request, service)
         call = await call_of(request, service, identity, read)
+        live = live_of(call.params, service.hub) if is_live else None  # before the read: what follows is in the stream
         page = await perform(read, call)
-        return render(template, page=page, params=call.params, **context(request, service, identity))
+        return render(template, page=page, params=call.params, live=live, **context(request, service, identity))
 
     return shows
 
@@ -107,6 +123,14 @@ def _acts(form: Form, service: Service) -> Answer:
         return RedirectResponse(address, HTTPStatus.SEE_OTHER)
 
     return acts
+
+
+def live_of(params: Params, hub: Hub) -> Live:
+    """The stream of the changes of the DAG or the run that the parameters name, or of all."""
+    dag_id, run_id = getattr(params, "dag_id", None), getattr(params, "run_id", None)
+    run_id = None if run_id == LATEST else run_id
+    address = url(*STREAM, coalesce="true", dag_id=dag_id, run_id=run_id, after=hub.recent.encode() or None)
+    return Live(address, LIST_PAUSE_S if dag_id is None else PAUSE_S)
 
 
 async def form_of(request: Request) -> dict[str, str]:

@@ -22,4 +22,6 @@ async def read(db: Db, call: Call[VersionPath]) -> VersionPage:
     return await read_version(db, call.params.dag_id, call.params.number)
 
 
-SCREEN = Screen(Read("/dags/{dag_id}/versions/{number}", Right.VIEW, read, VersionPath, VersionPage), "version.html")
+SCREEN = Screen(
+    Read("/dags/{dag_id}/versions/{number}", Right.VIEW, read, VersionPath, VersionPage), "version.html", is_live=False
+)

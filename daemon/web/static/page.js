@@ -9,3 +9,141 @@ document.addEventListener("keydown", (event) => {
     document.querySelector(".jump input")?.focus();
   }
 });
+
+// A page with `data-live` follows the changes that it shows: it reads itself again and replaces what differs.
+
+const main = document.querySelector("main[data-live]");
+const sign = document.querySelector("#live");
+const LIVE = { text: "live", title: "This page follows changes" };
+const NO_ANSWER = { text: "no connection", title: "The web server does not answer; this page tries again" };
+const NO_STREAM = { text: "not live", title: "The web server refuses a stream; this page is read once a minute" };
+const LOG_IN = { text: "log in again", title: "The session has ended" };
+const RELOAD = { text: "reload", title: "The server has a new version of this page" };
+const AGAIN_MS = 5000;
+const CONNECT_MS = 30000;
+const FACTOR = 10; // a page that takes long to read is read less often, so that many open pages cannot overload a server
+
+const state = { page: null, stream: null };
+let source = null;
+let [timer, reconnects, notBefore] = [0, 0, 0];
+let [isReading, isStale] = [false, false];
+
+function show(part, what) {
+  state[part] = what;
+  const shown = state.page ?? state.stream ?? LIVE;
+  sign.hidden = false;
+  sign.classList.toggle("away", shown !== LIVE);
+  sign.title = shown.title;
+  if (sign.textContent !== shown.text) sign.textContent = shown.text;
+}
+
+function readAgain() {
+  isStale = true;
+  if (isReading || document.hidden) return;
+  clearTimeout(timer);
+  timer = setTimeout(read, Math.max(0, notBefore - performance.now()));
+}
+
+async function read() {
+  isStale = false;
+  isReading = true;
+  const began = performance.now();
+  const problem = await replaced();
+  show("page", problem);
+  const pause = problem ? AGAIN_MS : Math.max(main.dataset.pause * 1000, FACTOR * (performance.now() - began));
+  notBefore = performance.now() + pause;
+  isReading = false;
+  if (isStale || problem === NO_ANSWER) readAgain();
+}
+
+// Returns what is wrong.
+async function replaced() {
+  try {
+    const answer = await fetch(location.href, { redirect: "manual" });
+    if (answer.type === "opaqueredirect") return LOG_IN;
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (!answer.ok) return { text: "away", title: fresh.querySelector("main")?.innerText.trim() ?? answer.statusText };
+    if (script(fresh) !== script(document)) return RELOAD;
+    replace(fresh);
+    return null;
+  } catch {
+    return NO_ANSWER;
+  }
+}
+
+const script = (page) => page.querySelector("script[src]")?.getAttribute("src");
+
+function replace(fresh) {
+  const log = main.querySelector(".log");
+  const atEnd = log && log.scrollTop + log.clientHeight >= log.scrollHeight - 4;
+  morph(main, fresh.querySelector("main"));
+  if (atEnd) log.scrollTop = log.scrollHeight;
+  document.title = fresh.title;
+}
+
+// What makes two nodes the same one. The address counts: a link never leads elsewhere while a finger is above it.
+function keyOf(node) {
+  if (node.nodeType !== Node.ELEMENT_NODE) return node.nodeName;
+  const named = node.matches("section, tr") ? node.querySelector("h2, a[href]") : null;
+  const name = ["id", "href", "action", "name"].map((attribute) => node.getAttribute(attribute)).join(" ");
+  return `${node.nodeName} ${name} ${named?.getAttribute("href") ?? named?.textContent ?? ""}`;
+}
+
+// Nodes that stay the same keep their focus, their scroll position, their text, and whether they are open.
+function morph(old, fresh) {
+  if (old.isEqualNode(fresh)) return;
+  old.nodeValue = fresh.nodeValue; // of a text; elements have none
+  if (old.nodeType !== Node.ELEMENT_NODE) return;
+  const kept = ["open", "data-live"];
+  for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && !kept.includes(name)) old.removeAttribute(name);
+  for (const { name, value } of fresh.attributes) if (!kept.includes(name)) old.setAttribute(name, value);
+  morphChildren(old, [...fresh.childNodes]);
+}
+
+function morphChildren(old, wanted) {
+  const known = new Map();
+  for (const node of old.childNodes) known.set(keyOf(node), [...(known.get(keyOf(node)) ?? []), node]);
+  const pairs = wanted.map((child) => [known.get(keyOf(child))?.shift(), child]);
+  for (const left of known.values()) for (const node of left) node.remove();
+  let place = old.firstChild;
+  for (const [same, child] of pairs) {
+    if (same && same === place) place = place.nextSibling;
+    else old.insertBefore(same ?? child, place);
+    if (same) morph(same, child);
+  }
+}
+
+function connect() {
+  source?.close();
+  source = document.hidden ? null : new EventSource(main.dataset.live);
+  source?.addEventListener("changed", readAgain);
+  source?.addEventListener("reload", readAgain);
+  source?.addEventListener("live", () => {
+    if (state.stream) readAgain();
+    show("stream", null);
+  });
+  source?.addEventListener("away", (event) => {
+    const servers = Object.entries(JSON.parse(event.data).servers);
+    show("stream", { text: `${servers.map(([name]) => name).join(", ")} away`, title: servers.map(([, why]) => why).join("; ") });
+  });
+  source?.addEventListener("error", lost);
+}
+
+function lost() {
+  const isRefused = source.readyState === EventSource.CLOSED;
+  show("stream", isRefused ? NO_STREAM : NO_ANSWER);
+  if (!isRefused) return;
+  readAgain(); // which says why
+  clearTimeout(reconnects);
+  reconnects = setTimeout(connect, CONNECT_MS);
+}
+
+if (main) {
+  connect();
+  // A browser has six connections to a server: a page that is not seen holds none.
+  document.addEventListener("visibilitychange", () => {
+    connect();
+    if (!document.hidden) readAgain();
+  });
+  setInterval(readAgain, main.dataset.every * 1000);
+}

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import httpx
@@ -61,6 +61,19 @@ async def history(dsn: str) -> AsyncIterator[History]:
         yield History(database)
 
 
+@asynccontextmanager
+async def serving(settings: Settings, history: History) -> AsyncIterator[Site]:
+    """A web server with these settings."""
+    with listen(settings.web_host, settings.web_port) as listening:
+        async with open_service(settings) as service:
+            server = server_of(service)
+            # A fixture ends in another task than it began in, which a task group does not allow.
+            task = asyncio.create_task(server.serve([listening]))
+            yield Site(address_of(listening), history, service)
+            server.should_exit = True
+            await task
+
+
 MakeSite = Callable[..., Any]
 
 
@@ -68,17 +81,8 @@ MakeSite = Callable[..., Any]
 def make_site(dsn: str, history: History) -> MakeSite:
     """Serve with settings of the test."""
 
-    @asynccontextmanager
-    async def make(**given: Any) -> AsyncIterator[Site]:
-        settings = Settings(**{"postgres_dsn": dsn, "kafka_servers": "", "web_port": 0, **given})
-        with listen(settings.web_host, settings.web_port) as listening:
-            async with open_service(settings) as service:
-                server = server_of(service)
-                # A fixture ends in another task than it began in, which a task group does not allow.
-                serving = asyncio.create_task(server.serve([listening]))
-                yield Site(address_of(listening), history, service)
-                server.should_exit = True
-                await serving
+    def make(**given: Any) -> AbstractAsyncContextManager[Site]:
+        return serving(Settings(**{"postgres_dsn": dsn, "kafka_servers": "", "web_port": 0, **given}), history)
 
     return make
 

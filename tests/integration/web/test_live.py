@@ -202,7 +202,12 @@ async def test_streams_end_with_their_server(live_site: MakeSite) -> None:
     assert ended.json()["reason"] == STOPPING
 
 
-WRONG = [({"kind": "dead-letter"}, "kind"), ({"coalesce": "perhaps"}, "coalesce"), ({"run": "r"}, "run")]
+WRONG = [
+    ({"kind": "dead-letter"}, "kind"),
+    ({"coalesce": "perhaps"}, "coalesce"),
+    ({"run": "r"}, "run"),
+    ({"run_id": "latest"}, "run_id"),
+]
 
 
 @pytest.mark.parametrize(("params", "expected"), WRONG)

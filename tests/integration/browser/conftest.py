@@ -1,0 +1,80 @@
+"""One browser and one installation for all tests of a process, in one event loop.
+
+A test in this folder has the mark of that loop: `pytestmark = IN_ONE_LOOP`.
+"""
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+
+from tests import servers
+from tests.integration.browser.history import Installation, lived
+from tests.integration.cli.history import DAEMON, History
+from tests.integration.web.conftest import serving
+from tidegate.daemon.postgres.database import connect
+from tidegate.daemon.settings import Settings
+from tidegate.events import topics
+
+IN_ONE_LOOP = pytest.mark.asyncio(loop_scope="session")
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+HOW = "no Chromium: install one (apt-get install chromium), or set TEST_CHROMIUM to its path"
+ARGUMENTS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")
+"""Containers have no user namespaces, and little shared memory."""
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of a Chromium."""
+    found = os.environ.get("TEST_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        pytest.skip(HOW)
+    return found
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser(chromium: str) -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        launched = await playwright.chromium.launch(executable_path=chromium, args=list(ARGUMENTS))
+        yield launched
+        await launched.close()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def installation(
+    chromium: str, postgres: str, template: str, broker: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Installation]:
+    """A web server, on a database in which much has happened."""
+    name, prefix = await servers.create_database(postgres, template), f"browser-{os.getpid()}."
+    dsn = servers.dsn_of(postgres, name)
+    await topics.create(broker, prefix, 2, 1)
+    settings = Settings(
+        postgres_dsn=dsn,
+        kafka_servers=broker,
+        topic_prefix=prefix,
+        web_port=0,
+        web_requests_per_s=0,
+        spool_dir=str(tmp_path_factory.mktemp("spool")),
+    )
+    async with connect(dsn, writer=DAEMON) as database, serving(settings, History(database)) as site:
+        yield Installation(site, broker, prefix, await lived(site))
+    await servers.drop_database(postgres, name)
+    await servers.delete_topics(broker, prefix)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def context(browser: Browser, installation: Installation) -> AsyncIterator[BrowserContext]:
+    """A browser of an administrator, who has logged in."""
+    made = await browser.new_context(base_url=installation.site.address)
+    await made.request.post("/login", form={"token": await installation.site.token()})
+    yield made
+    await made.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(context: BrowserContext) -> Page:
+    return await context.new_page()

@@ -1,0 +1,99 @@
+"""An installation in which much has happened: every page has something to show."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from tests.integration.cli import dead_letters
+from tests.integration.cli.history import DAILY
+from tests.integration.web.conftest import Site
+from tidegate.daemon.web.app import SCREENS
+from tidegate.daemon.web.screen import Form, Screen
+from tidegate.schemas.queries import run_pages
+
+LONG_ID = "long_" + "x" * 120
+
+FAILING = """
+from tidegate import Dag, group
+with Dag("flights_import", description="Loads the flights of a day", tags=["flights", "example"]) as dag:
+    first = dag.command("download_the_archive_of_the_day", ["true"])
+    with group("load"):
+        first >> dag.command("load_flights", ["true"]) >> dag.command("load_weather", ["true"])
+"""
+FAILING = FAILING.replace(", group", "").replace('    with group("load"):\n        ', "    ")
+
+TIMED = f"""
+from datetime import UTC, datetime
+from tidegate import Dag, Param, cron
+with Dag("timed", schedule=cron("0 6 * * *"), catchup=False, params={{"n": Param(1, type="integer")}}) as dag:
+    dag.command("first", ["true"]) >> dag.command("second", ["true"])
+with Dag("{LONG_ID}", schedule=cron("0 7 * * *"), catchup=False) as long:
+    long.command("task_{"y" * 120}", ["true"])
+"""
+
+REASON = "OSError: [Errno 28] No space left on device: '/data/" + "z" * 200 + "'"
+
+
+class Installation(msgspec.Struct, frozen=True):
+    """A site, its Kafka, and an address for each page, by the path of its table."""
+
+    site: Site
+    kafka: str
+    topic_prefix: str
+    addresses: Mapping[str, str]
+
+
+async def lived(site: Site) -> Mapping[str, str]:
+    """Let it happen. Returns an address for each page and form."""
+    history = site.history
+    await history.file()
+    await history.file(DAILY.replace("retries=1", "retries=2"))
+    await history.file(FAILING, "flights.py")
+    await history.file(TIMED, "timed.py")
+    await history.broken_file("broken.py", "NameError: name 'Dga' is not defined", 3)
+    await history.daemon()
+    await dead_letters.written(history)
+    await _failed_run(site)
+    await history.run()
+    await history.attempts_begin()
+    await history.updated("lake://flights", "f-2", {"day": "2013-01-02"})
+    await _backfill(site)
+    (row,) = await history.database.run(run_pages.list_runs, dag_id="daily_delays", limit=1)
+    return _addresses(row.run_id)
+
+
+async def _failed_run(site: Site) -> None:
+    async with site.program() as client:
+        for run_id in ("good", "bad"):
+            assert (await client.post("/api/v1/dags/flights_import/runs", json={"run_id": run_id})).is_success
+        assert (await client.post(f"/api/v1/dags/{LONG_ID}/runs", json={"run_id": "r" * 120})).is_success
+    for attempt in await site.history.attempts_begin():
+        await site.history.attempt_ends(attempt.submission_id)
+    for number, attempt in enumerate(await site.history.attempts_begin()):
+        await site.history.attempt_ends(attempt.submission_id, "failed" if number else "succeeded", REASON)
+
+
+async def _backfill(site: Site) -> None:
+    body = {"dag_id": "timed", "start_date": "2013-01-01T00:00:00Z", "end_date": "2013-02-28T00:00:00Z"}
+    async with site.program() as client:
+        created = await client.post("/api/v1/backfills", json=body)
+        assert created.is_success, created.text
+    await site.history.backfilled()
+    for attempt in (await site.history.attempts_begin())[:1]:
+        await site.history.attempt_ends(attempt.submission_id, "failed", REASON)
+    await site.history.backfilled()
+
+
+def _addresses(running: str) -> Mapping[str, str]:
+    known = {"dag_id": "flights_import", "run_id": "bad", "task_id": "load_flights", "number": "1", "backfill_id": "1"}
+    special = {
+        "/dags/{dag_id}/runs/{run_id}/cancel": f"/dags/daily_delays/runs/{running}/cancel",
+        "/dags/{dag_id}/versions/{number}": "/dags/daily_delays/versions/2",
+        "/backfills/new": "/backfills/new?dag=timed&start=2013-03-01&end=2013-03-05",
+        "/dataset": "/dataset?uri=lake://flights",
+    }
+    paths = [screen.read.path if isinstance(screen, Screen) else screen.preview.path for screen in SCREENS]
+    return {path: special.get(path, path.format(**known)) for path in paths}
+
+
+FORMS = [screen.preview.path for screen in SCREENS if isinstance(screen, Form)]

@@ -1,0 +1,166 @@
+"""Open pages follow changes, say what is away, and recover by themselves."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from msgspec.structs import replace
+from playwright.async_api import BrowserContext, Page, Request, Route, expect
+
+from tests.integration.browser.conftest import IN_ONE_LOOP
+from tests.integration.browser.history import FAILING, Installation
+from tests.integration.events.states import Relay, run
+from tests.integration.web.conftest import Site, serving
+from tidegate.daemon.standalone.port import choose
+from tidegate.events.sink import Sink
+from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.queries import credentials
+
+pytestmark = IN_ONE_LOOP
+
+SIGN = "#live"
+DAG = "/dags/flights_import"
+ONE_RUN = f"{DAG}/runs/good"
+
+
+@asynccontextmanager
+async def relay(installation: Installation) -> AsyncIterator[Relay]:
+    async with Sink(installation.kafka) as sink:
+        yield Relay(sink, installation.topic_prefix)
+
+
+async def opened(page: Page, path: str) -> None:
+    """The page, once it follows changes."""
+    await page.goto(path)
+    await expect(page.locator(SIGN)).to_have_text("live")
+
+
+async def described(site: Site, text: str) -> None:
+    """The pages of the DAG have another description."""
+    await site.history.file(FAILING.replace("Loads the flights of a day", text), "flights.py")
+
+
+async def test_a_page_shows_a_change_and_keeps_what_its_reader_did(installation: Installation, page: Page) -> None:
+    await opened(page, DAG)
+    await page.locator("summary", has_text="All gates").click()
+    await page.locator("input[type=date]").fill("2013-01-01")
+    await page.get_by_role("link", name="Trigger…").focus()
+    await described(installation.site, "It was changed")
+    async with relay(installation) as sending:
+        await sending.send(replace(run(1, "good"), dag_id="flights_import"))
+        await expect(page.locator("main")).to_contain_text("It was changed")
+
+    assert await page.locator("details[open]").count() == 1
+    assert await page.locator("input[type=date]").input_value() == "2013-01-01"
+    assert await page.evaluate("document.activeElement.textContent") == "Trigger…"
+
+
+async def test_a_page_is_not_read_again_for_another_run(installation: Installation, page: Page) -> None:
+    await opened(page, ONE_RUN)
+    reads: list[Request] = []
+    page.on("request", lambda request: reads.append(request) if request.resource_type == "fetch" else None)
+    async with relay(installation) as sending:
+        await sending.send(replace(run(2, "bad"), dag_id="flights_import"))
+        async with page.expect_request(lambda request: request.resource_type == "fetch"):
+            await sending.send(replace(run(2, "good"), dag_id="flights_import"))
+
+    assert len(reads) == 1
+
+
+async def test_a_server_that_is_away_is_named(installation: Installation, page: Page) -> None:
+    outages = installation.site.service.hub.outages
+    await opened(page, DAG)
+    outages.begin(UnavailableError("Kafka does not answer at k:9092"))
+    await expect(page.locator(SIGN)).to_have_text("Kafka away")
+    title = await page.locator(SIGN).get_attribute("title")
+    outages.end("Kafka")
+    await expect(page.locator(SIGN)).to_have_text("live")
+
+    assert title == "Kafka does not answer at k:9092"
+
+
+async def test_a_page_recovers_when_its_server_starts_again(installation: Installation, context: BrowserContext) -> None:
+    site = installation.site
+    settings = replace(site.service.settings, web_port=choose(1)[0])
+    page = await context.new_page()
+    async with serving(settings, site.history) as first:
+        await context.request.post(f"{first.address}/login", form={"token": await site.token()})
+        await opened(page, first.address + DAG)
+    await expect(page.locator(SIGN)).to_have_text("no connection")
+    await described(site, "It was changed meanwhile")
+    async with serving(settings, site.history):
+        await expect(page.locator(SIGN)).to_have_text("live", timeout=30_000)
+        await expect(page.locator("main")).to_contain_text("It was changed meanwhile", timeout=30_000)
+
+
+async def test_after_a_logout_elsewhere_a_page_asks_to_log_in(installation: Installation, context: BrowserContext) -> None:
+    page = await context.new_page()
+    await context.request.post("/login", form={"token": await installation.site.token(user="ben")})
+    await opened(page, DAG)
+    tokens = await installation.site.history.database.run(credentials.list_tokens)
+    for token in tokens:
+        if token.username == "ben":
+            await installation.site.history.database.run(credentials.revoke, token.id)
+    await expect(page.locator(SIGN)).to_have_text("log in again", timeout=30_000)
+    await page.locator(SIGN).click()
+    await expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+
+
+async def test_a_page_of_an_earlier_version_asks_to_be_loaded(installation: Installation, page: Page) -> None:
+    async def newer(route: Route) -> None:
+        answer = await route.fetch()
+        await route.fulfill(response=answer, body=(await answer.text()).replace("page.js?v=", "page.js?v=0"))
+
+    await opened(page, DAG)
+    await page.route(f"**{DAG}", newer)
+    await page.evaluate("readAgain()")
+    await expect(page.locator(SIGN)).to_have_text("reload")
+
+
+HIDE = """isHidden => {
+  Object.defineProperty(document, "hidden", {value: Boolean(isHidden), configurable: true});
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+async def test_a_page_that_is_not_seen_holds_no_connection(installation: Installation, page: Page) -> None:
+    hub = installation.site.service.hub
+    await opened(page, ONE_RUN)
+    assert len(list(hub)) == 1
+    await page.evaluate(HIDE, 1)
+    while list(hub):
+        await page.wait_for_timeout(20)
+    async with page.expect_request(lambda request: request.resource_type == "fetch"):
+        await page.evaluate(HIDE, 0)
+    while not list(hub):
+        await page.wait_for_timeout(20)
+
+
+SECTION = "<section><h2>{0}</h2><table><tbody>{1}</tbody></table></section>"
+ROW = '<tr><td><a href="/{0}">{0}</a></td><td>{1}</td></tr>'
+BEFORE = SECTION.format("Tasks", ROW.format("a", 1) + ROW.format("b", 1)) + "<p>text</p>"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        BEFORE,
+        "",
+        SECTION.format("Failed", ROW.format("b", 2)) + BEFORE,
+        SECTION.format("Tasks", ROW.format("b", 1) + ROW.format("a", 2)),
+        SECTION.format("Tasks", ROW.format("c", 1) + ROW.format("a", 1) + ROW.format("a", 1)) + "other <b>text</b>",
+        BEFORE.replace("<p>", '<p class="why" title="&lt;b&gt;">'),
+    ],
+)
+async def test_a_page_becomes_what_was_read(page: Page, after: str) -> None:
+    """Links stay elements of one address: none leads elsewhere while it is about to be pressed."""
+    changed = """([before, after]) => {
+      const old = document.createElement("main"), fresh = document.createElement("main");
+      old.innerHTML = before, fresh.innerHTML = after;
+      const links = [...old.querySelectorAll("a")].map(link => [link, link.href]), wanted = fresh.innerHTML;
+      morph(old, fresh);
+      return [old.innerHTML === wanted, links.every(([link, href]) => link.href === href)];
+    }"""
+    await page.goto("/login")
+
+    assert await page.evaluate(changed, [BEFORE, after]) == [True, True]
