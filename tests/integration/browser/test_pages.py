@@ -1,0 +1,123 @@
+"""Every page in the browser: in the light and in the dark, narrow and wide, with the keyboard, and without JavaScript."""
+
+import os
+from typing import Any, Literal
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, ConsoleMessage, Page
+
+from tests.integration.browser.conftest import IN_ONE_LOOP
+from tests.integration.browser.history import LONG_ID, Installation
+from tidegate.daemon.web.app import SCREENS
+from tidegate.daemon.web.screen import Screen
+
+pytestmark = IN_ONE_LOOP
+
+LONG = bool(os.environ.get("TEST_LONG"))
+WIDTHS = (320, 1440)
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+PATHS = [screen.read.path if isinstance(screen, Screen) else screen.preview.path for screen in SCREENS]
+OTHERS = ("/login", "/nowhere", f"/dags/{LONG_ID}", f"/dags/{LONG_ID}/runs/{'r' * 120}")
+
+IDS = [*PATHS, *OTHERS]
+
+
+class Faults:
+    """What the console of a page reports."""
+
+    def __init__(self, page: Page) -> None:
+        self.found: list[str] = []
+        page.on("console", self._add)
+        page.on("pageerror", lambda error: self.found.append(str(error)))
+
+    def _add(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and "status of 404" not in message.text:
+            self.found.append(message.text)
+
+
+def address(installation: Installation, path: str) -> str:
+    return installation.addresses.get(path, path)
+
+
+async def violations(page: Page) -> list[str]:
+    """What axe-core finds, with the element and the way to mend it."""
+    found: dict[str, Any] = (await Axe().run(page)).response
+    return [
+        f"{rule['id']}: {node['html'][:160]} {node['failureSummary']}" for rule in found["violations"] for node in rule["nodes"]
+    ]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", IDS)
+async def test_a_page_can_be_read_by_all(installation: Installation, page: Page, path: str) -> None:
+    """Axe at one width and in one scheme, which differ from page to page; in the long run at both and in both."""
+    faults, found = Faults(page), []
+    number = IDS.index(path)
+    await page.goto(address(installation, path))
+    for width in WIDTHS:
+        await page.set_viewport_size({"width": width, "height": 900})
+        found += await beyond_the_edge(page, width)
+        for scheme in SCHEMES:
+            if LONG or (WIDTHS.index(width), SCHEMES.index(scheme)) == (number % 2, number // 2 % 2):
+                await page.emulate_media(color_scheme=scheme)
+                found += [f"{width} {scheme} {text}" for text in await violations(page)]
+
+    assert found == []
+    assert faults.found == []
+
+
+WIDER = """width => [...document.querySelectorAll("body *")]
+  .filter(e => e.getBoundingClientRect().right > width + 1 && !e.closest(".wide, pre, .hidden, .to-main"))
+  .map(e => e.outerHTML.slice(0, 120))"""
+
+
+async def beyond_the_edge(page: Page, width: int) -> list[str]:
+    """The page does not scroll sideways."""
+    if await page.evaluate("document.documentElement.scrollWidth") <= width:
+        return []
+    return [f"{width}: {html}" for html in await page.evaluate(WIDER, width)] or [f"{width}: the page scrolls"]
+
+
+FOCUSED = """() => {
+  const it = document.activeElement, style = getComputedStyle(it);
+  it.dataset.reached = style.outlineStyle !== "none" || style.boxShadow !== "none" ? "seen" : "unseen";
+  return it.tagName;
+}"""
+MISSED = """() => [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary")]
+  .filter(e => e.checkVisibility() && e.dataset.reached !== "seen" && !e.disabled).map(e => e.outerHTML.slice(0, 160))"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", IDS if LONG else IDS[3:5])
+async def test_everything_is_reached_by_the_keyboard(installation: Installation, page: Page, path: str) -> None:
+    await page.goto(address(installation, path))
+    await page.evaluate("document.activeElement.blur()")
+    for _ in range(1000):
+        await page.keyboard.press("Tab")
+        if await page.evaluate(FOCUSED) == "BODY":
+            break
+
+    assert await page.evaluate(MISSED) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", IDS if LONG else IDS[5:7])
+async def test_a_page_reads_the_same_without_javascript(browser: Browser, installation: Installation, path: str) -> None:
+    token = await installation.site.token()
+    texts = []
+    for enabled in (True, False):
+        context = await browser.new_context(base_url=installation.site.address, java_script_enabled=enabled)
+        await context.request.post("/login", form={"token": token})
+        page = await context.new_page()
+        await page.goto(address(installation, path))
+        texts.append((await page.locator("main").inner_text(), await page.locator("main a, main button").count()))
+        await context.close()
+
+    assert words(texts[0][0]) == words(texts[1][0])
+    assert texts[0][1] == texts[1][1]
+
+
+def words(text: str) -> list[str]:
+    """Without times, which pass."""
+    return [word for word in text.split() if not any(character.isdigit() for character in word)]
