@@ -10,7 +10,7 @@ from playwright.async_api import Browser, ConsoleMessage, Page
 from tests.integration.browser.conftest import IN_ONE_LOOP
 from tests.integration.browser.history import LONG_ID, Installation
 from tidegate.daemon.web.app import SCREENS
-from tidegate.daemon.web.screen import Screen
+from tidegate.daemon.web.screen import Form, Screen
 
 pytestmark = IN_ONE_LOOP
 
@@ -121,3 +121,43 @@ async def test_a_page_reads_the_same_without_javascript(browser: Browser, instal
 def words(text: str) -> list[str]:
     """Without times, which pass."""
     return [word for word in text.split() if not any(character.isdigit() for character in word)]
+
+
+SUBMIT = "main form[method=post] button.main"
+
+LAST_ACTIONS = ("change", "retry", "cancel", "delete")
+"""Of a backfill: after the others, and in this order."""
+
+
+def rank(path: str) -> int:
+    action = path.rpartition("/")[2]
+    return 1 + LAST_ACTIONS.index(action) if path.startswith("/backfills/") and action in LAST_ACTIONS else 0
+
+
+FORMS = sorted((screen.preview.path for screen in SCREENS if isinstance(screen, Form)), key=rank)
+
+
+@pytest.mark.long
+async def test_every_action_is_done_by_the_keyboard(installation: Installation, page: Page) -> None:
+    """It is the last test of the file: the pages are others afterwards."""
+    failed = []
+    for path in FORMS if LONG else FORMS[:2]:
+        await installation.site.history.backfilled()
+        await page.goto(address(installation, path))
+        if not await is_submitted(page):
+            failed.append((path, page.url, await page.locator("main").inner_text()))
+
+    assert failed == []
+
+
+async def is_submitted(page: Page) -> bool:
+    """Tab to the button of the form, and press Enter."""
+    if not await page.locator(SUBMIT).count():
+        return False
+    await page.locator("h1").first.evaluate("heading => { heading.tabIndex = -1; heading.focus(); }")
+    while not await page.evaluate(f"document.activeElement.matches('{SUBMIT}, body')"):
+        await page.keyboard.press("Tab")
+    async with page.expect_navigation() as shown:
+        await page.keyboard.press("Enter")
+    answer = await shown.value
+    return answer.ok and answer.request.redirected_from is not None
