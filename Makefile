@@ -18,7 +18,7 @@ SPREAD = --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-long mutants storm storm-release check picture docs fuzz bench clean lock java FORCE
+.PHONY: help run test test-long mutants storm storm-release check picture docs screenshots fuzz bench clean lock java FORCE
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -62,6 +62,9 @@ docs: $(PACKAGES) ## Build the documentation site in dist/docs; broken links are
 	@$(BIN)/python daemon/docs/generate.py
 	@$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -c daemon/docs -d .cache/docs . dist/docs
 	@echo "Open dist/docs/daemon/docs/index.html"
+
+screenshots: $(PACKAGES) ## Take the pictures of the web pages in the documentation, with Chromium
+	@TEST_PICTURES=1 $(PYTEST) tests/integration/browser/test_pictures.py -q
 
 fuzz: $(PACKAGES) ## Give a million inputs to all doors, and print the faults (ARGS="--inputs 10000 --seed 7")
 	@$(BIN)/python -m tests.fuzz --inputs 1000000 $(ARGS)

@@ -1,0 +1,105 @@
+"""Pictures of the pages for the documentation: `make screenshots` takes them."""
+
+import base64
+import os
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest_asyncio
+from playwright.async_api import Browser, Page, ViewportSize
+
+from tests import servers
+from tests.integration.browser.conftest import IN_ONE_LOOP
+from tests.integration.cli.history import DAEMON, History
+from tests.integration.web.conftest import Site, serving
+from tidegate.daemon.postgres.database import connect
+from tidegate.daemon.settings import Settings
+from tidegate.schemas.queries import run_pages
+from tidegate.schemas.state import RunState
+
+pytestmark = IN_ONE_LOOP
+
+DOCS = Path(__file__).parents[3] / "daemon" / "docs"
+TAKES = bool(os.environ.get("TEST_PICTURES"))
+LARGEST = 60_000
+SIZE: ViewportSize = {"width": 1200, "height": 760}
+WEBP = {"format": "webp", "quality": 60}
+
+PICTURES = {
+    "now": "/",
+    "dag": "/dags/daily_delays",
+    "run": "/dags/daily_delays/runs/{run}",
+    "task": "/dags/daily_delays/runs/{run}/tasks/join",
+    "dataset": "/dataset?uri=lake://flights",
+    "backfill": "/backfills/1",
+    "new-backfill": "/backfills/new?dag=carriers&start=2013-04-01&end=2013-04-10",
+}
+
+FAULT = "AnalysisException: [TABLE_OR_VIEW_NOT_FOUND] The table or view `weather` cannot be found."
+DAGS = """
+from datetime import timedelta, UTC, datetime
+from tidegate import Dag, Dataset, cron
+flights, weather, delays = Dataset("lake://flights"), Dataset("lake://weather"), Dataset("lake://delays")
+with Dag("daily_delays", schedule=flights & weather, description="Delays of a day", tags=["example"]) as dag:
+    dag.command("join", ["true"]) >> dag.sql("report", "SELECT 1", outlets=[delays]) >> dag.empty("done")
+with Dag("carriers", schedule=cron("0 6 * * *"), catchup=False, tags=["example"]) as carriers:
+    carriers.command("load", ["true"]) >> carriers.command("publish", ["true"])
+"""
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def example(chromium: str, postgres: str, template: str) -> AsyncIterator[Site]:
+    """An installation for pictures."""
+    name = await servers.create_database(postgres, template)
+    settings = Settings(postgres_dsn=servers.dsn_of(postgres, name), kafka_servers="", web_port=0)
+    async with connect(settings.postgres_dsn, writer=DAEMON) as database, serving(settings, History(database)) as site:
+        await _lived(site)
+        yield site
+    await servers.drop_database(postgres, name)
+
+
+async def _lived(site: Site) -> None:
+    history = site.history
+    await history.daemon()
+    await history.file(DAGS, "example.py")
+    for day in range(1, 13):
+        for source in ("flights", "weather"):
+            await history.updated(f"lake://{source}", f"{source}-{day:02}", {"day": f"2013-01-{day:02}"})
+        for attempt in await history.attempts_begin():
+            await history.attempt_ends(attempt.submission_id, *(("failed", FAULT) if day in (5, 12) else ()))
+        if day != 11:
+            await history.worked()
+    async with site.program() as client:
+        body = {"dag_id": "carriers", "start_date": "2013-01-01T00:00:00Z", "end_date": "2013-04-01T00:00:00Z"}
+        assert (await client.post("/api/v1/backfills", json=body)).is_success
+    for day in range(40):
+        await history.backfilled()
+        for attempt in (await history.attempts_begin())[:3]:
+            await history.attempt_ends(attempt.submission_id, *(("failed", FAULT) if day == 7 else ()))
+
+
+if TAKES:
+
+    async def test_take_pictures(browser: Browser, example: Site) -> None:
+        context = await browser.new_context(base_url=example.address, viewport=SIZE)
+        await context.request.post("/login", form={"token": await example.token()})
+        page = await context.new_page()
+        run = (await example.history.database.run(run_pages.list_runs, dag_id="daily_delays", state=RunState.FAILED, limit=1))[0]
+        for name, path in PICTURES.items():
+            await page.goto(path.format(run=run.run_id))
+            (DOCS / f"page-{name}.webp").write_bytes(await picture(page))
+        await context.close()
+
+
+async def picture(page: Page) -> bytes:
+    session = await page.context.new_cdp_session(page)
+    await page.evaluate("document.querySelector('#live')?.remove()")
+    return base64.b64decode((await session.send("Page.captureScreenshot", WEBP))["data"])
+
+
+async def test_the_page_of_the_documents_shows_each_picture() -> None:
+    shown = re.findall(r"!\[[^\]]+\]\(page-([\w-]+)\.webp\)", (DOCS / "web.md").read_text())
+
+    assert sorted(shown) == sorted(PICTURES)
+    assert [path.name for path in DOCS.glob("page-*.webp") if path.stat().st_size > LARGEST] == []
