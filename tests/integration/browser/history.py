@@ -30,6 +30,8 @@ with Dag("{LONG_ID}", schedule=cron("0 7 * * *"), catchup=False) as long:
     long.command("task_{"y" * 120}", ["true"])
 """
 
+REPLAYABLE = "UPDATE dead_letter SET topic = $1, value = $2::bytea, value_bytes = length($2::bytea), headers = '{}'"
+
 REASON = "OSError: [Errno 28] No space left on device: '/data/" + "z" * 200 + "'"
 
 
@@ -52,6 +54,8 @@ async def lived(site: Site) -> Mapping[str, str]:
     await history.broken_file("broken.py", "NameError: name 'Dga' is not defined", 3)
     await history.daemon()
     await dead_letters.written(history)
+    prefix = site.service.settings.topic_prefix
+    await history.database.pool.execute(REPLAYABLE, f"{prefix}dataset-updated", b'{"uri": "lake://flights"}')
     await _failed_run(site)
     await history.run()
     await history.attempts_begin()
@@ -93,6 +97,9 @@ def _addresses(running: str) -> Mapping[str, str]:
         "/dags/{dag_id}/versions/{number}": "/dags/daily_delays/versions/2",
         "/backfills/new": "/backfills/new?dag=timed&start=2013-03-01&end=2013-03-05",
         "/backfills/{backfill_id}/delete": "/backfills/2/delete",
+        "/dead-letters/replay": "/dead-letters/replay?reason=invalid",
+        "/queue/pool": "/queue/pool?name=default_pool",
+        "/queue/slots": "/queue/slots?name=default_pool",
         "/dataset": "/dataset?uri=lake://flights",
     }
     paths = [screen.read.path if isinstance(screen, Screen) else screen.preview.path for screen in SCREENS]

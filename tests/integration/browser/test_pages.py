@@ -153,12 +153,14 @@ async def test_every_action_is_done_by_the_keyboard(installation: Installation, 
 
 
 async def is_submitted(page: Page) -> bool:
-    """Tab to the button of the form, and press Enter."""
+    """Fill the required fields, tab to the button of the form, and press Enter."""
     if not await page.locator(SUBMIT).count():
         return False
     await page.locator("h1").first.evaluate("heading => { heading.tabIndex = -1; heading.focus(); }")
     while not await page.evaluate(f"document.activeElement.matches('{SUBMIT}, body')"):
         await page.keyboard.press("Tab")
+        if await page.evaluate("document.activeElement.matches('form[method=post] :required')"):
+            await page.keyboard.type("8")
     async with page.expect_navigation() as shown:
         await page.keyboard.press("Enter")
     answer = await shown.value
