@@ -197,7 +197,8 @@ def facts_of(request: Request) -> Facts:
     headers = request.headers
     address = request.client.host if request.client else ""
     request_id = getattr(request.state, "request_id", "")
-    return Facts(address, request_id, *map(headers.get, ("if-match", "idempotency-key", "last-event-id")))
+    if_match, key, last = map(headers.get, ("if-match", "idempotency-key", "last-event-id"))
+    return Facts(address, request_id, if_match, key, last)
 
 
 async def record(call: Call[Any], what: str, subject: str, details: Mapping[str, Any]) -> None:

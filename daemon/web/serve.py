@@ -11,9 +11,9 @@ import uvicorn
 import uvloop
 
 from tidegate.daemon.gateway.service import Service, open_service
-from tidegate.daemon.permissions import editors
 from tidegate.daemon.live import credentials
 from tidegate.daemon.live.follow import follow
+from tidegate.daemon.permissions import editors
 from tidegate.daemon.postgres.migrate import check_schema
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.web.app import application
