@@ -1,6 +1,7 @@
 """Errors of commands as one sentence on stderr and an exit code."""
 
 import os
+import ssl
 import sys
 import traceback
 from collections.abc import Iterator
@@ -33,7 +34,7 @@ def failure_of(error: BaseException) -> Failure:
             return Failure(BROKEN_PIPE)
         case SettingsError() as known:
             return Failure(USAGE, str(known))
-        case UnavailableError(server="Postgres", __cause__=OSError()) as known:
+        case UnavailableError(server="Postgres", __cause__=OSError() as cause) as known if not _is_of_certificates(cause):
             return Failure(AWAY, f"{known}; check that it runs and that {PREFIX}POSTGRES_DSN is right")
         case UnavailableError() as known:
             return Failure(AWAY, str(known))
@@ -43,6 +44,11 @@ def failure_of(error: BaseException) -> Failure:
             return Failure(known.exit_code, _usage(known))
         case other:
             return _of_library(other)
+
+
+def _is_of_certificates(cause: OSError) -> bool:
+    """Whether the sentence of the error says by itself what to check."""
+    return isinstance(cause, ssl.SSLError | FileNotFoundError)
 
 
 def report(error: BaseException) -> int:

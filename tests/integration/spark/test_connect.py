@@ -141,7 +141,7 @@ async def test_an_error_of_spark_in_a_function_names_the_line_of_the_dag_file(be
 
     assert status.phase is Phase.FAILED
     assert status.reason.startswith("AnalysisException: [TABLE_OR_VIEW_NOT_FOUND]")
-    assert status.reason.endswith("(dagfile.py, line 18)")
+    assert status.reason.endswith("(dagfile.py, line 21)")
 
 
 async def test_a_function_that_exits_fails_with_its_code(bench: Bench) -> None:

@@ -1,5 +1,7 @@
 """Every error is a sentence and an exit code."""
 
+import ssl
+
 import pytest
 import typer
 
@@ -31,6 +33,14 @@ def test_a_postgres_that_cannot_be_reached_comes_with_what_to_check() -> None:
         3,
         "Postgres is not available: [Errno 111]; check that it runs and that TIDEGATE_POSTGRES_DSN is right",
     )
+
+
+@pytest.mark.parametrize("cause", [ssl.SSLCertVerificationError(), FileNotFoundError()])
+def test_a_refused_certificate_comes_with_its_own_advice(cause: OSError) -> None:
+    away = UnavailableError("Postgres is not available: check sslrootcert", server="Postgres")
+    away.__cause__ = cause
+
+    assert failure_of(away) == (3, "Postgres is not available: check sslrootcert")
 
 
 def test_an_interrupt_has_the_exit_code_that_shells_expect() -> None:
