@@ -57,7 +57,7 @@ READ = {
     ),
     "pending.extras": ("ARRAY[2611000000104012, 2611000000104014]", "dataset_event_pkey"),
     "queue_pages.queue": ("'default_pool', 50", "task_instance_ready dag_run_pkey"),
-    "pools.list_pools": ("NULL, 10001", "task_instance_oldest task_instance_occupying"),
+    "pools.list_pools": ("NULL, 10001, NULL, 100", "task_instance_oldest task_instance_occupying"),
     "grid.range": ("'dag_7'", "dag_run_order"),
     "grid.days": ("'dag_7', now() - interval '1 year', now(), 20000", "dag_run_order"),
     "dataset_pages.edges": (

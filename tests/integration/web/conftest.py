@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from tests.integration.cli.history import DAEMON, History
 from tidegate.daemon.gateway.service import Service, open_service
@@ -63,8 +64,8 @@ async def history(dsn: str) -> AsyncIterator[History]:
 
 @asynccontextmanager
 async def serving(settings: Settings, history: History) -> AsyncIterator[Site]:
-    """A web server with these settings."""
-    with listen(settings.web_host, settings.web_port) as listening:
+    """A web server with these settings. What it logs does not stand among the output of commands."""
+    with capture_logs(), listen(settings.web_host, settings.web_port) as listening:
         async with open_service(settings) as service:
             server = server_of(service)
             # A fixture ends in another task than it began in, which a task group does not allow.

@@ -26,6 +26,7 @@ from tidegate.schemas.message import ClearRequested, PauseRequested, ReleaseRequ
 from tidegate.schemas.state import RunState
 
 WITHDRAWN_S = 90.0
+FILED_S, LOOK_S = 4.0, 0.05
 
 REFUSED: Sequence[Sequence[str]] = (
     ("runs", "trigger", MAPPED, "--run-after", "9999-12-31T23:59:59.999999Z"),
@@ -158,12 +159,19 @@ class Intruder:
         draft.replace(self._folder / name)
 
     async def _clear(self, database: Database) -> None:
-        """A mapped run while it is at work: onto the newest version right after it is cancelled, or onto its own."""
+        """A mapped run while it is at work: onto the newest version right after it is cancelled, or onto its own.
+
+        The oldest runs have the version before, as soon as the new one is filed.
+        """
         self._editions += 1
-        self._write(f"{MAPPED}.py", pipelines.mapped(full=self._editions % 2 == 0))
-        sql = "SELECT run_id FROM dag_run WHERE dag_id = $1 AND state = 'running' ORDER BY id DESC LIMIT 2"
+        is_full = self._editions % 2 == 0
+        self._write(f"{MAPPED}.py", pipelines.mapped(full=is_full))
+        with anyio.move_on_after(FILED_S):
+            while not await self._are_filed(database, [self._folder / f"{MAPPED}.py"]):
+                await anyio.sleep(LOOK_S)
+        sql = "SELECT run_id FROM dag_run WHERE dag_id = $1 AND state = 'running' ORDER BY id LIMIT 2"
         for (run_id,) in await self._sql(database, sql, MAPPED):
-            newest = self._random.random() < 0.5
+            newest = not is_full or self._random.random() < 0.5
             self._note(f"clear {run_id} of {MAPPED} while it is at work{', onto the newest version' if newest else ''}")
             self.cleared.add((MAPPED, run_id))
             if newest:
@@ -217,7 +225,8 @@ class Intruder:
             await quiescence.until(lambda: self._is_orderly(database), WITHDRAWN_S)
 
     async def _is_orderly(self, database: Database) -> bool:
-        edits_are_filed = await self._edits_are_filed(database)  # first, so that all that they brought is mended below
+        # First, so that all that they brought is mended below.
+        edits_are_filed = await self._are_filed(database, [self._folder / f"{dag_id}.py" for dag_id in self._damaged])
         for dag_id in self._damaged:
             await self._sql(database, "SELECT storm_mend($1)", dag_id)
         held = [row[0] for row in await self._sql(database, "SELECT dag_id FROM dag WHERE held_since IS NOT NULL")]
@@ -229,8 +238,7 @@ class Intruder:
         known = {row[0] for row in await self._sql(database, "SELECT path FROM import_error")}
         return edits_are_filed and not held and not paused and known == self.files
 
-    async def _edits_are_filed(self, database: Database) -> bool:
-        """Whether the daemons know each edited file as it is: a version that is damaged from the beginning may come late."""
-        files = [self._folder / f"{dag_id}.py" for dag_id in self._damaged]
+    async def _are_filed(self, database: Database, files: Sequence[Path]) -> bool:
+        """Whether the daemons know each of these files as it is: a version that is damaged from the beginning may come late."""
         edited = {(file.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in files}
         return edited <= {(row[0], row[1]) for row in await self._sql(database, "SELECT path, digest FROM dag_file")}
