@@ -27,14 +27,16 @@ def _names(task: TaskSpec | CallbackTask) -> Iterator[str]:
 def _read(name: str, job: Job) -> str:
     """The content of the file without a line break at its end, which editors add."""
     for folder in job.secrets_dirs:
-        path = Path(folder, name)
-        if path.is_file():
-            return _content(path)
+        if (value := _content(Path(folder, name))) is not None:
+            return value
     raise TaskError(f"secret {name!r}: host {job.host} has no file of that name in {' or '.join(job.secrets_dirs)}")
 
 
-def _content(path: Path) -> str:
+def _content(path: Path) -> str | None:
+    """None without such a file. A folder that cannot be searched is an error, too."""
     try:
+        if not path.is_file():
+            return None
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
         value = content.decode()
