@@ -1,6 +1,7 @@
-"""`python -m tidegate.daemon.spark.runner execute|reap SPOOL/SUBMISSION_ID [--detach]`.
+"""`python -m tidegate.daemon.spark.runner execute|reap|conclude SPOOL/SUBMISSION_ID [--detach] [--outcome JSON]`.
 
 `execute` runs the task; `reap` ends the processes of a runner that was killed. `--detach` returns after the claim.
+`conclude` is what a runner becomes that ends its task, with this outcome.
 """
 
 import argparse
@@ -8,15 +9,18 @@ import faulthandler
 import gc
 import logging
 import os
+import signal
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
+import msgspec
+
 from tidegate.daemon.spark.launch import ALREADY_CLAIMED
 from tidegate.daemon.spark.process import identify
-from tidegate.daemon.spark.spool import Spool
+from tidegate.daemon.spark.spool import Outcome, Spool
 
 
 def main() -> None:
@@ -29,6 +33,12 @@ def main() -> None:
 
         _report(announce, 0)
         reap(spool)
+        return
+    if arguments.action == "conclude":
+        from tidegate.daemon.spark.runner.conclusion import resume  # noqa: PLC0415 - as below
+
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        resume(spool, msgspec.json.decode(arguments.outcome, type=Outcome))
         return
     me = identify(os.getpid())
     claimed = me is not None and spool.claim(me)
@@ -45,8 +55,9 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="runner")
-    parser.add_argument("action", choices=("execute", "reap"))
+    parser.add_argument("action", choices=("execute", "reap", "conclude"))
     parser.add_argument("spool", type=Path)
+    parser.add_argument("--outcome")
     parser.add_argument("--detach", action="store_true")
     return parser.parse_args()
 

@@ -11,32 +11,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
 
-import anyio
 import msgspec
 
 from tidegate.daemon.spark import event_file
-from tidegate.daemon.spark.contract import CallbackTask
-from tidegate.daemon.spark.process import end_all
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner import failure_reason, kinds, secrets
+from tidegate.daemon.spark.runner.conclusion import abandon, conclude
 from tidegate.daemon.spark.runner.contact import Contact
 from tidegate.daemon.spark.runner.execution import Execution
-from tidegate.daemon.spark.runner.log_excerpt import log_excerpt
 from tidegate.daemon.spark.runner.produced import with_events
 from tidegate.daemon.spark.runner.redaction import Redaction, redact_log
 from tidegate.daemon.spark.spool import Job, Outcome, Spool
-from tidegate.events.publisher import Publisher
-from tidegate.schemas.error import RejectedError, TidegateError
+from tidegate.schemas.error import RejectedError
 from tidegate.schemas.run import MAX_RESULT_BYTES, Choice, SkipTask
 from tidegate.schemas.wire.envelope import check_body
-from tidegate.schemas.wire.event import FINISH_SOURCE, storable
 
 log = logging.getLogger("tidegate")
 
 CONFIRMED_EVERY_S = 0.01
-PUBLISH_WITHIN_S = 10.0
-LEFTOVER_GRACE_S = 1.0
-KILL_GRACE_S = 5.0
 
 
 def execute(spool: Spool) -> NoReturn:
@@ -63,6 +55,7 @@ class Attempt:
         self._spool = spool
         self._job = job
         self._started_at = datetime.now(UTC)
+        self._environ = dict(os.environ)
         self._ending = threading.Lock()
         self._contact = Contact(job.silent_s)
         self._redact = Redaction(job.spark_remote)
@@ -118,12 +111,12 @@ class Attempt:
         """The first outcome counts; a later caller waits here for the process to exit."""
         if not self._ending.acquire(blocking=False):
             threading.Event().wait()
+        outcome = msgspec.structs.replace(outcome, started_at=self._started_at)
         try:
-            self._end_processes(outcome.outcome)
-            outcome = self._described(outcome)
-            log.info("task %s%s", outcome.outcome, outcome.reason and f": {outcome.reason}")
-            times = {"started_at": self._started_at, "finished_at": datetime.now(UTC)}
-            self._conclude(msgspec.structs.replace(outcome, reason=storable(outcome.reason), **times))
+            if threading.current_thread() is not threading.main_thread():
+                with suppress(OSError):
+                    abandon(self._spool, outcome, self._environ)
+            conclude(self._spool, self._job, outcome, self._redact)
         except BaseException:
             log.exception("the runner failed")
         finally:
@@ -138,31 +131,6 @@ class Attempt:
         found = secrets.read_all(self._job)
         self._redact.hide(found.values())
         return kinds.run(execution._replace(secrets=found))
-
-    def _described(self, outcome: Outcome) -> Outcome:
-        """The outcome without secrets, and with the last lines of the log unless it is a success."""
-        outcome = msgspec.structs.replace(outcome, reason=self._redact(outcome.reason))
-        if outcome.outcome in ("succeeded", "skipped"):
-            return outcome
-        return msgspec.structs.replace(outcome, log=log_excerpt(self._spool, self._job.host, self._redact))
-
-    def _end_processes(self, outcome: str) -> None:
-        """Nothing of this attempt may overlap with a retry, on this host or the server. After a success the server ends later."""
-        if outcome != "succeeded":
-            kinds.end(self._job)
-        if left := end_all(self._spool.submission_id, KILL_GRACE_S if outcome == "killed" else LEFTOVER_GRACE_S):
-            log.info("ended %d processes of the task", left)
-
-    def _conclude(self, outcome: Outcome) -> None:
-        """Store the outcome in the spool, then publish it."""
-        try:
-            is_first = self._spool.end(outcome)
-        except OSError:
-            log.exception("the outcome could not be stored")
-            is_first = True
-        if is_first and not isinstance(self._job.spec.task, CallbackTask):
-            anyio.run(publish, self._job, outcome)
-        kinds.end(self._job)
 
     def _beat(self) -> None:
         pause = threading.Event()
@@ -203,34 +171,3 @@ def success(returned: object) -> Outcome:
     except RejectedError as error:
         return Outcome(outcome="failed", reason=f"the value that it returned cannot be stored: {error}")
     return Outcome(outcome="succeeded", exit_code=0, result=msgspec.json.decode(content))
-
-
-async def publish(job: Job, outcome: Outcome) -> None:
-    """Publish the outcome to Kafka, by an id of the submission, so that duplicates have no effect.
-
-    Without Kafka, or without the credentials for it, nothing is lost: daemons also read the spool.
-    """
-    if job.kafka_security is None:
-        return
-    run = job.spec.run
-    publisher = Publisher(
-        job.kafka_servers,
-        source=FINISH_SOURCE,
-        topic_prefix=job.topic_prefix,
-        timeout_s=PUBLISH_WITHIN_S,
-        security=job.kafka_security,
-    )
-    try:
-        with anyio.fail_after(PUBLISH_WITHIN_S):
-            async with publisher:
-                await publisher.task_finished(
-                    job.spec.submission_id,
-                    outcome.outcome,
-                    dag_id=run.dag_id,
-                    run_id=run.run_id,
-                    token=job.spec.token,
-                    event_id=str(job.spec.submission_id),
-                    **outcome.facts(),
-                )
-    except (TidegateError, TimeoutError) as error:
-        log.debug("the outcome was not published: %s", error)

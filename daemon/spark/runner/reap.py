@@ -6,10 +6,9 @@ from datetime import UTC, datetime
 
 from tidegate.daemon.spark.process import alive, end_all
 from tidegate.daemon.spark.regular_file import DamagedError
-from tidegate.daemon.spark.runner import kinds, secrets
-from tidegate.daemon.spark.runner.failure_reason import TaskError
+from tidegate.daemon.spark.runner import kinds
+from tidegate.daemon.spark.runner.conclusion import redaction_of
 from tidegate.daemon.spark.runner.log_excerpt import log_excerpt
-from tidegate.daemon.spark.runner.redaction import Redaction
 from tidegate.daemon.spark.spool import Claim, Outcome, Spool
 from tidegate.schemas.notice import LogExcerpt
 
@@ -65,10 +64,8 @@ def _outcome(spool: Spool, claim: Claim) -> Outcome:
 
 
 def _log(spool: Spool) -> LogExcerpt | None:
-    """None for an attempt whose job or secrets cannot be read: what is hidden is in them."""
-    with suppress(DamagedError, OSError, TaskError):
-        if (job := spool.job()) is not None:
-            redact = Redaction(job.spark_remote)
-            redact.hide(secrets.read_all(job).values())
+    """None for an attempt whose job cannot be read, or whose secrets."""
+    with suppress(DamagedError, OSError):
+        if (job := spool.job()) is not None and (redact := redaction_of(job)) is not None:
             return log_excerpt(spool, job.host, redact)
     return None

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from tests.integration.spark.submissions import LONG_S, Bench, task, until_nothing_runs
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import Phase
-from tidegate.daemon.spark.runner import attempt
+from tidegate.daemon.spark.runner import conclusion
 from tidegate.schemas.notice import LogExcerpt
 from tidegate.schemas.wire.envelope import Envelope, decode
 from tidegate.schemas.wire.event import Kind, TaskFinished
@@ -46,7 +46,7 @@ async def test_with_kafka_away_the_outcome_is_in_the_spool_and_the_runner_goes(b
     spec = away.spec(task("command", "succeed"))
 
     handle = await away.submit(spec)
-    with anyio.fail_after(attempt.PUBLISH_WITHIN_S):
+    with anyio.fail_after(conclusion.PUBLISH_WITHIN_S):
         status = await away.until_ended(spec, handle)
     await until_nothing_runs(spec.submission_id)
 

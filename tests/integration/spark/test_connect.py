@@ -2,12 +2,14 @@
 
 import os
 import signal
+import socket
 
 import anyio
 import msgspec
 
 from tests.integration.spark.submissions import Bench, runner_of
 from tidegate.daemon.spark.contract import Phase
+from tidegate.daemon.spark.process import end_all
 from tidegate.daemon.spark.runner.reap import ADVICE
 from tidegate.schemas.dag import FunctionTask, Secret, SqlTask
 
@@ -34,6 +36,7 @@ with Dag("contract") as dag:
 """
 SPARKLING = """\
 import os
+import time
 
 from pyspark.sql import functions as F
 
@@ -58,6 +61,13 @@ with Dag("contract") as dag:
     @dag.task
     def leave(spark, run):
         raise SystemExit(3)
+
+    @dag.task
+    def write(spark, run):
+        while True:
+            with open(run.params["out"], "a") as file:
+                file.write("row\\n")
+            time.sleep(0.01)
 
     @dag.task
     def crash(spark, run):
@@ -141,7 +151,7 @@ async def test_an_error_of_spark_in_a_function_names_the_line_of_the_dag_file(be
 
     assert status.phase is Phase.FAILED
     assert status.reason.startswith("AnalysisException: [TABLE_OR_VIEW_NOT_FOUND]")
-    assert status.reason.endswith("(dagfile.py, line 21)")
+    assert status.reason.endswith("(dagfile.py, line 22)")
 
 
 async def test_a_function_that_exits_fails_with_its_code(bench: Bench) -> None:
@@ -175,6 +185,28 @@ async def test_a_kill_interrupts_the_query_on_the_server(bench: Bench) -> None:
 
     assert (await bench.status(spec, handle)).phase is Phase.KILLED
     assert await _is_quiet(bench)
+
+
+async def test_a_function_writes_nothing_after_its_kill_is_on_record(bench: Bench) -> None:
+    """Its runner still waits for Kafka, which does not answer."""
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        servers = f"127.0.0.1:{deaf.getsockname()[1]}"
+        other = Bench(msgspec.structs.replace(bench.settings, kafka_servers=servers))
+        spec = other.spec(FunctionTask(task_id="write"), SPARKLING)
+        handle = await other.submit(spec)
+        await other.until_working()
+
+        async with anyio.create_task_group() as daemon:
+            daemon.start_soon(other.backend(spec.task).kill, handle)
+            status = await other.until_ended(spec, handle)
+            rows = other.executions()
+            await anyio.sleep(0.5)
+            later = other.executions()
+            daemon.cancel_scope.cancel()
+
+    assert (status.phase, status.reason) == (Phase.KILLED, "killed on request")
+    assert later == rows
+    end_all(spec.submission_id, 0)
 
 
 async def test_a_query_does_not_outlive_its_runner(bench: Bench) -> None:

@@ -6,7 +6,7 @@ from time import time
 import anyio
 import msgspec
 
-from tests.integration.spark.submissions import LONG_S, POLL_S, Bench, task, until_nothing_runs
+from tests.integration.spark.submissions import LONG_S, POLL_S, Bench, processes, runner_of, task, until_nothing_runs
 from tidegate.daemon.spark.contract import Phase
 from tidegate.daemon.spark.spool import Spool
 
@@ -49,10 +49,15 @@ async def test_a_runner_that_no_daemon_records_ends_before_other_hosts_retry_its
     spec = waiting.spec(task("command", "wait"))
     began = time()
     handle = await waiting.submit(spec)
+    await waiting.until_working()
 
+    with anyio.fail_after(LONG_S):
+        while {process.pid for process in processes(spec.submission_id)} - {runner_of(handle)}:
+            await anyio.sleep(POLL_S)
+    took_s = time() - began
     status = await waiting.until_ended(spec, handle)
 
-    assert 6.0 <= time() - began < 8.0
+    assert 6.0 <= took_s < 8.0
     assert (status.phase, status.reason) == (Phase.FAILED, "no daemon of this host recorded a heartbeat for 6 s")
     await until_nothing_runs(spec.submission_id)
 
