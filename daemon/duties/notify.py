@@ -8,18 +8,17 @@ another daemon, every other result only by the owner of the claim.
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 import anyio
-import httpx
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.receivers.delivery import Delivery, Failed, Sender, Sent, UnderWay, label
 from tidegate.daemon.duties.receivers.function import FunctionSender
-from tidegate.daemon.duties.receivers.mail import MailSender
-from tidegate.daemon.duties.receivers.webhook import WebhookSender
+from tidegate.daemon.duties.receivers.on_demand import OnDemand
 from tidegate.daemon.duties.run_on_signal import run_on_signal
 from tidegate.daemon.outage import Retry
 from tidegate.daemon.settings import Settings
@@ -58,14 +57,26 @@ async def notify(context: Context, *, task_status: TaskStatus[None]) -> None:
 @asynccontextmanager
 async def open_senders(context: Context) -> AsyncIterator[Mapping[str, Sender]]:
     """The sender of each kind of receiver."""
-    settings = context.settings
-    limits = httpx.Limits(max_connections=CONCURRENCY["webhook"])
-    async with httpx.AsyncClient(timeout=settings.notify_timeout_s, limits=limits, follow_redirects=False) as client:
+    async with AsyncExitStack() as stack:
         yield {
-            "email": MailSender(settings),
-            "webhook": WebhookSender(settings, context.database.clock, client),
+            "email": OnDemand(partial(_open_mail, context.settings)),
+            "webhook": OnDemand(partial(_open_webhooks, context, stack)),
             "function": FunctionSender(context),
         }
+
+
+def _open_mail(settings: Settings) -> Sender:
+    from tidegate.daemon.duties.receivers.mail import MailSender  # noqa: PLC0415 - see OnDemand
+
+    return MailSender(settings)
+
+
+def _open_webhooks(context: Context, stack: AsyncExitStack) -> Sender:
+    from tidegate.daemon.duties.receivers.webhook import WebhookSender, open_client  # noqa: PLC0415 - see OnDemand
+
+    client = open_client(context.settings, CONCURRENCY["webhook"])
+    stack.push_async_callback(client.aclose)
+    return WebhookSender(context.settings, context.database.clock, client)
 
 
 class Notifier:

@@ -18,6 +18,12 @@ REFUSED = 400
 BROKEN = 500
 
 
+def open_client(settings: Settings, connections: int) -> httpx.AsyncClient:
+    """A client with at most so many connections."""
+    limits = httpx.Limits(max_connections=connections)
+    return httpx.AsyncClient(timeout=settings.notify_timeout_s, limits=limits, follow_redirects=False)
+
+
 class WebhookSender:
     """Sends through `client`, which the caller closes. The signed time is that of the Postgres clock."""
 

@@ -1,0 +1,27 @@
+"""Senders that are opened for their first notification.
+
+Clients of mail and HTTP are a fifth of what a daemon imports, and many daemons send nothing.
+"""
+
+from collections.abc import Callable
+
+import anyio
+from anyio import to_thread
+
+from tidegate.daemon.duties.receivers.delivery import Delivery, Sender
+from tidegate.schemas.queries.notifications import Claimed
+
+
+class OnDemand:
+    """`open_` may import: it is called once, in a thread."""
+
+    def __init__(self, open_: Callable[[], Sender]) -> None:
+        self._open = open_
+        self._opening = anyio.Lock()
+        self._sender: Sender | None = None
+
+    async def send(self, claimed: Claimed) -> Delivery:
+        async with self._opening:
+            if self._sender is None:
+                self._sender = await to_thread.run_sync(self._open)
+        return await self._sender.send(claimed)
