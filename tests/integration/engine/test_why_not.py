@@ -31,9 +31,11 @@ AT_WORK = """
 async def test_what_is_said_of_waiting_tasks_is_what_the_admission_does(world: World, seed: int) -> None:
     chance = Random(seed)
     terms = Terms(parallelism=chance.choice((0, 0, 7)), fair_after_s=1e9)
-    await installation(world, chance, terms)
+    job = Job(uuid4(), "here", 1, "test", terms)
+    await installation(world, chance, job)
 
     for pool in chance.sample(POOLS, len(POOLS)):
+        await world.database.run(leases.heartbeat, job)  # Without it for some seconds, no daemon is at work.
         before = set(await world.rows(AT_WORK))
         said = dict([await why(world, *task, terms=terms) for task in await world.rows(WAITING, pool)])
         await admit(world, terms, pool)
@@ -62,9 +64,8 @@ async def why(world: World, dag_id: str, run_id: str, index: int, *, terms: Term
     return (dag_id, run_id, index), await world.database.run(look)
 
 
-async def installation(world: World, chance: Random, terms: Terms) -> None:
+async def installation(world: World, chance: Random, job: Job) -> None:
     """DAGs with any limits and several runs, some of whose tasks work and some of which are paused."""
-    job = Job(uuid4(), "here", 1, "test", terms)
     await world.database.run(leases.heartbeat, job)
     await world.rows("INSERT INTO pool (name, slots) VALUES ('narrow', $1)", chance.randint(1, 5))
     await world.rows("UPDATE pool SET slots = $1 WHERE name = 'default_pool'", chance.randint(3, 12))
@@ -73,7 +74,7 @@ async def installation(world: World, chance: Random, terms: Terms) -> None:
     for step in range(3):
         for spec in specs:
             await world.tell(RunRequested(dag_id=spec.dag_id, run_id=f"r{step}", conf={}))
-        await work(world, chance, terms)
+        await work(world, chance, job.terms)
     for spec in chance.sample(specs, chance.randint(0, 2)):
         await world.tell(PauseRequested(dag_id=spec.dag_id, is_paused=True))
 
