@@ -13,7 +13,7 @@ from tests.acceptance.command import Command
 from tests.acceptance.daemon_pair import DaemonPair, two_daemons
 
 LONG = bool(os.environ.get("TEST_LONG"))
-DATES, BEFORE = (2000, 396) if LONG else (500, 150)
+DATES, BEFORE = (2000, 396) if LONG else (250, 100)
 """Dates, and how many of them come before the first one whose task is a process."""
 
 FILE = """
@@ -30,7 +30,7 @@ with Dag("d", schedule=cron("0 0 * * *"), catchup=False, end_date=datetime(2025,
 FAILING = {"2016-02-05", "2016-02-15", "2016-02-25", "2016-03-05", "2016-03-15", "2016-03-25"}
 FIRST = date(2016, 2, 1) - timedelta(days=BEFORE)
 RANGE = ("--from", str(FIRST), "--to", str(FIRST + timedelta(days=DATES - 1)))
-KILLS = 6 if LONG else 3
+KILLS = 6 if LONG else 2
 PAUSE_S = (1.0, 3.0)
 """Between two kills."""
 

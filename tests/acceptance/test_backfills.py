@@ -79,9 +79,9 @@ ENDED = "SELECT run_end_date IS NOT NULL FROM backfill"
 
 async def test_it_ends_after_its_last_run_has_and_keeps_its_limit(two: Two) -> None:
     """A peer completed one before its runs existed, and exceeded its limit under two schedulers."""
-    await two.create("brief", "--to", "2016-12-31", "--max-active-runs", "7")
+    await two.create("brief", "--to", "2015-12-31", "--max-active-runs", "7")
     await two.until(ENDED)
-    assert await two.pair.db.fetchval(ENDED_EARLY, 731) is None
+    assert await two.pair.db.fetchval(ENDED_EARLY, 365) is None
     await two.user("backfills", "delete", "1", "--yes")
 
     await two.create("work", "--to", "2015-01-12", "--max-active-runs", "3")

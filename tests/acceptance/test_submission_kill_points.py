@@ -13,17 +13,13 @@ from tests.acceptance.pipeline import TASKS
 
 LONG = bool(os.environ.get("TEST_LONG"))
 
-AT_THE_BACKEND = "after_submit"
-"""The point at which backends differ: a request has reached them. At the others `make test` tries one, `make test-long` all."""
+POINTS = ("after_submit", "before_intent", "after_intent", "before_submit", "before_record", "before_confirm")
 
-ELSEWHERE = ("before_intent", "after_intent", "before_submit", "before_record", "before_confirm")
+TOGETHER = [(point,) for point in POINTS] if LONG else [POINTS]
+"""The points that are tried at once, each in a scenario of its own."""
 
-TOGETHER = [(AT_THE_BACKEND,), *((point,) for point in ELSEWHERE)] if LONG else [(AT_THE_BACKEND,), ELSEWHERE]
-"""The points that are tried at once, each in a scenario of its own: as many as there are backends, about."""
-
-
-def backends_for(point: str) -> tuple[str, ...]:
-    return tuple(TASKS) if point == AT_THE_BACKEND or LONG else ("command",)
+SOME = tuple(TASKS) if LONG else ("command",)
+"""Backends differ at the first point alone, where `test_running_applications.py` kills the daemon on all of them."""
 
 
 async def tried(servers: Servers, home: Path, point: str) -> Mapping[str, Story]:
@@ -37,7 +33,7 @@ async def tried(servers: Servers, home: Path, point: str) -> Mapping[str, Story]
         return await scenario.story()
 
     home.mkdir()
-    return await on_each_backend(servers, home, play, backends_for(point))
+    return await on_each_backend(servers, home, play, SOME)
 
 
 @pytest.mark.long
@@ -52,7 +48,7 @@ async def test_one_application_runs_when_the_daemon_is_killed(servers: Servers, 
         for point in points:
             tg.start_soon(one, point)
 
-    assert stories == {point: dict.fromkeys(backends_for(point), ONCE) for point in points}
+    assert stories == {point: dict.fromkeys(SOME, ONCE) for point in points}
 
 
 async def test_an_application_that_runs_twice_is_seen(servers: Servers, tmp_path: Path) -> None:
