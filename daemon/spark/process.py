@@ -4,6 +4,7 @@ All processes of a task inherit its stamp in the environment, so that those are 
 Linux only: reads /proc, signals through pidfds.
 """
 
+import math
 import os
 import signal
 import time
@@ -104,12 +105,15 @@ def stamped(submission_id: UUID) -> Iterator[Identity]:
             yield from filter(None, (identify(pid),))
 
 
-def end_all(submission_id: UUID, grace_s: float) -> int:
-    """Terminate every other process of a submission, kill it after `grace_s`, at once with 0. Returns the number of processes."""
+def end_all(submission_id: UUID, grace_s: float, within_s: float = math.inf) -> int:
+    """Terminate every other process of a submission, kill it after `grace_s`, at once with 0. Returns the number of processes.
+
+    Gives up after `within_s`: while the caller has threads that start processes, there are always more.
+    """
     seen: set[Identity] = set()
-    deadline = time.monotonic() + grace_s
-    while left := list(stamped(submission_id)):
-        number = signal.SIGKILL if time.monotonic() >= deadline else signal.SIGTERM
+    began = time.monotonic()
+    while (left := list(stamped(submission_id))) and (passed_s := time.monotonic() - began) < within_s:
+        number = signal.SIGKILL if passed_s >= grace_s else signal.SIGTERM
         for process in left:
             if number is signal.SIGKILL or process not in seen:
                 send(process, number)

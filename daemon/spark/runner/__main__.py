@@ -1,7 +1,7 @@
 """`python -m tidegate.daemon.spark.runner execute|reap|conclude SPOOL/SUBMISSION_ID [--detach] [--outcome JSON]`.
 
 `execute` runs the task; `reap` ends the processes of a runner that was killed. `--detach` returns after the claim.
-`conclude` is what a runner becomes that ends its task, with this outcome.
+`conclude` ends the task with this outcome: a runner replaces its own program by it.
 """
 
 import argparse

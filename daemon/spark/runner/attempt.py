@@ -16,7 +16,7 @@ import msgspec
 from tidegate.daemon.spark import event_file
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner import failure_reason, kinds, secrets
-from tidegate.daemon.spark.runner.conclusion import abandon, conclude
+from tidegate.daemon.spark.runner.conclusion import conclude, exec_conclusion
 from tidegate.daemon.spark.runner.contact import Contact
 from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.produced import with_events
@@ -114,13 +114,12 @@ class Attempt:
         outcome = msgspec.structs.replace(outcome, started_at=self._started_at)
         try:
             if threading.current_thread() is not threading.main_thread():
-                with suppress(OSError):
-                    abandon(self._spool, outcome, self._environ)
+                exec_conclusion(self._spool, outcome, self._environ)
             conclude(self._spool, self._job, outcome, self._redact)
         except BaseException:
             log.exception("the runner failed")
         finally:
-            # Exits without waiting for threads and exit handlers of the task.
+            # Exits without waiting for threads and exit handlers of the task. Without an outcome, a daemon reaps it.
             os._exit(0)
 
     def _call(self, execution: Execution) -> object:

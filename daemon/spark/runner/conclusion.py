@@ -1,6 +1,7 @@
 """The conclusion of an attempt: its processes end, its outcome is stored, then published."""
 
 import logging
+import math
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -28,6 +29,8 @@ log = logging.getLogger("tidegate")
 PUBLISH_WITHIN_S = 10.0
 LEFTOVER_GRACE_S = 1.0
 KILL_GRACE_S = 5.0
+KILLING_S = 1.0
+"""How long processes are killed at most while threads of the task can start others."""
 
 
 def conclude(spool: Spool, job: Job, outcome: Outcome, redact: Redaction | None) -> None:
@@ -37,7 +40,7 @@ def conclude(spool: Spool, job: Job, outcome: Outcome, redact: Redaction | None)
     """
     if outcome.outcome != "succeeded":
         kinds.end(job)
-    _end_processes(spool, outcome)
+    _end_processes(spool, _grace_s(outcome))
     if redact is not None:
         outcome = _described(spool, job, outcome, redact)
     log.info("task %s%s", outcome.outcome, outcome.reason and f": {outcome.reason}")
@@ -54,31 +57,35 @@ def redaction_of(job: Job) -> Redaction | None:
     return None
 
 
-def abandon(spool: Spool, outcome: Outcome, environ: Mapping[str, str]) -> NoReturn:
-    """Conclude in place of the task: another program, in this process, which ends all threads of the task.
+def exec_conclusion(spool: Spool, outcome: Outcome, environ: Mapping[str, str]) -> NoReturn:
+    """Replace the program of this process by one that concludes, which ends every thread of the task.
 
-    A thread cannot end another one. A thread of the task would start processes, or change data, until this process ends.
+    A thread cannot end another one. Otherwise a thread of the task would go on to start processes and to write, until the
+    outcome is published. Processes are ended before, because the new program needs a moment to start, and again by it.
     `environ` is the environment from before the task, which can have changed it. Raises OSError when the program cannot start.
     """
-    _end_processes(spool, outcome)
+    _end_processes(spool, grace := _grace_s(outcome), grace + KILLING_S)
     os.execve(RUNNER[0], (*RUNNER, "conclude", str(spool.path), "--outcome", msgspec.json.encode(outcome).decode()), environ)  # noqa: S606
 
 
 def resume(spool: Spool, outcome: Outcome) -> None:
-    """What `abandon` continues with. Without the job, the daemon decides the outcome when all processes have ended."""
+    """Continue what `exec_conclusion` began. Without the job, the daemon decides the outcome when all processes have ended."""
+    _end_processes(spool, 0)
     try:
         job = spool.job()
     except (DamagedError, OSError) as damage:
         log.info("%s; ending the task", damage)
         job = None
-    if job is None:
-        _end_processes(spool, outcome)
-        return
-    conclude(spool, job, outcome, redaction_of(job))
+    if job is not None:
+        conclude(spool, job, outcome, redaction_of(job))
 
 
-def _end_processes(spool: Spool, outcome: Outcome) -> None:
-    if left := end_all(spool.submission_id, KILL_GRACE_S if outcome.outcome == "killed" else LEFTOVER_GRACE_S):
+def _grace_s(outcome: Outcome) -> float:
+    return KILL_GRACE_S if outcome.outcome == "killed" else LEFTOVER_GRACE_S
+
+
+def _end_processes(spool: Spool, grace_s: float, within_s: float = math.inf) -> None:
+    if left := end_all(spool.submission_id, grace_s, within_s):
         log.info("ended %d processes of the task", left)
 
 

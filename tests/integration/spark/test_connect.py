@@ -7,7 +7,7 @@ import socket
 import anyio
 import msgspec
 
-from tests.integration.spark.submissions import Bench, runner_of
+from tests.integration.spark.submissions import Bench, runner_of, until_nothing_runs
 from tidegate.daemon.spark.contract import Phase
 from tidegate.daemon.spark.process import end_all
 from tidegate.daemon.spark.runner.reap import ADVICE
@@ -36,6 +36,7 @@ with Dag("contract") as dag:
 """
 SPARKLING = """\
 import os
+import subprocess
 import time
 
 from pyspark.sql import functions as F
@@ -68,6 +69,11 @@ with Dag("contract") as dag:
             with open(run.params["out"], "a") as file:
                 file.write("row\\n")
             time.sleep(0.01)
+
+    @dag.task
+    def spawn(spark, run):
+        while True:
+            subprocess.run(["sleep", "60"])
 
     @dag.task
     def crash(spark, run):
@@ -151,7 +157,7 @@ async def test_an_error_of_spark_in_a_function_names_the_line_of_the_dag_file(be
 
     assert status.phase is Phase.FAILED
     assert status.reason.startswith("AnalysisException: [TABLE_OR_VIEW_NOT_FOUND]")
-    assert status.reason.endswith("(dagfile.py, line 22)")
+    assert status.reason.endswith("(dagfile.py, line 23)")
 
 
 async def test_a_function_that_exits_fails_with_its_code(bench: Bench) -> None:
@@ -203,10 +209,24 @@ async def test_a_function_writes_nothing_after_its_kill_is_on_record(bench: Benc
             await anyio.sleep(0.5)
             later = other.executions()
             daemon.cancel_scope.cancel()
+        end_all(spec.submission_id, 0)
 
     assert (status.phase, status.reason) == (Phase.KILLED, "killed on request")
     assert later == rows
-    end_all(spec.submission_id, 0)
+
+
+async def test_a_function_that_starts_one_process_after_the_other_ends_without_contact(bench: Bench) -> None:
+    other = Bench(msgspec.structs.replace(bench.settings, runner_silent_s=8.0, runner_heartbeat_s=0.1))
+    spec = other.spec(FunctionTask(task_id="spawn"), SPARKLING)
+    handle = await other.submit(spec)
+
+    try:
+        await until_nothing_runs(spec.submission_id, within_s=60)
+    finally:
+        end_all(spec.submission_id, 0)
+
+    status = await other.status(spec, handle)
+    assert (status.phase, status.reason) == (Phase.FAILED, "no daemon of this host recorded a heartbeat for 6 s")
 
 
 async def test_a_query_does_not_outlive_its_runner(bench: Bench) -> None:
