@@ -12,7 +12,7 @@ from tests.acceptance.pipeline import TASKS
 LONG = bool(os.environ.get("TEST_LONG"))
 
 SOME = tuple(TASKS) if LONG else ("command",)
-"""`make test` kills the daemon on all backends in the last test. In the others they differ by the application alone."""
+"""`make test` kills the daemon on all backends in the last test, and on `command` in the others."""
 
 
 @pytest.mark.long

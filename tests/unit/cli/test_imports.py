@@ -51,3 +51,10 @@ def test_a_list_imports_the_client_of_postgres_alone(noun: str) -> None:
     assert code == "3"
     assert "asyncpg" in modules
     assert ONLY_DAEMONS & modules == set()
+
+
+def test_a_daemon_imports_the_clients_of_mail_and_http_for_a_notification_alone() -> None:
+    script = "import sys, tidegate.daemon.supervisor; print(*sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert {"httpx", "aiosmtplib"} & set(ended.stdout.split()) == set()
