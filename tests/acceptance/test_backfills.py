@@ -1,4 +1,13 @@
-"""What users of a peer reported of its backfills, tried on two daemons at work."""
+"""What users of a peer reported of its backfills, tried on two daemons at work.
+
+| what they saw | test |
+|---|---|
+| it was complete before its runs existed | test_it_ends_after_its_last_run_has_and_keeps_its_limit |
+| two schedulers exceeded its limit | test_it_ends_after_its_last_run_has_and_keeps_its_limit |
+| cleared runs were blocked after a cancel | test_a_cleared_run_of_a_cancelled_one_runs |
+| it starved for ever | test_it_goes_on_while_others_want_all_slots |
+| it blocked all DAGs | test_a_large_one_blocks_no_other_dag |
+"""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -257,6 +257,26 @@ async def test_bad_input_is_a_problem_and_changes_nothing(two: Site, method: str
     assert before.content == after.content
 
 
+async def test_a_backfill_that_cannot_be_is_refused_with_its_status(two: Site) -> None:
+    dates = {"start_date": "2013-01-01T00:00:00Z", "end_date": "2013-01-02T00:00:00Z"}
+    future = {"start_date": "2113-01-01T00:00:00Z", "end_date": "2113-01-02T00:00:00Z"}
+    bodies = (
+        {"dag_id": "none", **dates},
+        {"dag_id": "mine_a", **future},
+        {"dag_id": "mine_a", **dates},
+        {"dag_id": "mine_a", **dates},
+    )
+    async with two.program() as client:
+        created = [await client.post("/api/v1/backfills", json=body) for body in bodies]
+        cancel = f"/api/v1/backfills/{created[2].json()['id']}/cancel"
+        cancelled = [await client.post(cancel, json={}) for _ in range(2)]
+
+    said = [(answer.status_code, answer.json()["type"].rpartition(":")[2]) for answer in created if answer.is_error]
+    assert said == [(404, "not-found"), (409, "refused"), (409, "refused")]
+    assert created[2].status_code == HTTPStatus.CREATED
+    assert [answer.status_code for answer in cancelled] == [HTTPStatus.OK, HTTPStatus.CONFLICT]
+
+
 @pytest.mark.parametrize(
     "path",
     [

@@ -1,16 +1,53 @@
-"""Backfills (SEMANTICS 9.7): every date has one run or one reason, under limits of its own, beside the schedule."""
+"""Backfills (SEMANTICS 9.7): every date has one run or one reason, under limits of its own, beside the schedule.
+
+| case | test |
+|---|---|
+| K01 | test_k01_dates_get_runs_in_order_as_there_is_room |
+| K01 | test_k01_in_reverse_the_newest_date_is_the_first |
+| K03 | test_k03_two_backfills_have_no_date_in_common |
+| K03 | test_k03_an_ended_backfill_is_in_the_way_of_none |
+| K04, K05 | test_requests_that_cannot_work_are_rejected |
+| K07 | test_k07_what_was_asked_for_is_on_the_row |
+| K08 | test_k08_an_existing_run_runs_again_with_the_newest_version_or_stays |
+| K08 | test_a_retry_keeps_a_newer_version_of_a_run |
+| K09 | test_k09_a_range_needs_a_timetable_with_dates |
+| K09 | test_k09_a_dag_may_allow_none |
+| K09 | test_a_backfill_that_cannot_be_is_refused_with_its_status |
+| K09 | test_what_cannot_be_done_is_said |
+| K10 | test_k10_dates_that_are_not_due_get_no_run |
+| K11 | test_a_dry_run_says_what_would_happen_and_changes_nothing |
+| K11 | test_a_preview_lists_dates_and_changes_nothing |
+| K12 | test_k12_a_cancel_ends_queued_runs_and_leaves_running_ones |
+| K12 | test_a_backfill_that_cannot_be_is_refused_with_its_status |
+| K13 | test_k13_a_paused_backfill_starts_nothing_until_it_is_resumed |
+| K16 | test_k16_tasks_of_other_runs_come_first |
+| K18 | test_k18_it_ends_with_its_last_run |
+| K20 | test_k20_backfills_end_one_by_one |
+| K21 | test_k21_its_tasks_obey_pools |
+| K21 | test_its_tasks_keep_limits_over_all_its_runs |
+| a cancel unblocks cleared runs | test_a_cleared_run_of_a_cancelled_backfill_runs_under_the_limits_of_its_dag |
+| it ends once every planned run has | test_it_ends_after_its_last_run_has_and_keeps_its_limit |
+| two of one DAG run side by side | test_k20_backfills_end_one_by_one |
+| dates are planned in the background | test_a_million_dates_take_as_many_statements_as_one |
+| it can be deleted | test_a_deleted_one_is_gone_and_its_runs_stay |
+| it tells its progress | test_a_backfill_is_created_listed_shown_and_followed |
+| its limit changes while it runs | test_the_limit_changes_while_it_runs |
+
+`tests/acceptance/test_backfills.py` has what users of a peer reported.
+"""
 
 from datetime import datetime, timedelta
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from tests.integration.engine.world import World, states, utc
 from tidegate.daemon.containment import apply_holding
 from tidegate.daemon.engine import Batch
 from tidegate.daemon.postgres.database import Database, connect
-from tidegate.schemas.backfill import LAST_PRIORITY, Outlets, Reprocess, limits_version
+from tidegate.schemas.backfill import LAST_PRIORITY, BackfillSpec, Outlets, Reprocess, limits_version
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, ParamSpec, TaskSpec
 from tidegate.schemas.message import (
     BackfillActed,
@@ -222,6 +259,47 @@ async def test_k09_a_range_needs_a_timetable_with_dates(world: World, timetable:
     assert (await asked(world))[1] == ("no_dates",)
 
 
+async def test_k07_what_was_asked_for_is_on_the_row(world: World) -> None:
+    await world.database.pool.execute("INSERT INTO pool (name, slots) VALUES ('few', 1)")
+    await world.file(daily(params={"n": ParamSpec(default=1)}))
+    spec = BackfillSpec(
+        dag_id="d",
+        start_date=day(1),
+        end_date=day(9),
+        logical_dates=(day(1), day(9)),
+        dag_params={"n": 2},
+        reprocess=Reprocess.COMPLETED,
+        is_reverse=True,
+        outlets=Outlets.NONE,
+        description="new prices",
+        max_active_runs=3,
+        max_active_tasks=2,
+        share=0.5,
+        pool="few",
+        priority=-7,
+        max_failed_runs=4,
+    )
+    id_ = await world.database.run(backfills.reserve)
+
+    await world.tell(BackfillRequested(backfill_id=id_, params={"n": ParamSpec(default=1)}, **msgspec.structs.asdict(spec)))
+
+    row = await world.database.run(backfills.view, id_)
+    assert {name: getattr(row, name) for name in spec.__struct_fields__} == msgspec.structs.asdict(spec)
+
+
+async def test_a_million_dates_take_as_many_statements_as_one(world: World) -> None:
+    await world.file(daily(timetable=Cron(("* * * * *",))))
+
+    applied = [
+        await world.tell(BackfillRequested(backfill_id=id_, dag_id="d", start_date=start, end_date=end))
+        for id_, start, end in ((1, day(1), day(1)), (2, day(2), day(2)), (3, utc(2020, 1, 1), utc(2022, 1, 1)))
+    ]
+
+    assert applied[1].statements == applied[2].statements  # The first one also read the version.
+    assert await world.rows("SELECT state::text, dates FROM backfill") == [("planned", 0)] * 3
+    assert await world.runs() == []
+
+
 async def test_k10_dates_that_are_not_due_get_no_run(world: World) -> None:
     await world.file(daily(timetable=Cron(("0 0 * * *",), mode="interval")))
 
@@ -311,6 +389,7 @@ async def test_k12_a_cancel_ends_queued_runs_and_leaves_running_ones(world: Worl
     await settle(world)
     assert await dates(world, id_) == [(1, 1, "cancelled", run_of(1)), (2, 2, "success", run_of(2))]
     assert await state_of(world, id_) == "cancelled"
+    assert await world.rows("SELECT run_end_date IS NOT NULL FROM backfill") == [(True,)]
     assert await act(world, id_, BackfillAction.CANCEL) == ("not_possible",)
     await counts_agree(world)
 
