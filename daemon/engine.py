@@ -199,6 +199,15 @@ async def _apply(db: Db, batch: Batch, author: UUID | None = None, writer: str |
     return Applied(work, len(effects), unanswered, db.statements, noted(effects))
 
 
+async def rehearse(db: Db, messages: Sequence[Message[Any]]) -> list[Effect]:
+    """Decide and perform in a transaction whose caller undoes it: no id is recorded, and no work announced."""
+    effects = await _decide(db, messages)
+    unit = UnitOfWork(db, KINDS[type(messages[0].body)], None, None)
+    await perform(unit, effects)
+    await unit.flush()
+    return effects
+
+
 async def _unseen(db: Db, batch: Batch) -> list[int]:
     """The indexes of the messages whose id is new, each id once. Raises FencedError."""
     first: dict[Identity, int] = {}

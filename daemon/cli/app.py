@@ -91,7 +91,8 @@ def root(
 
     Settings come from environment variables TIDEGATE_*; the options before the command override them.
 
-    Exit codes: 0 success, 1 the command failed or its subject does not exist, 2 wrong usage or settings, 3 a server is away.
+    Exit codes: 0 success, 1 the command failed or its subject does not exist, 2 wrong usage or settings, 3 a server is away,
+    4 `dags plan` found changes.
     """
     overrides = {
         "POSTGRES_DSN": postgres_dsn,

@@ -13,7 +13,7 @@ from tidegate.daemon.cli.pages import output
 from tidegate.daemon.settings import PREFIX, SettingsError
 from tidegate.schemas.error import TidegateError, UnavailableError
 
-FAILED, USAGE, AWAY, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
+FAILED, USAGE, AWAY, CHANGES, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 4, 130, 141
 
 DEBUG = f"{PREFIX}DEBUG"
 

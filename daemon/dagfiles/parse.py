@@ -3,7 +3,7 @@
 import os
 import re
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 
 import anyio
@@ -125,6 +125,19 @@ async def open_parser(settings: Settings) -> AsyncIterator[Parser]:
     """Open a parser. Raises UnavailableError if its zygote does not start."""
     async with open_zygotes(os.environ) as zygotes:
         yield Parser(settings, zygotes)
+
+
+async def parse_all(settings: Settings, paths: Iterable[str]) -> Mapping[str, ParsedFile]:
+    """Parse these files of the DAG folder, by path in order. Raises UnavailableError."""
+    parsed: dict[str, ParsedFile] = {}
+
+    async def parse(parser: Parser, path: str) -> None:
+        parsed[path] = await parser.parse(path)
+
+    async with open_parser(settings) as parser, anyio.create_task_group() as tg:
+        for path in paths:
+            tg.start_soon(parse, parser, path)
+    return dict(sorted(parsed.items()))
 
 
 def _memory(opened: ExitStack, name: str) -> int:

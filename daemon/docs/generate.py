@@ -34,6 +34,7 @@ The options `--postgres-dsn`, `--kafka-servers`, `--topic-prefix` and `--dags-fo
 | 1 | The command failed, or its subject does not exist. |
 | 2 | The usage or a [setting](settings.md) is wrong. |
 | 3 | A server is unavailable. |
+| 4 | `dags plan` found changes. |
 
 `tidegate --install-completion` completes commands and options in the shell that calls it: bash, zsh, fish or PowerShell.
 `tidegate --show-completion` prints the script instead.

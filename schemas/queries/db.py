@@ -1,6 +1,7 @@
 """The transaction that queries run in, and the transposition of rows into columns for `unnest`."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import cache
 from operator import attrgetter
@@ -75,6 +76,17 @@ class Db:
     async def execute(self, sql: str, *args: Any) -> str:
         self.statements += 1
         return await self.connection.execute(sql, *args)
+
+    @asynccontextmanager
+    async def undone(self) -> AsyncIterator[None]:
+        """Undo what the block writes and locks, at its end."""
+        savepoint, known = self.connection.transaction(), len(self.on_commit)
+        await savepoint.start()
+        try:
+            yield
+        finally:
+            del self.on_commit[known:]
+            await savepoint.rollback()
 
     async def mark(self) -> None:
         """Write the commit marker, unless it was claimed before."""

@@ -88,20 +88,12 @@ def _root(path: Path, dag_folder: Path) -> Path:
 
 
 async def _parse(settings: Settings, files: FilesByFolder) -> ParsedFiles:
-    import anyio
-
-    from tidegate.daemon.dagfiles.parse import Parser, open_parser
+    from tidegate.daemon.dagfiles.parse import parse_all
 
     parsed: dict[Path, ParsedFile] = {}
-
-    async def parse(parser: Parser, root: Path, name: str) -> None:
-        parsed[root / name] = _reject_ignored(await parser.parse(name))
-
     for root, names in files.items():
-        folder_settings = msgspec.structs.replace(settings, dags_folder=str(root))
-        async with open_parser(folder_settings) as parser, anyio.create_task_group() as tg:
-            for name in names:
-                tg.start_soon(parse, parser, root, name)
+        of_folder = await parse_all(msgspec.structs.replace(settings, dags_folder=str(root)), names)
+        parsed |= {root / name: _reject_ignored(file) for name, file in of_folder.items()}
     return dict(sorted(parsed.items()))
 
 

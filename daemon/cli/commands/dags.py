@@ -10,6 +10,7 @@ import anyio
 import typer
 
 from tidegate.daemon.cli.command import DagId, Json, Limit, Yes, command_group, examples
+from tidegate.daemon.cli.commands import dag_files
 from tidegate.daemon.cli.pages import output, tree
 from tidegate.daemon.cli.pages.dag import print_history, print_list, print_page
 from tidegate.daemon.cli.pages.plan import print_planned
@@ -174,6 +175,11 @@ def delete(context: typer.Context, dag_id: DagId, *, yes: Yes = False, json: Jso
         raise typer.BadParameter("a deleted DAG cannot be restored; add --yes to delete it", param_hint="--yes")
     with_database(context, lambda database: apply_request(database, DagDeleteRequested(dag_id=dag_id)))
     output.write_result({"dag_id": dag_id, "deleted": True}, f"deleted {dag_id}", json=json)
+
+
+app.command(epilog=examples("tidegate dags plan", "tidegate dags plan daily.py team/ --json | jq -r '.dags[].dag_id'"))(
+    dag_files.plan
+)
 
 
 @app.command(

@@ -1,0 +1,100 @@
+"""`tidegate dags plan`: files of a real DAG folder against a real database."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.cli.conftest import Cli
+from tests.integration.cli.history import DAILY, History
+
+OTHER = """
+from tidegate import Dag, Dataset
+with Dag("other", schedule=Dataset("lake://flights"), catchup=True) as dag:
+    dag.command("only", ["true"], outlets=[Dataset("lake://other")])
+"""
+HOURLY = 'from tidegate import Dag\nwith Dag("hourly", schedule="0 * * * *"):\n    pass\n'
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TIDEGATE_DAGS_FOLDER", str(tmp_path / "dags"))
+    (tmp_path / "dags").mkdir()
+    return tmp_path / "dags"
+
+
+async def test_a_plan_says_what_comes_changes_and_goes_and_changes_nothing(cli: Cli, history: History, folder: Path) -> None:
+    await history.file()
+    await history.file(HOURLY, "hourly.py")
+    await history.run()
+    await history.updated("lake://flights", "f-2")
+    changed = DAILY.replace("flights & weather", "flights").replace('"SELECT 1"', '"SELECT 2"')
+    (folder / "daily.py").write_text(changed)
+    (folder / "other.py").write_text(OTHER)
+
+    answer = await cli("dags", "plan")
+
+    assert (answer.code, answer.err) == (4, "1 DAG added, 1 DAG changed, 1 DAG removed\n")
+    assert answer.out.splitlines() == [
+        "daily_delays: changed",
+        "  file      daily.py",
+        "  version   1 → 2",
+        "  schedule  lake://flights & lake://weather → lake://flights",
+        "  inputs    - lake://weather",
+        '  changes   task report: sql "SELECT 1" → "SELECT 2"',
+        "  starts    1 dataset run at once",
+        "  goes on   1 running run with version 1",
+        "  events    1 consumed by the run that starts",
+        "",
+        "hourly: removed",
+        "  file      hourly.py",
+        "  version   1",
+        "  schedule  none: it starts no more runs",
+        f"  next run  {await next_hour(cli)} → none by time",
+        "",
+        "other: added",
+        "  file      other.py",
+        "  version   1",
+        "  schedule  lake://flights",
+        "  inputs    + lake://flights",
+        "  outlets   + lake://other",
+        "  starts    1 dataset run at once",
+        "  events    2 recorded before become pending",
+        "  events    2 consumed by the run that starts",
+    ]
+    assert [dag["version"] for dag in (await cli("dags", "list", "--json")).json] == [1, 1]
+
+
+async def next_hour(cli: Cli) -> str:
+    (run,) = (await cli("dags", "next", "hourly", "-n", "1", "--json")).json
+    return str(run["run_after"]).replace("T", " ")
+
+
+async def test_a_plan_of_some_files_has_those_alone(cli: Cli, history: History, folder: Path) -> None:
+    await history.file()
+    (folder / "team").mkdir()
+    (folder / "team" / "other.py").write_text(OTHER)
+    (folder / "team" / "lib.py").write_text("TABLE = 1\n")
+    (folder / "hourly.py").write_text(f"import team.lib\n{HOURLY}")
+    (folder / "daily.py").write_text(f"# a comment{DAILY}")
+
+    unchanged = await cli("dags", "plan", "daily.py")
+    of_folder = await cli("dags", "plan", str(folder / "team"), "--json")
+
+    assert (unchanged.code, unchanged.out, unchanged.err) == (0, "", "nothing changes\n")
+    assert [(dag["dag_id"], dag["action"]) for dag in of_folder.json["dags"]] == [("other", "added")]
+
+
+async def test_broken_files_and_unknown_ones_are_errors(cli: Cli, history: History, folder: Path) -> None:
+    await history.file()
+    (folder / "daily.py").write_text("from tidegate import Dag\nDag(\n")
+
+    broken = await cli("dags", "plan", "daily.py")
+    unknown = await cli("dags", "plan", "missing.py")
+    outside = await cli("dags", "plan", "../a.py")
+
+    assert broken.code == 1
+    assert broken.out.startswith("daily.py:2: SyntaxError: ")
+    assert broken.out.endswith("; its DAGs stay as they are: daily_delays\n")
+    assert (broken.err, unknown.code) == ("1 file not taken up\n", 1)
+    assert unknown.err.startswith("tidegate: missing.py is no DAG file: ")
+    assert (outside.code, "is not below the DAG folder" in outside.err) == (2, True)
