@@ -1,6 +1,7 @@
 """Errors, one class for each reaction of a daemon or the command line."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Self
 
 FATAL = (MemoryError,)
@@ -115,6 +116,12 @@ def described(error: BaseException) -> str:
     """The type and the message of an exception, in one line of at most 300 characters that Postgres can store."""
     line = " ".join(f"{type(error).__name__}: {error}".split()).replace("\0", r"\0")
     return line.encode(errors="backslashreplace").decode()[:300]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the nearest known one; empty if none is near."""
+    close = get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 class RequestError(TidegateError):

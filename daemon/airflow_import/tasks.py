@@ -9,6 +9,7 @@ from tidegate.daemon.airflow_import.arguments import take, task_options
 from tidegate.daemon.airflow_import.context import Context
 from tidegate.daemon.airflow_import.layout import attribute, call, constant, items, keyword, name
 from tidegate.daemon.airflow_import.report import LeftOutError, left_out, omission, shown
+from tidegate.daemon.spark.runner.submit import conf_problem
 
 Options = Sequence[ast.keyword]
 
@@ -133,29 +134,51 @@ def _application(context: Context, node: ast.expr) -> ast.expr:
     return node
 
 
+Setting = tuple[ast.expr | None, ast.expr]
+"""A name and a value; without a name, a dict of settings."""
+
+
 def _conf(context: Context, conf: ast.expr | None, options: Options) -> ast.Dict:
-    """The configuration of Spark, with the keywords that stand for a setting."""
-    keys: list[ast.expr | None] = []
-    values: list[ast.expr] = []
+    """The configuration of Spark, with the keywords that stand for a setting; without the settings that no task may set."""
+    settings: list[Setting] = []
     conf = _literal(context, conf)
     if isinstance(conf, ast.Dict):
-        keys, values = [key and context.translate(key) for key in conf.keys], [_as_text(context, value) for value in conf.values]
+        pairs = zip(conf.keys, conf.values, strict=True)
+        settings += [(key and context.translate(key), _as_text(context, value)) for key, value in pairs if _may_set(context, key)]
     elif conf is not None:
-        keys, values = [None], [context.translate(conf)]
+        settings.append((None, context.translate(conf)))
     for option in options:
-        keys.append(constant(vocabulary.SPARK_CONF[option.arg or ""]))
-        values.append(_as_text(context, option.value))
-    return ast.Dict(keys=keys, values=values)
+        key = ast.copy_location(constant(vocabulary.SPARK_CONF[option.arg or ""]), option.value)
+        if _may_set(context, key, f"{option.arg}="):
+            settings.append((key, _as_text(context, option.value)))
+    return ast.Dict(keys=[key for key, _ in settings], values=[value for _, value in settings])
+
+
+def _may_set(context: Context, key: ast.expr | None, what: str = "") -> bool:
+    """Whether a task may set the setting. One that is refused is listed."""
+    problem = _refusal(key)
+    if problem is not None and key is not None:
+        left = omission(
+            key, f"{what or shown(key)} of SparkSubmitOperator", problem, "leave it out, or ask an operator to set it"
+        )
+        context.leave_out(left)
+    return problem is None
+
+
+def _refusal(key: ast.expr | None) -> str | None:
+    return conf_problem(key.value, "") if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
 
 
 def _literal(context: Context, node: ast.expr | None) -> ast.expr | None:
-    """The dict that a variable is set to, if some of its values are no texts yet."""
+    """The dict that a variable holds, if a value of it has to be written as text, or a task may not set all of its settings."""
     value = context.constants.get(node.id) if isinstance(node, ast.Name) else None
-    if isinstance(value, ast.Dict) and not all(
-        isinstance(item, ast.Constant) and isinstance(item.value, str) for item in value.values
-    ):
+    if isinstance(value, ast.Dict) and (not all(map(_is_text, value.values)) or any(map(_refusal, value.keys))):
         return value
     return node
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _texts(context: Context, node: ast.expr) -> ast.expr:
@@ -178,15 +201,14 @@ def _as_text(context: Context, node: ast.expr) -> ast.expr:
 
 
 def template(context: Context, node: ast.expr) -> ast.expr:
-    """An expression whose strings are templates; what the templates use and Tidegate does not know is listed."""
+    """An expression whose strings are templates. Raises LeftOutError for one that no run could render, with all reasons."""
     translated = context.translate(node)
     for text in ast.walk(translated):
         if isinstance(text, ast.Constant) and isinstance(text.value, str) and templates.is_template(text.value):
             text.value = templates.translated(text.value)
-            for problem in templates.problems(text.value):
-                context.leave_out(
-                    omission(node, f"template {text.value}", problem, "write a name of the table in schemas/docs/writing-dags.md")
-                )
+            if problems := ", ".join(templates.problems(text.value)):
+                what = f"template {text.value}"
+                raise left_out(node, problems, "write a name of the table in schemas/docs/writing-dags.md", what)
     return translated
 
 

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from typing import Any, TypedDict
 
 from tidegate.schemas.authoring.arguments import aware_datetime, limit_seconds, seconds
 from tidegate.schemas.authoring.callbacks import CALLBACK_OPTIONS, Deadline, Receivers, callback_options, deadline_specs
 from tidegate.schemas.authoring.dataset import Dataset, Expression
 from tidegate.schemas.dag import TriggerRule, WeightRule
-from tidegate.schemas.error import DagError
+from tidegate.schemas.error import DagError, did_you_mean
 
 
 class Options(TypedDict, total=False):
@@ -69,8 +68,7 @@ def spec_fields(where: str, options: Options) -> dict[str, Any]:
     fields = {}
     for option, value in options.items():
         if option not in _FIELDS:
-            close = get_close_matches(option, _FIELDS, n=1)
-            raise DagError(f"{where}: unknown option {option}{f'; did you mean {close[0]}?' if close else ''}")
+            raise DagError(f"{where}: unknown option {option}{did_you_mean(option, _FIELDS)}")
         field, convert = _FIELDS[option]
         fields[field] = convert(where, option, value)
     return fields
@@ -90,8 +88,7 @@ def _one_of(kind: type[TriggerRule] | type[WeightRule]) -> Callable[[str, str, o
         names = [str(member) for member in kind]
         if isinstance(value, str) and value in names:
             return kind(value)
-        close = get_close_matches(str(value), names, n=1)
-        hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(names)}"
+        hint = did_you_mean(str(value), names) or f"; there are {', '.join(names)}"
         raise DagError(f"{where}: {value!r:.100} is no {option}{hint}")
 
     return convert

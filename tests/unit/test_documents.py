@@ -92,6 +92,8 @@ def test_python_examples_compile(block: Block) -> None:
 @pytest.mark.parametrize("block", [block for block in blocks("python") if "Dag(" in block.text], ids=str)
 def test_dag_file_examples_parse(block: Block, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "example.py").write_text(block.text)
+    for application in re.findall(r'submit\("\w+", "([\w.]+)"', block.text):
+        (tmp_path / application).touch()
 
     code = run(["check", str(tmp_path), "--json"])
 

@@ -1,20 +1,25 @@
-"""`tidegate check`: parse DAG files without a server."""
+"""`tidegate check`: parse DAG files, and find mistakes in them, without a server."""
 
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
 from tidegate.daemon.cli.command import Json
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.session import read_settings
+from tidegate.daemon.cli.session import query, read_settings, remote
 from tidegate.daemon.settings import Settings, dags_root
 from tidegate.schemas.dag import ImportProblem, ParsedFile
-from tidegate.schemas.error import RequestError
+from tidegate.schemas.error import RequestError, TidegateError
+
+if TYPE_CHECKING:
+    from tidegate.daemon.lint.finding import Findings
+    from tidegate.daemon.lint.installation import Installation
+    from tidegate.schemas.queries.db import Db
 
 ParsedFiles = Mapping[Path, ParsedFile]
 """By absolute path, in order."""
@@ -31,7 +36,9 @@ Paths = Annotated[
 def check(context: typer.Context, paths: Paths = None, *, json: Json = False) -> None:
     """Parse DAG files as a daemon does, and print their DAGs and tasks, or what is wrong with them.
 
-    Needs no server. Exit code 1 if a file is broken.
+    Also found: missing application files, templates that cannot be rendered, Spark settings that tasks may not set.
+    Needs no server. With one (TIDEGATE_POSTGRES_DSN or --server), pools and datasets are compared with its state.
+    Exit code 1 if a file is broken, 3 if no file is and the server is away.
     """
     import anyio
 
@@ -39,17 +46,74 @@ def check(context: typer.Context, paths: Paths = None, *, json: Json = False) ->
 
     settings = read_settings(context)
     files = reject_duplicates(anyio.run(_parse, settings, _files_by_folder(paths, dags_root(settings))))
+    installation, away = _ask(context, files)
+    found = _findings(files, installation)
     if json:
-        output.write_json([dag_files.document(path, file) for path, file in files.items()])
+        output.write_json([dag_files.document(path, file, found[path]) for path, file in files.items()])
     else:
-        for line in dag_files.lines(files):
+        for line in dag_files.lines(files, found):
             output.write(line)
-    broken = sum(file.problem is not None for file in files.values())
+    for note in dag_files.notes(found):
+        output.say(note)
+    _end(files, found, away)
+
+
+def _end(files: ParsedFiles, found: "Mapping[Path, Findings]", away: TidegateError | None) -> None:
+    """Raises Exit with 1 if files are broken, else the error of a server that was to be asked."""
+    broken = sum(file.problem is not None or bool(found[path].mistakes) for path, file in files.items())
     if not files:
         output.say("there are no Python files to check")
     if broken:
         output.say(f"{broken} of {len(files)} files {'is' if broken == 1 else 'are'} broken")
+    if away is not None and broken:
+        output.say(f"pools and datasets were not compared: {away}")
+    if broken:
         raise typer.Exit(1)
+    if away is not None:
+        raise away
+
+
+def _findings(files: ParsedFiles, installation: "Installation | None") -> "Mapping[Path, Findings]":
+    from tidegate.daemon.lint.installation import outlets_of
+    from tidegate.daemon.lint.rules import findings_of
+
+    outlets = outlets_of(spec for file in files.values() for spec in file.dags)
+    return {path: findings_of(file, _folder(path, file), outlets, installation) for path, file in files.items()}
+
+
+def _folder(path: Path, file: ParsedFile) -> Path:
+    """The DAG folder of a file."""
+    return path.parents[len(Path(file.path).parts) - 1]
+
+
+def _ask(context: typer.Context, files: ParsedFiles) -> "tuple[Installation | None, TidegateError | None]":
+    """The state of the installation that the settings name, if there is one, or why it is not known."""
+    from tidegate.daemon.lint.installation import inputs_of, outlets_of
+
+    specs = [spec for file in files.values() for spec in file.dags]
+    uris = sorted(inputs_of(specs) - outlets_of(specs))
+    settings = read_settings(context)
+    try:
+        return (_installation(context, uris) if settings.server or settings.postgres_dsn else None), None
+    except TidegateError as error:
+        return None, error
+
+
+def _installation(context: typer.Context, uris: Sequence[str]) -> "Installation":
+    from tidegate.daemon.lint.installation import Installation
+    from tidegate.schemas.queries import datasets, pools
+
+    async def read(db: "Db") -> tuple[list[pools.PoolRow], list[datasets.DatasetRow]]:
+        return await pools.list_pools(db), [row for uri in uris for row in await datasets.list_datasets(db, uri, 1)]
+
+    if (server := remote(context)) is None:
+        found, named = query(context, read)
+    else:
+        found = server.rows("/pools", pools.PoolRow, None, {})
+        named = [row for uri in uris for row in server.rows("/datasets", datasets.DatasetRow, 1, {"prefix": uri})]
+    # The first dataset of a prefix is the one of that name, if there is one.
+    known = {row.uri for row in named if row.events or row.producers}
+    return Installation({pool.name for pool in found}, known)
 
 
 def reject_duplicates(files: ParsedFiles) -> ParsedFiles:

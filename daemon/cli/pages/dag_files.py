@@ -1,17 +1,19 @@
-"""The page of `check`: a tree per DAG file, or a line `file:line: reason`."""
+"""The page of `check`: a tree per DAG file, and a line `file:line: reason` for each mistake."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tidegate.daemon.cli.pages import tree
+from tidegate.daemon.lint.finding import Findings
 from tidegate.daemon.read_model.condition import Branch, schedule_text
 from tidegate.daemon.terminal import printable
-from tidegate.schemas.dag import BaseTask, DagSpec, ParsedFile, kind_of
+from tidegate.schemas.dag import BaseTask, DagSpec, ImportProblem, ParsedFile, kind_of
 
 
-def lines(files: Mapping[Path, ParsedFile]) -> Iterator[str]:
+def lines(files: Mapping[Path, ParsedFile], found: Mapping[Path, Findings]) -> Iterator[str]:
     for path, file in files.items():
+        yield from (tree.problem(short_path(path), it.line, it.sentence) for it in found[path].mistakes)
         if file.problem is not None:
             yield tree.problem(short_path(path), file.problem.line, file.problem.reason)
         elif file.dags:
@@ -20,8 +22,22 @@ def lines(files: Mapping[Path, ParsedFile]) -> Iterator[str]:
             yield f"{printable(short_path(path))}  no DAGs"
 
 
-def document(path: Path, file: ParsedFile) -> dict[str, Any]:
-    return {"path": short_path(path), "dags": file.dags, "problem": file.problem, "duration_s": file.duration_s}
+def notes(found: Mapping[Path, Findings]) -> Iterator[str]:
+    for path, findings in found.items():
+        yield from (tree.problem(short_path(path), note.line, f"note: {note.sentence}") for note in findings.notes)
+
+
+def document(path: Path, file: ParsedFile, found: Findings) -> dict[str, Any]:
+    """`problem` is the first one."""
+    first = next((ImportProblem(reason=it.sentence, line=it.line) for it in found.mistakes), None)
+    return {
+        "path": short_path(path),
+        "dags": file.dags,
+        "problem": file.problem or first,
+        "mistakes": found.mistakes,
+        "notes": found.notes,
+        "duration_s": file.duration_s,
+    }
 
 
 def short_path(path: Path) -> str:

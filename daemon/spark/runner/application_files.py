@@ -1,17 +1,24 @@
 """Files and packages that Spark distributes to the driver and the executors of an application."""
 
+import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.runner.template import render
 from tidegate.daemon.spark.spool import Job
 from tidegate.schemas.dag import SubmitTask
+from tidegate.schemas.error import did_you_mean
 
 _ADDRESS = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+://\S+", re.IGNORECASE)
 _COORDINATES = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+", re.ASCII)
+
+
+LISTS = ("py_files", "files", "jars", "packages")
+"""The lists of an application, named like the options of spark-submit."""
 
 
 def options(job: Job, task: SubmitTask, work: Path) -> list[str]:
@@ -19,14 +26,24 @@ def options(job: Job, task: SubmitTask, work: Path) -> list[str]:
 
     Folders among `py_files` are packed into archives in `work`. Raises TaskError for an entry that spark-submit would not find.
     """
-    modules = _paths(job, task.py_files, "py_files", is_folder=None)
-    found: Mapping[str, Iterable[str]] = {
-        "--py-files": (_packed(entry, work / f"py_files-{number}") for number, entry in enumerate(modules)),
-        "--files": _paths(job, task.files, "files"),
-        "--jars": _paths(job, task.jars, "jars"),
-        "--packages": map(_coordinates, _rendered(job, task.packages, "packages")),
-    }
-    return [part for option, entries in found.items() if (joined := ",".join(entries)) for part in (option, joined)]
+    found = {what: [_packed(entry, work / f"{what}-{n}") for n, entry in enumerate(_entries(job, task, what))] for what in LISTS}
+    return [part for what, entries in found.items() if entries for part in (f"--{what.replace('_', '-')}", ",".join(entries))]
+
+
+def _entries(job: Job, task: SubmitTask, what: str) -> Iterator[str]:
+    for number, entry in enumerate(getattr(task, what), start=1):
+        yield checked_entry(Path(job.dags_folder), what, render(entry, job.spec, f"entry {number} of {what}"))
+
+
+def checked_entry(folder: Path, what: str, value: str) -> str:
+    """An entry of the list `what` as spark-submit gets it. Raises TaskError for one that it would not find."""
+    if "," in value:
+        raise TaskError(f"{what} {value!r} contains a comma, which separates the entries of spark-submit: write a list")
+    if what == "packages":
+        return _coordinates(value)
+    return (
+        value if _ADDRESS.fullmatch(value) else str(below(folder, value, what, is_folder=None if what == "py_files" else False))
+    )
 
 
 def below(folder: Path, path: str, what: str, *, is_folder: bool | None = False) -> Path:
@@ -39,22 +56,15 @@ def below(folder: Path, path: str, what: str, *, is_folder: bool | None = False)
     if not found.is_relative_to(root):
         raise TaskError(f"{what} {path!r} is not below the DAG folder {folder}")
     if not ((found.is_dir() and is_folder is not False) or (found.is_file() and not is_folder)):
-        raise TaskError(f"{what} {path!r} does not exist in the DAG folder {folder}")
+        raise TaskError(f"{what} {path!r} does not exist in the DAG folder {folder}{did_you_mean(found.name, _beside(found))}")
     return found
 
 
-def _rendered(job: Job, entries: tuple[str, ...], what: str) -> Iterator[str]:
-    """Each entry as spark-submit gets it, in a list separated by commas."""
-    for number, entry in enumerate(entries, start=1):
-        value = render(entry, job.spec, f"entry {number} of {what}")
-        if "," in value:
-            raise TaskError(f"{what} {value!r} contains a comma, which separates the entries of spark-submit: write a list")
-        yield value
-
-
-def _paths(job: Job, entries: tuple[str, ...], what: str, *, is_folder: bool | None = False) -> Iterator[str]:
-    for value in _rendered(job, entries, what):
-        yield value if _ADDRESS.fullmatch(value) else str(below(Path(job.dags_folder), value, what, is_folder=is_folder))
+def _beside(path: Path) -> list[str]:
+    """The names in the folder of a path, for a hint."""
+    with suppress(OSError):
+        return os.listdir(path.parent)
+    return []
 
 
 def _packed(entry: str, archive: Path) -> str:

@@ -70,14 +70,21 @@ def for_spark(job: Job) -> dict[str, str]:
 def check_conf(conf: Mapping[str, str]) -> None:
     """Raises TaskError for the first setting that a task may not set."""
     for key, value in conf.items():
-        if not key.startswith("spark."):
-            raise TaskError(f"conf {key!r}: names of Spark settings start with 'spark.'")
-        if _RESERVED.fullmatch(key):
-            raise TaskError(f"conf {key!r} is set by the scheduler and cannot be set by a task")
-        if _DENIED.fullmatch(key):
-            raise TaskError(f"conf {key!r} is not allowed in a task; an operator can set it in spark-defaults.conf")
-        if any(character in key + value for character in "\n\r\0"):
-            raise TaskError(f"conf {key!r}: line breaks and NUL are not allowed")
+        if problem := conf_problem(key, value):
+            raise TaskError(problem)
+
+
+def conf_problem(key: str, value: str) -> str | None:
+    """Why a task may not set this setting; None if it may."""
+    if not key.startswith("spark."):
+        return f"conf {key!r}: names of Spark settings start with 'spark.'"
+    if _RESERVED.fullmatch(key):
+        return f"conf {key!r} is set by the scheduler and cannot be set by a task"
+    if _DENIED.fullmatch(key):
+        return f"conf {key!r} is not allowed in a task; an operator can set it in spark-defaults.conf"
+    if any(character in key + value for character in "\n\r\0"):
+        return f"conf {key!r}: line breaks and NUL are not allowed"
+    return None
 
 
 def properties(conf: Mapping[str, str]) -> str:

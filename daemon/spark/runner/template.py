@@ -1,14 +1,15 @@
 """Jinja templates of tasks, rendered with the facts of the run in a sandbox without side effects."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, UndefinedError
+from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, UndefinedError, meta, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing
 
 from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.daemon.spark.runner.failure_reason import TaskError
+from tidegate.schemas.error import did_you_mean
 from tidegate.schemas.run import ConsumedEvent, RunContext
 
 DATED = ("logical_date", "data_interval_start", "data_interval_end", "ds", "ds_nodash", "ts", "ts_nodash")
@@ -68,6 +69,69 @@ NAMES = (
 )
 
 
+_ALL = f"; there are {', '.join(NAMES)}"
+_OF_RUN = tuple(name for name in dir(RunContext) if not name.startswith("_"))
+_OPTIONAL = ("default", "d", "defined", "undefined")
+"""Filters and tests that accept a name that is missing."""
+
+Read = tuple[str, str]
+"""What a template reads: a variable, and an attribute or key of it; empty: the variable itself."""
+
+
+def mistakes(text: str, upstream: Collection[str]) -> Iterator[str]:
+    """Why no run can render a template: it is not valid, or reads what no run has. `upstream`: the tasks with `results`."""
+    try:
+        tree = _ENVIRONMENT.parse(text)
+        variables = meta.find_undeclared_variables(tree)
+    except TemplateSyntaxError as error:
+        yield f"is not a valid template: {error.message} (line {error.lineno})"
+        return
+    except RecursionError:
+        yield "is not a valid template: it is nested too deeply"
+        return
+    for variable, key in sorted(_reads(tree, nodes.Name, nodes.Getattr, nodes.Getitem) - _optional(tree)):
+        if variable in variables and (unknown := _unknown_name(variable, key, upstream)):
+            yield f"cannot be rendered: {unknown}"
+
+
+def _unknown_name(variable: str, key: str, upstream: Collection[str]) -> str | None:
+    if not key:
+        return None if variable in NAMES else f"there is no {variable!r}{did_you_mean(variable, NAMES) or _ALL}"
+    if variable == "run" and key not in _OF_RUN:
+        return f"there is no {key!r} in run{did_you_mean(key, _OF_RUN)}"
+    if variable == "results" and key not in (*upstream, *dir(dict)):
+        before = f"the tasks directly before it are {', '.join(upstream)}" if upstream else "no task comes before it"
+        return f"there is no {key!r} in results{did_you_mean(key, upstream) or f'; {before}'}"
+    return None
+
+
+def _reads(tree: nodes.Node, *kinds: type[nodes.Node]) -> set[Read]:
+    return {read for node in tree.find_all(kinds) if (read := _read(node)) is not None}
+
+
+def _optional(tree: nodes.Node) -> set[Read]:
+    """What the template reads only if it is there."""
+    found = (node.node for node in tree.find_all((nodes.Filter, nodes.Test)) if node.name in _OPTIONAL)
+    return {read for node in found if (read := _read(node)) is not None}
+
+
+def _read(node: nodes.Node | None) -> Read | None:
+    match node:
+        case nodes.Name(name=variable):
+            return variable, ""
+        case nodes.Getattr(node=nodes.Name(name=variable), attr=key):
+            return variable, key
+        case nodes.Getitem(node=nodes.Name(name=variable), arg=nodes.Const(value=str() as key)):
+            return variable, key
+        case _:
+            return None
+
+
+def is_template(text: str) -> bool:
+    """Whether rendering changes the text."""
+    return any(mark in text for mark in ("{{", "{%", "{#"))
+
+
 class _Unknown(StrictUndefined):
     """Names the alternatives in its error."""
 
@@ -79,7 +143,7 @@ class _Unknown(StrictUndefined):
 
 def _hint(owner: object, name: str | None) -> str:
     if owner is missing:
-        return f"there is no {name!r}; there are {', '.join(NAMES)}"
+        return f"there is no {name!r}{_ALL}"
     if isinstance(owner, Mapping):
         return f"there is no {name!r} " + (f"among {', '.join(map(repr, owner))}" if owner else "in an empty object")
     return f"there is no {name!r} in {type(owner).__name__}"

@@ -8,7 +8,7 @@ import pytest
 
 from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.daemon.spark.runner.failure_reason import TaskError
-from tidegate.daemon.spark.runner.template import render
+from tidegate.daemon.spark.runner.template import mistakes, render
 from tidegate.schemas.dag import SqlTask
 from tidegate.schemas.run import ConsumedEvent, RunContext
 
@@ -115,3 +115,47 @@ def test_a_template_that_cannot_be_rendered_says_why(text: str, reason: str) -> 
         render(text, SPEC, "the SQL")
 
     assert str(raised.value) == reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no template",
+        "{{ run_id }} {{ run.ds }} {{ run.params.day }} {{ params.any }} {{ events[0].extra.rows }}",
+        "{% for event in events %}{{ event.uri }}{{ loop.index }}{% endfor %}",
+        "{% set day = ds %}{{ day }} {% for n in range(3) %}{{ n }}{% endfor %}",
+        "{{ results.count.rows }} {{ results['count'] }} {{ results.items() }} {{ results[item] }}",
+        "{{ week | default('none') }}{% if owner is defined %}{{ owner }}{% endif %}",
+        "{% if results.other is defined %}{{ results.other }}{% endif %}",
+        "{% for run in [params] %}{{ run.owner }}{% endfor %}",
+    ],
+)
+def test_a_template_that_a_run_can_render_has_no_mistake(text: str) -> None:
+    assert list(mistakes(text, ["count"])) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a\n{% if %}", ["is not a valid template: Expected an expression, got 'end of statement block' (line 2)"]),
+        ("{{ ds | ds_nodash }}", ["is not a valid template: No filter named 'ds_nodash'. (line 1)"]),
+        ("{{ run_ids }}", ["cannot be rendered: there is no 'run_ids'; did you mean run_id?"]),
+        ("{{ run.parms }}", ["cannot be rendered: there is no 'parms' in run; did you mean params?"]),
+        ("{{ run.owner }}", ["cannot be rendered: there is no 'owner' in run"]),
+        ("{{ results.cuont }}", ["cannot be rendered: there is no 'cuont' in results; did you mean count?"]),
+        ("{{ results['x'] }}", ["cannot be rendered: there is no 'x' in results; the tasks directly before it are count"]),
+        (
+            "{{ tss }}{{ parms }}",
+            ["cannot be rendered: there is no " + hint for hint in ("'parms'; did you mean params?", "'tss'; did you mean ts?")],
+        ),
+        (f"{{{{ {'(' * 5000}1{')' * 5000} }}}}", ["is not a valid template: it is nested too deeply"]),
+    ],
+)
+def test_mistakes_of_a_template_are_known_before_a_run(text: str, found: list[str]) -> None:
+    assert list(mistakes(text, ["count"])) == found
+
+
+def test_an_unknown_name_that_is_like_no_other_is_told_with_all_names() -> None:
+    (mistake,) = mistakes("{{ weekday }} {{ weekday }}", [])
+
+    assert mistake.startswith("cannot be rendered: there is no 'weekday'; there are run, run_id, dag_id, ")

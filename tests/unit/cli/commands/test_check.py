@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tidegate.daemon.cli.commands.check import reject_duplicates
-from tidegate.daemon.cli.pages.dag_files import lines as report
-from tidegate.daemon.cli.pages.dag_files import short_path
+from tidegate.daemon.cli.pages.dag_files import document, lines, notes, short_path
+from tidegate.daemon.lint.finding import Finding, Findings
 from tidegate.schemas.authoring.build import build
 from tidegate.schemas.dag import ImportProblem, ParsedFile
 
@@ -26,12 +26,19 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+NOTHING = Findings()
+
+
+def report(files: dict[Path, ParsedFile], found: Findings = NOTHING) -> list[str]:
+    return list(lines(files, dict.fromkeys(files, found)))
+
+
 def parsed(source: str, path: str) -> ParsedFile:
     return ParsedFile(path=path, digest="0", dags=tuple(dag.spec() for dag in build(source, path)))
 
 
 def test_dags_are_drawn_below_their_file_with_their_tasks(here: Path) -> None:
-    lines = list(report({here / "dags" / "d.py": parsed(SOURCE, "d.py")}))
+    lines = report({here / "dags" / "d.py": parsed(SOURCE, "d.py")})
 
     assert lines == [
         "dags/d.py",
@@ -56,7 +63,7 @@ with Dag("either", schedule=DatasetOrTime(Dataset("s://a"), "@daily")) as dag:
 
 
 def test_what_runs_by_time_is_drawn_with_its_timetable_and_its_rules(here: Path) -> None:
-    lines = list(report({here / "t.py": parsed(TIMED, "t.py")}))
+    lines = report({here / "t.py": parsed(TIMED, "t.py")})
 
     assert lines == [
         "t.py",
@@ -75,11 +82,11 @@ def test_what_runs_by_time_is_drawn_with_its_timetable_and_its_rules(here: Path)
 def test_a_problem_is_one_line_that_editors_understand(here: Path) -> None:
     broken = ParsedFile(path="d.py", digest="0", problem=ImportProblem(reason="SyntaxError: invalid syntax", line=7))
 
-    assert list(report({here / "d.py": broken})) == ["d.py:7: SyntaxError: invalid syntax"]
+    assert report({here / "d.py": broken}) == ["d.py:7: SyntaxError: invalid syntax"]
 
 
 def test_a_file_without_dags_is_listed(here: Path) -> None:
-    assert list(report({here / "lib.py": ParsedFile(path="lib.py", digest="0")})) == ["lib.py  no DAGs"]
+    assert report({here / "lib.py": ParsedFile(path="lib.py", digest="0")}) == ["lib.py  no DAGs"]
 
 
 def test_the_second_file_with_a_dag_is_to_blame(here: Path) -> None:
@@ -88,8 +95,25 @@ def test_the_second_file_with_a_dag_is_to_blame(here: Path) -> None:
     judged = reject_duplicates({one: parsed(SOURCE, "a.py"), two: parsed(SOURCE, "b.py")})
 
     assert judged[one].problem is None
-    assert list(report(judged))[-1] == "b.py: DAG 'd' is also in a.py"
+    assert report(dict(judged))[-1] == "b.py: DAG 'd' is also in a.py"
 
 
 def test_a_path_elsewhere_is_shown_whole(here: Path) -> None:
     assert short_path(here.parent / "d.py") == str(here.parent / "d.py")
+
+
+FOUND = Findings(
+    (Finding(dag_id="d", task_id="first", line=5, reason="argument 1 cannot be rendered"),),
+    (Finding(dag_id="d", reason="dataset s://a has had no event"),),
+)
+
+
+def test_mistakes_are_lines_before_the_tree_and_in_json_the_first_is_the_problem(here: Path) -> None:
+    path, file = here / "d.py", parsed(SOURCE, "d.py")
+
+    assert report({path: file}, FOUND)[:2] == ["d.py:5: DAG 'd', task 'first': argument 1 cannot be rendered", "d.py"]
+    assert list(notes({path: FOUND})) == ["d.py: note: DAG 'd': dataset s://a has had no event"]
+    assert document(path, file, FOUND)["problem"] == ImportProblem(
+        reason="DAG 'd', task 'first': argument 1 cannot be rendered", line=5
+    )
+    assert document(path, file, NOTHING)["problem"] is None

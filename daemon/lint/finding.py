@@ -1,0 +1,34 @@
+"""What a rule finds."""
+
+from typing import NamedTuple
+
+import msgspec
+
+
+class Mistake(NamedTuple):
+    """A mistake in a task. `text` is the text of the DAG file that is at fault."""
+
+    text: str
+    reason: str
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """A mistake, or a note, about a DAG of a file. `line` is None where the file does not show the text at fault."""
+
+    dag_id: str
+    task_id: str | None = None
+    line: int | None = None
+    reason: str
+
+    @property
+    def sentence(self) -> str:
+        """The reason, and what it is about."""
+        task = "" if self.task_id is None else f", task {self.task_id!r}"
+        return f"DAG {self.dag_id!r}{task}: {self.reason}"
+
+
+class Findings(NamedTuple):
+    """What the rules found in a file."""
+
+    mistakes: tuple[Finding, ...] = ()
+    notes: tuple[Finding, ...] = ()

@@ -1,0 +1,40 @@
+"""All rules over the DAGs of a file."""
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from tidegate.daemon.lint.finding import Finding, Findings, Mistake
+from tidegate.daemon.lint.installation import Installation, silent_inputs, unknown_pool
+from tidegate.daemon.lint.places import Places
+from tidegate.daemon.lint.tasks import mistakes_of
+from tidegate.schemas.dag import BaseTask, ParsedFile
+
+
+def findings_of(file: ParsedFile, folder: Path, outlets: Collection[str], installation: Installation | None) -> Findings:
+    """What is wrong with the DAGs of a file. `outlets` are the datasets that the tasks of all checked files update.
+
+    Without the state of an installation, its pools and datasets are unknown.
+    """
+    places = Places(file.source)
+    found = [
+        _finding(places, spec.dag_id, task.task_id, mistake)
+        for spec in file.dags
+        for task in spec.tasks
+        for mistake in _of_task(task, folder, installation)
+    ]
+    notes = [
+        _finding(places, spec.dag_id, None, mistake)
+        for spec in file.dags
+        for mistake in silent_inputs(spec, outlets, installation)
+    ]
+    return Findings(tuple(found), tuple(notes))
+
+
+def _of_task(task: BaseTask, folder: Path, installation: Installation | None) -> Iterator[Mistake]:
+    yield from mistakes_of(task, folder)
+    if installation is not None:
+        yield from unknown_pool(task, installation.pools)
+
+
+def _finding(places: Places, dag_id: str, task_id: str | None, mistake: Mistake) -> Finding:
+    return Finding(dag_id=dag_id, task_id=task_id, line=places.line_of(task_id, mistake.text), reason=mistake.reason)
