@@ -11,6 +11,7 @@ from typing import Annotated, Literal, get_args, get_type_hints
 import msgspec
 from msgspec import Meta
 
+from tidegate.schemas.cluster import Clusters, read_clusters
 from tidegate.schemas.error import RequestError, TidegateError
 from tidegate.schemas.kafka_security import DEFAULT_MECHANISM, KafkaSecurity, Mechanism, Protocol
 from tidegate.schemas.read_plan import RUN_EVENTS
@@ -142,6 +143,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     spark_remote: Annotated[str, _text("Address of the Spark Connect server.")] = "sc://127.0.0.1:15002"
     spark_master: Annotated[str, _text("Master for `spark-submit`.")] = "local[2]"
+    spark_clusters: Annotated[
+        str,
+        _text(
+            "Further Spark clusters, which tasks name by `cluster=`, as JSON: each with a `master` for `spark-submit`, a `remote`"
+            ' of Spark Connect, or both, like `{"nightly": {"master": "spark://m1:7077", "remote": "sc://m1:15002"}}`.'
+        ),
+    ] = "{}"
     dispatch_concurrency: Annotated[int, _count("Submissions that a daemon makes at the same time.", "submissions")] = 8
     parallelism: Annotated[
         int, _count("Largest number of tasks at work in the whole installation. 0: no limit.", "tasks", least=0)
@@ -220,6 +228,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """The settings `kafka_*` of all clients of Kafka. Raises RequestError for settings that contradict each other."""
         return KafkaSecurity(**{field: getattr(self, f"kafka_{field}") for field in KafkaSecurity.__struct_fields__})
 
+    @property
+    def clusters(self) -> Clusters:
+        """The Spark clusters that tasks may name. Raises RequestError for a setting that cannot be read."""
+        return read_clusters(self.spark_clusters)
+
     def topic(self, kind: Kind) -> str:
         """The topic that carries a kind of event."""
         return f"{self.topic_prefix}{kind}"
@@ -245,13 +258,13 @@ def read(environ: Mapping[str, str], *, needs: Collection[str] = tuple(SERVERS))
         settings = msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise SettingsError(_sentence(str(error), values)) from error
-    _check_kafka(settings)
+    _check_parts(settings)
     return settings
 
 
-def _check_kafka(settings: Settings) -> None:
+def _check_parts(settings: Settings) -> None:
     try:
-        settings.kafka_security  # noqa: B018 - it is checked when it is made
+        settings.kafka_security, settings.clusters  # noqa: B018 - they are checked when they are made
     except RequestError as error:
         raise SettingsError(str(error)) from error
 

@@ -18,6 +18,8 @@ from tidegate.schemas.receiver import Callback
 from tidegate.schemas.timetable.spec import Timetable
 
 Name = Annotated[str, Meta(min_length=1, max_length=250, pattern=r"^[\w.-]+\Z")]
+ClusterName = Annotated[str, Meta(max_length=250, pattern=r"^[\w.-]*\Z")]
+"""One of `TIDEGATE_SPARK_CLUSTERS`; empty for the default one."""
 NonNegative = Annotated[float, Meta(ge=0, le=MAX_SECONDS)]
 Count = Annotated[int, Meta(ge=1, le=100_000)]
 Moment = Annotated[datetime, Meta(tz=True)]
@@ -132,11 +134,14 @@ class ProgramTask(BaseTask, frozen=True, kw_only=True):
 class FunctionTask(ProgramTask, frozen=True, kw_only=True, tag="function"):
     """A Python function of the DAG file, called in the runner as `function(spark, run)` on a Spark Connect session."""
 
+    cluster: ClusterName = ""
+
 
 class SqlTask(BaseTask, frozen=True, kw_only=True, tag="sql"):
     """One SQL statement on Spark Connect; a Jinja template over the run (`run`, `run_id`, `params`)."""
 
     sql: Annotated[str, Meta(min_length=1)]
+    cluster: ClusterName = ""
 
 
 class SubmitTask(ProgramTask, frozen=True, kw_only=True, tag="submit"):
@@ -153,6 +158,7 @@ class SubmitTask(ProgramTask, frozen=True, kw_only=True, tag="submit"):
     files: tuple[str, ...] = ()
     jars: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
+    cluster: ClusterName = ""
 
 
 class CommandTask(ProgramTask, frozen=True, kw_only=True, tag="command"):

@@ -7,10 +7,13 @@ from tidegate.daemon.lint.finding import Finding, Findings, Mistake
 from tidegate.daemon.lint.installation import Installation, silent_inputs, unknown_pool
 from tidegate.daemon.lint.places import Places
 from tidegate.daemon.lint.tasks import mistakes_of
+from tidegate.schemas.cluster import Clusters, cluster_name, cluster_problem
 from tidegate.schemas.dag import BaseTask, ParsedFile
 
 
-def findings_of(file: ParsedFile, folder: Path, outlets: Collection[str], installation: Installation | None) -> Findings:
+def findings_of(
+    file: ParsedFile, folder: Path, outlets: Collection[str], installation: Installation | None, clusters: Clusters
+) -> Findings:
     """What is wrong with the DAGs of a file. `outlets` are the datasets that the tasks of all checked files update.
 
     Without the state of an installation, its pools and datasets are unknown.
@@ -20,7 +23,7 @@ def findings_of(file: ParsedFile, folder: Path, outlets: Collection[str], instal
         _finding(places, spec.dag_id, task.task_id, mistake)
         for spec in file.dags
         for task in spec.tasks
-        for mistake in _of_task(task, folder, installation)
+        for mistake in _of_task(task, folder, installation, clusters)
     ]
     notes = [
         _finding(places, spec.dag_id, None, mistake)
@@ -30,8 +33,10 @@ def findings_of(file: ParsedFile, folder: Path, outlets: Collection[str], instal
     return Findings(tuple(found), tuple(notes))
 
 
-def _of_task(task: BaseTask, folder: Path, installation: Installation | None) -> Iterator[Mistake]:
+def _of_task(task: BaseTask, folder: Path, installation: Installation | None, clusters: Clusters) -> Iterator[Mistake]:
     yield from mistakes_of(task, folder)
+    if (problem := cluster_problem(task, clusters)) is not None:
+        yield Mistake(cluster_name(task), problem)
     if installation is not None:
         yield from unknown_pool(task, installation.pools)
 

@@ -25,6 +25,7 @@ from tidegate.daemon.spark.host import host_of
 from tidegate.daemon.spark.process import alive, has_stamp, identify, send, stamped, until_gone
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.spool import Claim, Job, Outcome, Spool, spools
+from tidegate.schemas.cluster import Cluster, cluster_name, cluster_problem
 from tidegate.schemas.dag import BACKENDS, kind_of
 from tidegate.schemas.error import FATAL, RejectedError, UnavailableError, described
 from tidegate.schemas.wire.event import Rejection
@@ -130,12 +131,17 @@ class RunnerBackend:
         spool.prepare(self._job(spec))
 
     def _job(self, spec: SubmissionSpec) -> Job:
+        """Raises RejectedError for a task whose cluster this host does not know."""
         settings = self._settings
+        clusters = settings.clusters
+        if (problem := cluster_problem(spec.task, clusters)) is not None:
+            raise RejectedError(Rejection.INVALID, f"{problem} (on host {settings.host})")
+        cluster = clusters.get(cluster_name(spec.task), Cluster(master=settings.spark_master, remote=settings.spark_remote))
         return Job(
             spec=spec,
             dags_folder=str(dags_root(settings)),
-            spark_remote=settings.spark_remote,
-            spark_master=settings.spark_master,
+            spark_remote=cluster.remote,
+            spark_master=cluster.master,
             kafka_servers=settings.kafka_servers,
             kafka_security=None if settings.kafka_security.holds_secrets else settings.kafka_security,
             topic_prefix=settings.topic_prefix,

@@ -96,9 +96,9 @@ def string_dict(where: str, option: str, value: Texts) -> dict[str, str | Secret
     return dict(value or {})
 
 
-def environment(where: str, value: Texts) -> dict[str, str | Secret]:
+def environment(where: str, option: str, value: Any) -> dict[str, str | Secret]:
     """Environment variables of a task. The names that the runner sets are refused."""
-    chosen = string_dict(where, "env", value)
+    chosen = string_dict(where, option, value)
     for name in chosen:
         if not _VARIABLE.fullmatch(name):
             raise DagError(

@@ -27,7 +27,6 @@ from tidegate.schemas.authoring.arguments import (
     Texts,
     aware_datetime,
     callable_with,
-    environment,
     fits_type,
     limit_seconds,
     string_dict,
@@ -37,7 +36,7 @@ from tidegate.schemas.authoring.arguments import (
 )
 from tidegate.schemas.authoring.assembly import assemble_spec
 from tidegate.schemas.authoring.callbacks import CallbackFunction, DagCallbacks, Deadline, Receivers, dag_time_zone
-from tidegate.schemas.authoring.options import Options, spec_fields
+from tidegate.schemas.authoring.options import Options, ProgramOptions, SparkOptions, SparkProgramOptions, spec_fields
 from tidegate.schemas.authoring.params import param_specs
 from tidegate.schemas.authoring.schedule import Schedule, in_time_zone, schedule_parts
 from tidegate.schemas.authoring.task import PythonTask, Task, TaskGroup
@@ -166,33 +165,32 @@ class Dag:
 
     @overload
     def task(
-        self, function: None = None, /, *, task_id: str | None = None, env: Texts = None, **options: Unpack[Options]
+        self, function: None = None, /, *, task_id: str | None = None, **options: Unpack[SparkProgramOptions]
     ) -> Callable[[Function], PythonTask[Function]]: ...
 
     def task(
-        self, function: Function | None = None, /, *, task_id: str | None = None, env: Texts = None, **options: Unpack[Options]
+        self, function: Function | None = None, /, *, task_id: str | None = None, **options: Unpack[SparkProgramOptions]
     ) -> PythonTask[Function] | Callable[[Function], PythonTask[Function]]:
         """Decorate a Python function as a task, with or without options: `@dag.task` or `@dag.task(retries=2)`.
 
         `task_id` is the function's name by default. The runner calls the function with a Spark session and a `tidegate.Run`; its
-        JSON result, up to 64 KiB, is available to the tasks after it. `env`: additional environment variables, whose texts are
-        templates. Raises DagError for a function that cannot be called so.
+        JSON result, up to 64 KiB, is available to the tasks after it. Raises DagError for a function that cannot be called so.
         """
 
         def decorate(function: Function) -> PythonTask[Function]:
             if not callable(function):
                 raise DagError(f"{self._where}: @dag.task decorates a function, not {function!r:.100}")
             chosen = task_id if task_id is not None else getattr(function, "__name__", None)
-            where, fields = self._new_task(chosen, options)
+            where, fields = self._new_task(chosen, options, "env", "cluster")
             callable_with(where, function, "spark", "run")
-            spec = FunctionTask(env=environment(where, env), **fields)
+            spec = FunctionTask(**fields)
             return self._add(PythonTask(self.dag_id, fits_type(where, spec), function))
 
         return decorate if function is None else decorate(function)
 
-    def sql(self, task_id: str, sql: str, **options: Unpack[Options]) -> Task:
+    def sql(self, task_id: str, sql: str, **options: Unpack[SparkOptions]) -> Task:
         """Add a task that runs one SQL statement on Spark. `sql` is a template. Raises DagError."""
-        where, fields = self._new_task(task_id, options)
+        where, fields = self._new_task(task_id, options, "cluster")
         return self._add_spec(where, SqlTask(sql=sql, **fields))
 
     def submit(
@@ -202,26 +200,24 @@ class Dag:
         *,
         args: Sequence[str] = (),
         conf: Texts = None,
-        env: Texts = None,
         py_files: Sequence[str] = (),
         files: Sequence[str] = (),
         jars: Sequence[str] = (),
         packages: Sequence[str] = (),
-        **options: Unpack[Options],
+        **options: Unpack[SparkProgramOptions],
     ) -> Task:
         """Add a task that submits an application with spark-submit.
 
-        `application`: its path below the DAG folder. `conf`: Spark's configuration. `env`: additional environment variables.
+        `application`: its path below the DAG folder. `conf`: Spark's configuration.
         `py_files`: modules, zip archives and folders of Python packages for the driver and the executors; `files`: other files
         for their working folders; `jars`: archives of Java classes. Each is a path below the DAG folder or an address with a
         scheme. `packages`: Maven coordinates. All but `application` are templates. Raises DagError.
         """
-        where, fields = self._new_task(task_id, options)
+        where, fields = self._new_task(task_id, options, "env", "cluster")
         spec = SubmitTask(
             application=application,
             args=string_tuple(where, "args", args),
             conf=string_dict(where, "conf", conf),
-            env=environment(where, env),
             py_files=string_tuple(where, "py_files", py_files),
             files=string_tuple(where, "files", files),
             jars=string_tuple(where, "jars", jars),
@@ -230,15 +226,14 @@ class Dag:
         )
         return self._add_spec(where, spec)
 
-    def command(self, task_id: str, argv: Sequence[str], *, env: Texts = None, cwd: str = "", **options: Unpack[Options]) -> Task:
+    def command(self, task_id: str, argv: Sequence[str], *, cwd: str = "", **options: Unpack[ProgramOptions]) -> Task:
         """Add a task that starts a local program without a shell.
 
-        `argv`: the program and its arguments. `env`: additional environment variables. `cwd`: its working folder, relative to the
-        DAG folder, which is the default. All are templates. Raises DagError.
+        `argv`: the program and its arguments. `cwd`: its working folder, relative to the DAG folder, which is the default.
+        All are templates. Raises DagError.
         """
-        where, fields = self._new_task(task_id, options)
-        spec = CommandTask(argv=string_tuple(where, "argv", argv), env=environment(where, env), cwd=cwd, **fields)
-        return self._add_spec(where, spec)
+        where, fields = self._new_task(task_id, options, "env")
+        return self._add_spec(where, CommandTask(argv=string_tuple(where, "argv", argv), cwd=cwd, **fields))
 
     def empty(self, task_id: str, **options: Unpack[Options]) -> Task:
         """Add a task that does no work: it joins branches, or updates outlets. Raises DagError."""
@@ -272,14 +267,14 @@ class Dag:
         """The serialised DAG, its tasks in topological order. Raises DagError for a cycle."""
         return assemble_spec(self._where, self._head, self.tasks)
 
-    def _new_task(self, task_id: object, options: Options) -> tuple[str, dict[str, Any]]:
-        """How error messages name a new task, and the fields that all kinds of tasks have. Raises DagError."""
+    def _new_task(self, task_id: object, options: Options, *more: str) -> tuple[str, dict[str, Any]]:
+        """How error messages name a new task, and the fields of its options; `more` are those of its kind. Raises DagError."""
         checked_id = valid_name(f"{self._where}: task_id", self._prefixed(valid_name(f"{self._where}: task_id", task_id)))
         if checked_id in self.tasks:
             raise DagError(f"{self._where}: task_id {checked_id!r} is used twice; each task needs a name of its own")
         where = f"{self._where}, task {checked_id!r}"
         group = self._group.group_id if self._group else ""
-        fields = self._callbacks.serialise(where, {**self._default_args, **spec_fields(where, options)})
+        fields = self._callbacks.serialise(where, {**self._default_args, **spec_fields(where, options, more)})
         return where, {**fields, "task_id": checked_id, "group": group}
 
     def _prefixed(self, id_: str) -> str:

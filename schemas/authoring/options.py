@@ -1,14 +1,17 @@
 """The options that every kind of task takes, and how each is serialised."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
-from tidegate.schemas.authoring.arguments import aware_datetime, limit_seconds, seconds
+from tidegate.schemas.authoring.arguments import Texts, aware_datetime, environment, limit_seconds, seconds
 from tidegate.schemas.authoring.callbacks import CALLBACK_OPTIONS, Deadline, Receivers, callback_options, deadline_specs
 from tidegate.schemas.authoring.dataset import Dataset, Expression
 from tidegate.schemas.dag import TriggerRule, WeightRule
 from tidegate.schemas.error import DagError, did_you_mean
+
+_CLUSTER = re.compile(r"[\w.-]{1,250}")
 
 
 class Options(TypedDict, total=False):
@@ -61,15 +64,41 @@ class Options(TypedDict, total=False):
     on_deadline: Receivers | None
 
 
-def spec_fields(where: str, options: Options) -> dict[str, Any]:
-    """The options as fields of a task spec. Raises DagError for an unknown option or an invalid value."""
+class SparkOptions(Options, total=False):
+    """Options of tasks on Spark.
+
+    `cluster`: its name in `TIDEGATE_SPARK_CLUSTERS`; default that of `TIDEGATE_SPARK_MASTER` and `TIDEGATE_SPARK_REMOTE`.
+    """
+
+    cluster: str
+
+
+class ProgramOptions(Options, total=False):
+    """Options of tasks that run a program or a function on the host.
+
+    `env`: additional environment variables, whose texts are templates.
+    """
+
+    env: Texts
+
+
+class SparkProgramOptions(SparkOptions, ProgramOptions, total=False):
+    """Options of functions and applications."""
+
+
+def spec_fields(where: str, options: Options, more: Iterable[str] = ()) -> dict[str, Any]:
+    """The options as fields of a task spec. `more` names the options of its kind.
+
+    Raises DagError for an unknown option or an invalid value.
+    """
+    known = {**_FIELDS, **{option: _OF_KINDS[option] for option in more}}
     if not isinstance(options, Mapping):
         raise DagError(f"{where} is a dict of options like {{'retries': 2}}, not {options!r:.100}")
     fields = {}
     for option, value in options.items():
-        if option not in _FIELDS:
-            raise DagError(f"{where}: unknown option {option}{did_you_mean(option, _FIELDS)}")
-        field, convert = _FIELDS[option]
+        if option not in known:
+            raise DagError(f"{where}: unknown option {option}{did_you_mean(option, known)}")
+        field, convert = known[option]
         fields[field] = convert(where, option, value)
     return fields
 
@@ -92,6 +121,12 @@ def _one_of(kind: type[TriggerRule] | type[WeightRule]) -> Callable[[str, str, o
         raise DagError(f"{where}: {value!r:.100} is no {option}{hint}")
 
     return convert
+
+
+def _cluster(where: str, option: str, value: object) -> str:
+    if not isinstance(value, str) or not _CLUSTER.fullmatch(value):
+        raise DagError(f"{where}: {option} {value!r:.100}: a name of TIDEGATE_SPARK_CLUSTERS is letters, digits, _, - or .")
+    return value
 
 
 def _unchanged(_where: str, _option: str, value: object) -> object:
@@ -121,3 +156,9 @@ _FIELDS: Mapping[str, tuple[str, Callable[[str, str, object], object]]] = {
     **{option: (option, callback_options) for option in CALLBACK_OPTIONS},
 }
 """By option, the field of the spec and the check of its value. `fits_type` checks the unchanged ones against the field's type."""
+
+_OF_KINDS: Mapping[str, tuple[str, Callable[[str, str, object], object]]] = {
+    "cluster": ("cluster", _cluster),
+    "env": ("env", environment),
+}
+"""As `_FIELDS`, the options of some kinds of tasks."""

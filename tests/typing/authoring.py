@@ -37,7 +37,7 @@ with Dag("daily_delays", schedule=flights & weather | delays, max_active_runs=4,
     def join(spark: Any, run: Run) -> str:
         return run.run_id
 
-    report = dag.sql("report", "SELECT 1", retries=1)
+    report = dag.sql("report", "SELECT 1", retries=1, cluster="nightly")
     publish = dag.submit("publish", "publish.py", args=["--run", "{{ run_id }}"], conf={"spark.executor.memory": "1g"})
     notify = dag.command("notify", ["echo", "done"], env={"WHO": "all"})
     done = dag.empty("done", trigger_rule="all_done")

@@ -19,6 +19,7 @@ from tidegate.schemas.error import RequestError, TidegateError
 if TYPE_CHECKING:
     from tidegate.daemon.lint.finding import Findings
     from tidegate.daemon.lint.installation import Installation
+    from tidegate.schemas.cluster import Clusters
     from tidegate.schemas.queries.db import Db
 
 ParsedFiles = Mapping[Path, ParsedFile]
@@ -36,7 +37,8 @@ Paths = Annotated[
 def check(context: typer.Context, paths: Paths = None, *, json: Json = False) -> None:
     """Parse DAG files as a daemon does, and print their DAGs and tasks, or what is wrong with them.
 
-    Also found: missing application files, templates that cannot be rendered, Spark settings that tasks may not set.
+    Also found: missing application files, templates that cannot be rendered, Spark settings that tasks may not set, clusters that
+    TIDEGATE_SPARK_CLUSTERS lacks.
     Needs no server. With one (TIDEGATE_POSTGRES_DSN or --server), pools and datasets are compared with its state.
     Exit code 1 if a file is broken, 3 if no file is and the server is away.
     """
@@ -47,7 +49,7 @@ def check(context: typer.Context, paths: Paths = None, *, json: Json = False) ->
     settings = read_settings(context)
     files = reject_duplicates(anyio.run(_parse, settings, _files_by_folder(paths, dags_root(settings))))
     installation, away = _ask(context, files)
-    found = _findings(files, installation)
+    found = _findings(files, installation, settings.clusters)
     if json:
         output.write_json([dag_files.document(path, file, found[path]) for path, file in files.items()])
     else:
@@ -73,12 +75,12 @@ def _end(files: ParsedFiles, found: "Mapping[Path, Findings]", away: TidegateErr
         raise away
 
 
-def _findings(files: ParsedFiles, installation: "Installation | None") -> "Mapping[Path, Findings]":
+def _findings(files: ParsedFiles, installation: "Installation | None", clusters: "Clusters") -> "Mapping[Path, Findings]":
     from tidegate.daemon.lint.installation import outlets_of
     from tidegate.daemon.lint.rules import findings_of
 
     outlets = outlets_of(spec for file in files.values() for spec in file.dags)
-    return {path: findings_of(file, _folder(path, file), outlets, installation) for path, file in files.items()}
+    return {path: findings_of(file, _folder(path, file), outlets, installation, clusters) for path, file in files.items()}
 
 
 def _folder(path: Path, file: ParsedFile) -> Path:

@@ -109,7 +109,8 @@ async def test_executors_get_packages_and_files_of_the_dag_folder(bench: Bench) 
     (dags / "jobs" / "clean.py").write_text(ON_EXECUTORS)
     (dags / "factor.txt").write_text("100")
     (bench.secrets / "unit").write_text("metres\n")
-    cluster = Bench(replace(bench.settings, spark_master="local-cluster[1,1,512]"))
+    clusters = '{"small": {"master": "local-cluster[1,1,512]"}}'
+    cluster = Bench(replace(bench.settings, spark_master="local", spark_clusters=clusters))
     task = SubmitTask(
         task_id="publish",
         application="jobs/clean.py",
@@ -117,6 +118,7 @@ async def test_executors_get_packages_and_files_of_the_dag_folder(bench: Bench) 
         files=("{{ params.factor }}",),
         conf={"spark.executor.memory": "512m", "spark.secret.factor": Secret("unit")},
         env={"DAY": "{{ params.factor }}"},
+        cluster="small",
     )
 
     status, log = await cluster.outcome(task, factor="factor.txt")

@@ -70,6 +70,10 @@ def test_a_server_that_is_not_needed_may_be_left_unset() -> None:
             {"TIDEGATE_KAFKA_SSL_CA_FILE": "/ca"},
             "TIDEGATE_KAFKA_SSL_CA_FILE is set, but TIDEGATE_KAFKA_SECURITY_PROTOCOL is PLAINTEXT; set it to SSL",
         ),
+        (
+            {"TIDEGATE_SPARK_CLUSTERS": '{"a": {"master": ""}}'},
+            "TIDEGATE_SPARK_CLUSTERS: cluster 'a' needs a master, a remote or both",
+        ),
         ({"TIDEGATE_DEBUG": "maybe"}, "TIDEGATE_DEBUG is 'maybe', but must be true or false"),
     ],
 )

@@ -9,8 +9,10 @@ from tidegate.daemon.lint.installation import Installation, outlets_of
 from tidegate.daemon.lint.places import Places
 from tidegate.daemon.lint.rules import findings_of
 from tidegate.schemas.authoring.build import build
+from tidegate.schemas.cluster import Cluster
 from tidegate.schemas.dag import ParsedFile
 
+CLUSTERS = {"nightly": Cluster(remote="sc://m1:15002")}
 HEAD = "from tidegate import Dag, Dataset, Secret\n"
 
 
@@ -29,7 +31,7 @@ def parsed(body: str) -> ParsedFile:
 
 def found(body: str, folder: Path, *, pools: Sequence[str] | None = None) -> list[str]:
     installation = None if pools is None else Installation(pools, ())
-    mistakes, _ = findings_of(parsed(body), folder, (), installation)
+    mistakes, _ = findings_of(parsed(body), folder, (), installation, CLUSTERS)
     return [f"{it.line}: {it.task_id}: {it.reason}" for it in mistakes]
 
 
@@ -41,6 +43,7 @@ def found(body: str, folder: Path, *, pools: Sequence[str] | None = None) -> lis
         "dag.command('t', ['bash', '-c', 'echo {{ run_id }} {not a template}'], cwd='jobs', env={'A': '{{ params.a }}'})",
         "dag.command('t', ['true'], cwd='{{ params.folder }}')",
         "dag.sql('t', 'SELECT 1', pool='anything')",
+        "dag.sql('t', 'SELECT 1', cluster='nightly')",
         "dag.empty('t')",
     ],
 )
@@ -51,6 +54,10 @@ def test_what_works_has_no_finding(body: str, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "finding"),
     [
+        (
+            "dag.sql('t', 'SELECT 1', cluster='nihgtly')",
+            "3: t: cluster 'nihgtly' is not in TIDEGATE_SPARK_CLUSTERS; did you mean nightly?",
+        ),
         (
             "dag.submit('t', 'jobs/reprot.py')",
             "3: t: application 'jobs/reprot.py' does not exist in the DAG folder {folder}; did you mean report.py?",
@@ -156,7 +163,7 @@ with Dag("reader", schedule=Dataset("lake://fligths") & a & b) as reader:
 def test_inputs_that_nothing_updates_are_noted(installation: Installation | None, notes: list[str], folder: Path) -> None:
     file = parsed(EVENTS)
 
-    mistakes, noted = findings_of(file, folder, outlets_of(file.dags), installation)
+    mistakes, noted = findings_of(file, folder, outlets_of(file.dags), installation, {})
 
     assert mistakes == ()
     assert [f"{note.line}: {note.reason}" for note in noted] == notes

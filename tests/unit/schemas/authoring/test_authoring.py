@@ -27,7 +27,9 @@ def test_a_dag_is_serialised_whole() -> None:
         def join(spark: Any, run: Run) -> None: ...
 
         report = dag.sql("report", "SELECT 1")
-        publish = dag.submit("publish", "publish.py", args=["--run"], conf={"spark.executor.memory": "1g"}, outlets=[DELAYS])
+        publish = dag.submit(
+            "publish", "publish.py", args=["--run"], conf={"spark.executor.memory": "1g"}, cluster="nightly", outlets=[DELAYS]
+        )
         notify = dag.command("notify", ["echo", "done"], env={"WHO": "all"})
         join >> report >> publish >> [notify, dag.empty("done")]
 
@@ -46,6 +48,7 @@ def test_a_dag_is_serialised_whole() -> None:
                 application="publish.py",
                 args=("--run",),
                 conf={"spark.executor.memory": "1g"},
+                cluster="nightly",
                 outlets=("lake://delays",),
                 weight=3,
             ),

@@ -121,6 +121,12 @@ def test_a_teardown_fails_the_run_or_does_not(wrong: Any) -> None:
         (lambda dag: dag.submit("t", "a.py", args="--run"), "args must be a list of strings, not '--run'"),
         (lambda dag: dag.submit("t", "a.py", conf={"a": 1}), "conf must be a dict of strings and secrets, not {'a': 1}"),
         (lambda dag: dag.submit("t", "a.py", conf=["a"]), "conf must be a dict of strings, not ['a']"),
+        (
+            lambda dag: dag.sql("t", "SELECT 1", cluster=""),
+            "cluster '': a name of TIDEGATE_SPARK_CLUSTERS is letters, digits, _, - or .",
+        ),
+        (lambda dag: dag.command("t", ["ls"], cluster="x"), "unknown option cluster"),
+        (lambda dag: dag.sql("t", "SELECT 1", env={}), "unknown option env"),
         (lambda dag: dag.command("t", "ls -l"), "argv must be a list of strings, not 'ls -l'"),
         (lambda dag: dag.command("t", []), "argv: expected `array` of length >= 1"),
         (lambda dag: dag.command("t", ["ls", 1]), "argv[1]: expected `str`, got `int`"),
