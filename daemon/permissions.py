@@ -59,7 +59,7 @@ def refusal(settings: Settings, caller: Caller, right: Right, dag_id: str | None
     if dag_id is None or right is Right.VIEW:
         return None
     if not any(fnmatchcase(dag_id, pattern) for pattern in caller.dags):
-        return f"the token of {caller.username} is for the DAGs {', '.join(caller.dags)}, not for {dag_id!r}"
+        return f"{caller.username} may change the DAGs {', '.join(caller.dags)}, not {dag_id!r}"
     if right is Right.BACKFILL and not _is_editor(settings, caller.username, dag_id):
         return f"{caller.username} may not change backfills of DAG {dag_id!r}; TIDEGATE_EDITORS names the users that may"
     return None

@@ -211,6 +211,27 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ),
     ] = 50.0
     web_streams: Annotated[int, _count("Streams of changes that a caller may have open at one web process.", "streams")] = 50
+    login_roles: Annotated[
+        str,
+        _text(
+            "Roles of users that OpenID Connect or a proxy knows, by group, as JSON like"
+            ' `{"platform": "admin", "finance": {"role": "editor", "dags": ["finance_*"]}, "*": "viewer"}`. `*` is every user.'
+        ),
+    ] = "{}"
+    oidc_issuer: Annotated[str, _text("Provider of OpenID Connect, as it calls itself. Empty: no such [login](login.md).")] = ""
+    oidc_client_id: Annotated[str, _text("Name of Tidegate at this provider.")] = ""
+    oidc_client_secret: Annotated[str, _text("Secret of Tidegate at this provider. Better in a file.")] = ""
+    oidc_client_secret_file: Annotated[str, _text("File with this secret, read at each login.")] = ""
+    oidc_scopes: Annotated[str, _text("What a login asks the provider for, between spaces.")] = "openid profile email"
+    oidc_username_claim: Annotated[str, _text("Claim with the name of the user.")] = "preferred_username"
+    oidc_groups_claim: Annotated[str, _text("Claim with the groups of the user, or a path such as `realm_access.roles`.")] = (
+        "groups"
+    )
+    proxy_addresses: Annotated[
+        str, _text("Addresses and networks of proxies that may name the user, separated by commas. Empty: none may.")
+    ] = ""
+    proxy_user_header: Annotated[str, _text("Header in which such a proxy names the user.")] = ""
+    proxy_groups_header: Annotated[str, _text("Header with the groups of the user, separated by commas.")] = ""
     editors: Annotated[
         str,
         _text(

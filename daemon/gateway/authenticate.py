@@ -33,13 +33,29 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 async def identify(request: Request, service: Service) -> Identity | None:
-    """The caller; None without a token and without a session. Raises UnauthenticatedError for a token that is not valid."""
+    """The caller; None without a token and without a session.
+
+    Raises UnauthenticatedError for a token that is not valid, and RefusedLoginError for a user that no proxy may name.
+    """
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme:
         return await _by_token(service, token.strip() if scheme.lower() == "bearer" else "")
     secret = request.cookies.get(cookie_name(request))
     session = await service.identities.autocommit(credentials.find, "session", secret) if secret else None
-    return Identity(session.caller, session.id, session) if session else None
+    if session is None or not _is_current(request, service, session.caller):
+        return None
+    return Identity(session.caller, session.id, session)
+
+
+def _is_current(request: Request, service: Service, caller: Caller) -> bool:
+    """A proxy that names another user, or this one with other rights, ends the use of a session."""
+    named = service.proxy.caller(address_of(request), request.headers) if service.proxy else None
+    return named in (None, caller)
+
+
+def address_of(request: Request) -> str:
+    """The address of the connection: a client writes other ones into headers as it likes."""
+    return request.client.host if request.client else ""
 
 
 async def _by_token(service: Service, token: str) -> Identity:

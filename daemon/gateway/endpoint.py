@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from starlette.requests import Request
 
-from tidegate.daemon.gateway.authenticate import Identity, check_csrf
+from tidegate.daemon.gateway.authenticate import Identity, address_of, check_csrf
 from tidegate.daemon.gateway.json_input import NUL
 from tidegate.daemon.gateway.problem import CsrfError, InvalidError
 from tidegate.daemon.gateway.service import Service
@@ -195,10 +195,9 @@ async def check_right(call: Call[Any], right: Right, what: str, dag_id: str | No
 
 def facts_of(request: Request) -> Facts:
     headers = request.headers
-    address = request.client.host if request.client else ""
     request_id = getattr(request.state, "request_id", "")
     if_match, key, last = map(headers.get, ("if-match", "idempotency-key", "last-event-id"))
-    return Facts(address, request_id, if_match, key, last)
+    return Facts(address_of(request), request_id, if_match, key, last)
 
 
 async def record(call: Call[Any], what: str, subject: str, details: Mapping[str, Any]) -> None:

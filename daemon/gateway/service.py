@@ -7,11 +7,15 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from tidegate.daemon.gateway.rate_limit import RateLimit
+from tidegate.daemon.identity.proxy import Proxy, proxy_of
 from tidegate.daemon.live.hub import Hub
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.settings import Settings
 
 IDENTITY_CONNECTIONS = 2
+
+FAILED_LOGINS_PER_S = 2.0
+"""More of them from one address would fill the audit log."""
 
 READ_S = 5.0
 """The time of a statement that reads."""
@@ -21,8 +25,8 @@ class Service(msgspec.Struct, frozen=True):
     """`database` changes state; `reader` only reads, and may be a standby. `identities` finds callers, on connections of its own:
     changes that wait for locks keep no other request from being known.
 
-    `limit` counts the requests of each caller, of pages and API together. `hub` has no changes before
-    `tidegate.daemon.live.follow` runs.
+    `limit` counts the requests of each caller, of pages and API together, `failed_logins` those of each address. `hub` has no
+    changes before `tidegate.daemon.live.follow` runs. `proxy` may name users; None: none may.
     """
 
     settings: Settings
@@ -31,6 +35,8 @@ class Service(msgspec.Struct, frozen=True):
     identities: Database
     limit: RateLimit
     hub: Hub
+    failed_logins: RateLimit
+    proxy: Proxy | None
 
 
 @asynccontextmanager
@@ -43,4 +49,5 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
         connect(dsn, connections=connections, run_events=events, reads_within_s=READ_S) as reader,
         connect(settings.postgres_dsn, connections=IDENTITY_CONNECTIONS) as identities,
     ):
-        yield Service(settings, database, reader, identities, RateLimit(settings.web_requests_per_s, time.monotonic), Hub())
+        limit, failed_logins = (RateLimit(per_s, time.monotonic) for per_s in (settings.web_requests_per_s, FAILED_LOGINS_PER_S))
+        yield Service(settings, database, reader, identities, limit, Hub(), failed_logins, proxy_of(settings))

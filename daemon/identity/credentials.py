@@ -1,18 +1,40 @@
-"""Issues credentials, and finds the caller that a secret belongs to."""
+"""Issues credentials, and finds the caller that a secret belongs to. Each login, refused login and logout is recorded."""
 
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from tidegate.daemon.identity.grants import RefusedLoginError
 from tidegate.daemon.identity.secret import digest_of, new_secret
 from tidegate.daemon.permissions import Caller, Role
-from tidegate.schemas.queries import credentials
+from tidegate.schemas.queries import credentials, pools
 from tidegate.schemas.queries.credentials import Kind, NewCredential, Owner, Stored
 from tidegate.schemas.queries.db import Db
 
 SESSION_S = timedelta(hours=12).total_seconds()
 LINK_S = timedelta(minutes=15).total_seconds()
+ATTEMPT_S = timedelta(minutes=10).total_seconds()
+"""The time of a login at a provider of OpenID Connect."""
+
+Way = Literal["token", "link", "OpenID Connect", "proxy", "session"]
+
+UNKNOWN = "unknown"
+"""Who failed to log in, in the audit log, without a name."""
+
+COMPLETED = "this login was completed before; log in again"
+
+
+class Login(NamedTuple):
+    """A login or a logout: how, from which address, by which request."""
+
+    way: Way
+    address: str
+    request_id: str
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {"by": self.way, "from": self.address, "request_id": self.request_id}
 
 
 class Issued(NamedTuple):
@@ -55,21 +77,47 @@ async def find(db: Db, kind: Kind, secret: str) -> Session | None:
     return None if owner is None else Session(_caller(owner), secret, owner.id)
 
 
-async def begin_session(db: Db, token: str) -> str | None:
+async def redeem_token(db: Db, token: str, login: Login) -> str | None:
     """Begin a session of the token's owner; returns its secret. None for an unknown, expired or revoked token."""
     owner = await credentials.find(db, digest_of(token), "token")
-    return None if owner is None else await _begin(db, _caller(owner), owner.id)
+    return None if owner is None else await begin_session(db, _caller(owner), login, owner.id)
 
 
-async def redeem_link(db: Db, secret: str) -> str | None:
+async def redeem_link(db: Db, secret: str, login: Login) -> str | None:
     """Use up a login link and begin a session; returns its secret. None for a link that was used or has expired."""
     owner = await credentials.redeem(db, digest_of(secret))
-    return None if owner is None else await _begin(db, _caller(owner), None)
+    return None if owner is None else await begin_session(db, _caller(owner), login)
 
 
-async def _begin(db: Db, caller: Caller, parent_id: int | None) -> str:
+async def complete_attempt(db: Db, caller: Caller, login: Login, state: bytes) -> str:
+    """Begin the session of a login at a provider; returns its secret. Raises RefusedLoginError for a state that was used."""
+    if not await credentials.use_state(db, state, ATTEMPT_S):
+        raise RefusedLoginError(COMPLETED, caller.username)
+    return await begin_session(db, caller, login)
+
+
+async def begin_session(db: Db, caller: Caller, login: Login, parent_id: int | None = None) -> str:
+    """Begin a session; returns its secret. `parent_id` is the token that it ends with."""
     await credentials.delete_expired(db)
-    return (await issue(db, "session", caller, SESSION_S, caller.username, parent_id=parent_id)).secret
+    issued = await issue(db, "session", caller, SESSION_S, caller.username, description=login.way, parent_id=parent_id)
+    rights = {"role": caller.role, "dags": caller.dags}
+    await pools.record(db, caller.username, "logged in", _named(issued.stored.id), {**login.details, **rights})
+    return issued.secret
+
+
+async def end_session(db: Db, session: Session, login: Login) -> None:
+    """End the session of a browser."""
+    await credentials.remove(db, session.id)
+    await pools.record(db, session.caller.username, "logged out", _named(session.id), login.details)
+
+
+async def record_refusal(db: Db, login: Login, username: str | None, reason: str) -> None:
+    """Write a login that failed to the audit log."""
+    await pools.record(db, username or UNKNOWN, "could not log in", "the installation", {**login.details, "reason": reason})
+
+
+def _named(session_id: int) -> str:
+    return f"session {session_id}"
 
 
 def _caller(owner: Owner) -> Caller:

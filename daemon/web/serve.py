@@ -11,6 +11,7 @@ import uvicorn
 import uvloop
 
 from tidegate.daemon.gateway.service import Service, open_service
+from tidegate.daemon.identity.login_settings import check_logins
 from tidegate.daemon.live import credentials
 from tidegate.daemon.live.follow import follow
 from tidegate.daemon.permissions import editors
@@ -29,10 +30,11 @@ STOP_S = 5
 def main(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT.
 
-    Raises RequestError for an address that cannot be listened on, and for another schema, and SettingsError for
-    `TIDEGATE_EDITORS` that cannot be read.
+    Raises RequestError for an address that cannot be listened on, and for another schema, and SettingsError for settings of
+    rights and logins that cannot be read.
     """
     editors(settings)
+    check_logins(settings)
     with listen(settings.web_host, settings.web_port) as listening:
         anyio.run(partial(serve, settings, listening), backend_options={"loop_factory": uvloop.new_event_loop})
 

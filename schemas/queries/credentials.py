@@ -97,6 +97,12 @@ async def remove(db: Db, id_: int) -> None:
     await db.execute(_SQL["remove"], id_)
 
 
+async def use_state(db: Db, digest: bytes, lifetime_s: float) -> bool:
+    """Remember that a login at a provider was completed. False: it was before."""
+    return bool(await db.fetch(_SQL["use_state"], digest, lifetime_s))
+
+
 async def delete_expired(db: Db) -> None:
-    """Delete expired sessions and links."""
+    """Delete expired sessions and links, and the states of logins that cannot be completed any more."""
     await db.execute(_SQL["delete_expired"])
+    await db.execute(_SQL["delete_used_states"])

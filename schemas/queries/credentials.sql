@@ -40,6 +40,15 @@ RETURNING username
 -- name: remove
 DELETE FROM credential WHERE id = $1
 
+-- name: use_state
+-- The state of a login at a provider counts once: of two requests one stores it.
+INSERT INTO used_login_state (digest, expires_at) VALUES ($1, now() + make_interval(secs => $2))
+ON CONFLICT (digest) DO NOTHING
+RETURNING true
+
+-- name: delete_used_states
+DELETE FROM used_login_state WHERE expires_at < now()
+
 -- name: delete_expired
 DELETE FROM credential
 WHERE id IN (SELECT id FROM credential WHERE kind <> 'token' AND expires_at < now() ORDER BY expires_at LIMIT 1000)

@@ -1,21 +1,27 @@
-"""Login and logout: a token or a one-time link begins the session of a browser."""
+"""Login and logout: a token, a one-time link or a proxy begins the session of a browser."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from tidegate.daemon.gateway.authenticate import check_csrf, cookie_name, identify, set_cookie
+from tidegate.daemon.gateway.authenticate import check_csrf, cookie_name, identify
 from tidegate.daemon.gateway.problem import CsrfError
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.identity import credentials
-from tidegate.daemon.web.rendering import render
-from tidegate.daemon.web.screen import Answer, context, form_of, guarded
-from tidegate.schemas.queries.credentials import remove
+from tidegate.daemon.identity.credentials import Login, Way
+from tidegate.daemon.identity.grants import RefusedLoginError
+from tidegate.daemon.web.pages import login_oidc
+from tidegate.daemon.web.pages.login_page import ENDED, begun, login_of, own_path, page, refuse
+from tidegate.daemon.web.rendering import url
+from tidegate.daemon.web.screen import Answer, form_of, guarded
 
-USED = "this link was used before, or has expired; log in with a token, or restart the server that printed it"
-UNKNOWN = "the token is unknown, expired or revoked; `tidegate tokens create` makes one"
+REASONS: Mapping[Way, str] = {
+    "link": "this link was used before, or has expired; log in with a token, or restart the server that printed it",
+    "token": "the token is unknown, expired or revoked; `tidegate tokens create` makes one",
+}
 
 
 def routes(service: Service) -> list[Route]:
@@ -23,24 +29,33 @@ def routes(service: Service) -> list[Route]:
         Route("/login", guarded(_show(service)), methods=["GET"]),
         Route("/login", guarded(_log_in(service)), methods=["POST"]),
         Route("/logout", guarded(_log_out(service)), methods=["POST"]),
+        *login_oidc.routes(service),
     ]
-
-
-def own_path(text: str) -> str:
-    """A path of this server that a browser gets back to; `/` for any other address."""
-    is_own = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable()
-    return text if is_own else "/"
 
 
 def _show(service: Service) -> Answer:
     async def show(request: Request) -> Response:
         link, next_ = request.query_params.get("link"), own_path(request.query_params.get("next", "/"))
+        if request.method == "HEAD":  # a scanner of links looks at them before their reader does
+            return page(request, service, next_)
         if link is None:
-            return _page(request, service, next_)
-        secret = await service.database.run(credentials.redeem_link, link)
-        return _page(request, service, next_, USED) if secret is None else _begun(request, secret, next_)
+            return await _by_proxy(request, service, next_)
+        login = login_of(request, "link")
+        return await _answer(request, service, login, next_, await service.database.run(credentials.redeem_link, link, login))
 
     return show
+
+
+async def _by_proxy(request: Request, service: Service, next_: str) -> Response:
+    """The session of the user that a proxy names; without one the page."""
+    login = login_of(request, "proxy")
+    try:
+        caller = service.proxy.caller(login.address, request.headers) if service.proxy else None
+    except RefusedLoginError as error:
+        return await refuse(request, service, login, error, next_)
+    if caller is None or ENDED in request.query_params:
+        return page(request, service, next_)
+    return begun(request, await service.database.run(credentials.begin_session, caller, login), next_)
 
 
 def _log_in(service: Service) -> Answer:
@@ -48,32 +63,28 @@ def _log_in(service: Service) -> Answer:
         if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             raise CsrfError("another site sent this login; open the login page of this server")
         fields = await form_of(request)
-        next_ = own_path(fields.get("next", "/"))
-        secret = await service.database.run(credentials.begin_session, fields.get("token", "").strip())
-        return _page(request, service, next_, UNKNOWN) if secret is None else _begun(request, secret, next_)
+        next_, login = own_path(fields.get("next", "/")), login_of(request, "token")
+        token = fields.get("token", "").strip()
+        return await _answer(request, service, login, next_, await service.database.run(credentials.redeem_token, token, login))
 
     return log_in
 
 
+async def _answer(request: Request, service: Service, login: Login, next_: str, secret: str | None) -> Response:
+    """The session that a secret began, or the page with the reason why it began none."""
+    if secret is None:
+        return await refuse(request, service, login, RefusedLoginError(REASONS[login.way]), next_, HTTPStatus.UNAUTHORIZED)
+    return begun(request, secret, next_)
+
+
 def _log_out(service: Service) -> Answer:
     async def log_out(request: Request) -> Response:
-        response = RedirectResponse("/login", HTTPStatus.SEE_OTHER)
+        response = RedirectResponse(url("login", **{ENDED: "true"}), HTTPStatus.SEE_OTHER)
         identity = await identify(request, service)
         if identity is not None and identity.session is not None:
             check_csrf(request, identity, (await form_of(request)).get("csrf", ""))
-            await service.database.run(remove, identity.session.id)
+            await service.database.run(credentials.end_session, identity.session, login_of(request, "session"))
         response.delete_cookie(cookie_name(request))
         return response
 
     return log_out
-
-
-def _page(request: Request, service: Service, next_: str, problem: str = "") -> Response:
-    status = HTTPStatus.UNAUTHORIZED if problem else HTTPStatus.OK
-    return render("login.html", status, next=next_, problem=problem, **context(request, service, None))
-
-
-def _begun(request: Request, secret: str, next_: str) -> Response:
-    response = RedirectResponse(next_, HTTPStatus.SEE_OTHER)
-    set_cookie(request, response, secret)
-    return response

@@ -111,7 +111,7 @@ async def test_a_token_of_some_dags_changes_no_other_dag(two: Site) -> None:
             sent = {name: "other" if value == "{dag}" else value for name, value in body.items()}
             answer = await client.request(method, f"/api/v1{path.format(dag='other')}", json=sent)
             assert answer.status_code == HTTPStatus.FORBIDDEN, (method, path, answer.text)
-            assert answer.json()["detail"] == "the token of eve is for the DAGs mine_*, not for 'other'"
+            assert answer.json()["detail"] == "eve may change the DAGs mine_*, not 'other'"
 
     assert await state_of(two) == before
     refused = "SELECT count(*) FROM audit_log WHERE who = 'eve' AND what = 'was refused' AND object = 'DAG other'"
@@ -149,7 +149,7 @@ async def test_a_cascade_needs_the_right_for_every_consumer(site: Site) -> None:
                 refused.append(await client.request(method, f"/api/v1{path}", json=change))
 
     assert [answer.status_code for answer in refused] == [HTTPStatus.FORBIDDEN] * 7, refused[-1].text
-    assert all("not for 'other'" in answer.json()["detail"] for answer in refused)
+    assert all("not 'other'" in answer.json()["detail"] for answer in refused)
 
 
 async def test_the_form_of_a_cascade_needs_the_right_for_every_consumer(site: Site) -> None:

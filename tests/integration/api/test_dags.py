@@ -89,7 +89,7 @@ async def test_a_change_needs_the_right_for_its_dag(three: Site) -> None:
         of_its_own = await editor.patch("/api/v1/dags/daily_a", json={"is_paused": True})
 
     assert by_viewer.json()["detail"] == "anna has the role viewer; this needs editor"
-    assert by_editor.json()["detail"] == "the token of anna is for the DAGs daily_*, not for 'hourly'"
+    assert by_editor.json()["detail"] == "anna may change the DAGs daily_*, not 'hourly'"
     assert of_its_own.status_code == HTTPStatus.OK
     refused = await three.history.database.pool.fetch("SELECT who, object FROM audit_log WHERE what = 'was refused'")
     assert [tuple(row) for row in refused] == [("anna", "DAG hourly")] * 2

@@ -87,7 +87,7 @@ async def test_a_backfill_is_created_and_changed(cli: Cli, two: Site) -> None:
 @pytest.mark.parametrize(
     ("command", "answer"),
     [
-        (("runs", "trigger", "other"), (1, "", "tidegate: the token of anna is for the DAGs mine_*, not for 'other'\n")),
+        (("runs", "trigger", "other"), (1, "", "tidegate: anna may change the DAGs mine_*, not 'other'\n")),
         (("pools", "set", "p", "1"), (1, "", "tidegate: anna has the role editor; this needs operator\n")),
         (("dags", "show", "none"), (1, "", "tidegate: there is no DAG 'none'; `tidegate dags list` shows all\n")),
         (

@@ -87,9 +87,11 @@ async def test_a_link_begins_one_session(site: Site) -> None:
     caller = Caller("anna", Role.OPERATOR)
     link = await site.history.database.run(credentials.issue, "link", caller, 60.0, "the test")
     async with site.anonymous(follow_redirects=True) as first, site.anonymous() as second:
+        scanned = await second.head("/login", params={"link": link.secret})
         page = await first.get("/login", params={"link": link.secret})
         again = await second.get("/login", params={"link": link.secret})
 
+    assert (scanned.status_code, "set-cookie" in scanned.headers) == (HTTPStatus.OK, False)
     assert "anna, operator" in page.text
     assert again.status_code == HTTPStatus.UNAUTHORIZED
     assert "was used before" in again.text

@@ -49,8 +49,8 @@ def test_a_role_has_the_rights_of_the_ones_before_it(role: Role, right: Right) -
     [
         (Caller("anna", Role.VIEWER), Right.EDIT, "a", "anna has the role viewer; this needs editor"),
         (Caller("anna", Role.EDITOR, ("a*",)), Right.EDIT, "abc", None),
-        (Caller("anna", Role.EDITOR, ("a*", "b")), Right.EDIT, "c", "the token of anna is for the DAGs a*, b, not for 'c'"),
-        (Caller("anna", Role.ADMIN, ("a*",)), Right.EDIT, "c", "the token of anna is for the DAGs a*, not for 'c'"),
+        (Caller("anna", Role.EDITOR, ("a*", "b")), Right.EDIT, "c", "anna may change the DAGs a*, b, not 'c'"),
+        (Caller("anna", Role.ADMIN, ("a*",)), Right.EDIT, "c", "anna may change the DAGs a*, not 'c'"),
         (Caller("anna", Role.VIEWER, ("a*",)), Right.VIEW, "c", None),
         (Caller("cleo", Role.EDITOR), Right.EDIT, "finance_month", None),
         (Caller("anna", Role.EDITOR), Right.BACKFILL, "finance_month", None),

@@ -1,0 +1,180 @@
+"""The provider of OpenID Connect: where it is found, where a login begins, and the user that a code stands for."""
+
+import time
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+import anyio
+import httpx
+import msgspec
+
+from tidegate.daemon.identity.grants import Grants, RefusedLoginError, caller_of
+from tidegate.daemon.identity.id_token import Expected, claim, groups_in, verified
+from tidegate.daemon.identity.login_attempt import Attempt
+from tidegate.daemon.identity.login_settings import client_secret
+from tidegate.daemon.permissions import Caller
+from tidegate.daemon.settings import Settings
+from tidegate.schemas.error import UnavailableError, described
+
+SERVER = "the login provider"
+
+TIMEOUT_S = 10.0
+KNOWN_S = 300.0
+"""The addresses of the provider are read again after this time. Its keys are read at each login: they may change at any time."""
+
+WELL_KNOWN = "/.well-known/openid-configuration"
+
+T = TypeVar("T")
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    """The addresses of the provider."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    jwks_uri: str
+    userinfo_endpoint: str | None = None
+    token_endpoint_auth_methods_supported: tuple[str, ...] = ("client_secret_basic",)
+
+
+class Tokens(msgspec.Struct, frozen=True):
+    """What the provider gives for a code."""
+
+    id_token: str
+    access_token: str = ""
+
+
+class Keys(msgspec.Struct, frozen=True):
+    """The public keys of the provider."""
+
+    keys: list[dict[str, Any]]
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why the provider gives no tokens."""
+
+    error: str
+    error_description: str = ""
+
+
+class Provider:
+    """The provider that the settings name. Raises UnavailableError from each method while it is away or answers nonsense."""
+
+    def __init__(self, settings: Settings, grants: Grants) -> None:
+        self._settings = settings
+        self._grants = grants
+        self._metadata: Metadata | None = None
+        self._read_at = 0.0
+
+    async def address(self, attempt: Attempt, redirect: str) -> str:
+        """Where the browser logs in; the provider sends it to `redirect` then."""
+        metadata = await self._found()
+        query = {
+            "response_type": "code",
+            "client_id": self._settings.oidc_client_id,
+            "redirect_uri": redirect,
+            "scope": self._settings.oidc_scopes,
+            "state": attempt.state,
+            "nonce": attempt.nonce,
+            "code_challenge": attempt.challenge,
+            "code_challenge_method": "S256",
+        }
+        separator = "&" if "?" in metadata.authorization_endpoint else "?"
+        return f"{metadata.authorization_endpoint}{separator}{urlencode(query)}"
+
+    async def caller(self, code: str, attempt: Attempt, redirect: str) -> Caller:
+        """The user whose login the code stands for, with the rights of its groups. Raises RefusedLoginError."""
+        settings, metadata = self._settings, await self._found()
+        async with _client() as client:
+            tokens = await self._tokens(client, metadata, code, attempt, redirect)
+            keys = _decoded(await _request(client, "GET", metadata.jwks_uri), Keys)
+            claims = verified(tokens.id_token, keys.keys, Expected(metadata.issuer, settings.oidc_client_id, attempt.nonce))
+            claims = await self._completed(client, metadata, tokens, claims)
+        if settings.oidc_username_claim == "email" and claims.get("email_verified") is False:
+            raise RefusedLoginError(f"the provider has not verified the address {claims.get('email')!r:.120}")
+        return caller_of(self._grants, self._username(claims), groups_in(claims, settings.oidc_groups_claim))
+
+    def _username(self, claims: Mapping[str, Any]) -> Any:
+        name = self._settings.oidc_username_claim
+        found = claim(claims, name)
+        if found is None:
+            raise RefusedLoginError(f"the provider sent no claim {name!r}; TIDEGATE_OIDC_USERNAME_CLAIM names it")
+        return found
+
+    async def _found(self) -> Metadata:
+        if self._metadata is None or time.monotonic() - self._read_at > KNOWN_S:
+            self._metadata, self._read_at = await self._read(), time.monotonic()
+        return self._metadata
+
+    async def _read(self) -> Metadata:
+        issuer = self._settings.oidc_issuer
+        async with _client() as client:
+            metadata = _decoded(await _request(client, "GET", issuer.rstrip("/") + WELL_KNOWN), Metadata)
+        if metadata.issuer != issuer:
+            raise _away(issuer, f"it calls itself {metadata.issuer!r:.200}; set TIDEGATE_OIDC_ISSUER to exactly that")
+        return metadata
+
+    async def _tokens(self, client: httpx.AsyncClient, metadata: Metadata, code: str, attempt: Attempt, redirect: str) -> Tokens:
+        form = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect, "code_verifier": attempt.verifier}
+        options = _credentials(self._settings, metadata, form)
+        answer = await _request(client, "POST", metadata.token_endpoint, **options)
+        if answer.status_code == HTTPStatus.OK:
+            return _decoded(answer, Tokens)
+        refusal = _decoded(answer, Refusal)
+        raise RefusedLoginError(f"the provider gave no token: {refusal.error} {refusal.error_description}".strip())
+
+    async def _completed(
+        self, client: httpx.AsyncClient, metadata: Metadata, tokens: Tokens, claims: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Some providers tell names and groups by their userinfo endpoint only."""
+        wanted = (self._settings.oidc_username_claim, self._settings.oidc_groups_claim)
+        address = metadata.userinfo_endpoint
+        if address is None or not tokens.access_token or all(claim(claims, name) is not None for name in wanted):
+            return claims
+        headers = {"authorization": f"Bearer {tokens.access_token}"}
+        more = _decoded(await _request(client, "GET", address, headers=headers), dict[str, Any])
+        if more.get("sub") != claims["sub"]:
+            raise RefusedLoginError("the provider told about another user")
+        return {**more, **claims}
+
+
+def _client() -> httpx.AsyncClient:
+    return httpx.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False)
+
+
+def _credentials(settings: Settings, metadata: Metadata, form: Mapping[str, str]) -> dict[str, Any]:
+    """How this program proves to the provider that it is the client. Without a secret, PKCE alone protects the code."""
+    client_id, secret = settings.oidc_client_id, client_secret(settings)
+    if not secret:
+        return {"data": {**form, "client_id": client_id}}
+    if "client_secret_basic" in metadata.token_endpoint_auth_methods_supported:
+        return {"data": form, "auth": (quote(client_id, safe=""), quote(secret, safe=""))}
+    return {"data": {**form, "client_id": client_id, "client_secret": secret}}
+
+
+async def _request(client: httpx.AsyncClient, method: str, address: str, **options: Any) -> httpx.Response:
+    """The answer, unless it says that the provider is away."""
+    try:
+        with anyio.fail_after(TIMEOUT_S):
+            answer = await client.request(method, address, **options)
+    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
+        raise _away(address, described(error)) from error
+    refuses = method == "POST" and HTTPStatus.BAD_REQUEST <= answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR
+    if answer.status_code != HTTPStatus.OK and not refuses:
+        raise _away(address, f"it answered with status {answer.status_code}")
+    return answer
+
+
+def _decoded(answer: httpx.Response, type_: type[T]) -> T:
+    try:
+        return msgspec.json.decode(answer.content, type=type_)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise _away(str(answer.request.url), f"its answer cannot be read: {error}") from error
+
+
+def _away(address: str, why: str) -> UnavailableError:
+    host = httpx.URL(address).netloc.decode() if "://" in address else address
+    return UnavailableError(f"{SERVER} is not available at {host}: {why}", server=SERVER)

@@ -1,0 +1,108 @@
+"""Login by OpenID Connect: the browser goes to the provider, and comes back with a code for the tokens of its user."""
+
+import hmac
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from tidegate.daemon.gateway.authenticate import is_loopback
+from tidegate.daemon.gateway.service import Service
+from tidegate.daemon.identity import credentials, login_attempt
+from tidegate.daemon.identity.grants import RefusedLoginError, grants_of
+from tidegate.daemon.identity.login_attempt import Attempt
+from tidegate.daemon.web.pages.login_page import begun, login_of, own_path, page, refuse
+from tidegate.daemon.web.screen import Answer, guarded
+from tidegate.schemas.error import UnavailableError
+
+if TYPE_CHECKING:
+    from tidegate.daemon.identity.provider import Provider
+
+COOKIE = "tidegate_login"
+PATH = "/login/oidc"
+CALLBACK = f"{PATH}/callback"
+
+LIFETIME_S = int(credentials.ATTEMPT_S)
+
+STALE = "this login began in another browser, or too long ago; log in again"
+
+
+def routes(service: Service) -> list[Route]:
+    """None without a provider in the settings."""
+    if not service.settings.oidc_issuer:
+        return []
+    # Its clients of HTTP and JOSE are an eighth of what a web process imports, and most processes need neither.
+    from tidegate.daemon.identity.provider import Provider  # noqa: PLC0415
+
+    provider = Provider(service.settings, grants_of(service.settings))
+    return [
+        Route(PATH, guarded(_begin(service, provider)), methods=["GET"]),
+        Route(CALLBACK, guarded(_finish(service, provider)), methods=["GET"]),
+    ]
+
+
+def _begin(service: Service, provider: "Provider") -> Answer:
+    async def begin(request: Request) -> Response:
+        attempt = login_attempt.begin(own_path(request.query_params.get("next", "/")))
+        try:
+            address = await provider.address(attempt, _callback(request))
+        except UnavailableError as error:
+            return page(request, service, attempt.next, str(error), HTTPStatus.SERVICE_UNAVAILABLE)
+        response = RedirectResponse(address, HTTPStatus.SEE_OTHER)
+        response.set_cookie(_cookie(request), attempt.encode(), max_age=LIFETIME_S, **_flags(request))
+        return response
+
+    return begin
+
+
+def _finish(service: Service, provider: "Provider") -> Answer:
+    async def finish(request: Request) -> Response:
+        if request.method == "HEAD":
+            return page(request, service, "/")
+        response = await _answer(request, service, provider)
+        response.delete_cookie(_cookie(request), **_flags(request))
+        return response
+
+    return finish
+
+
+async def _answer(request: Request, service: Service, provider: "Provider") -> Response:
+    """The session, or the page with the reason why there is none."""
+    login, attempt = login_of(request, "OpenID Connect"), login_attempt.decode(request.cookies.get(_cookie(request), ""))
+    next_ = own_path(attempt.next) if attempt else "/"
+    try:
+        attempt, code = _checked(request, service, attempt)
+        caller = await provider.caller(code, attempt, _callback(request))
+        return begun(request, await service.database.run(credentials.complete_attempt, caller, login, attempt.digest), next_)
+    except RefusedLoginError as error:
+        return await refuse(request, service, login, error, next_)
+
+
+def _checked(request: Request, service: Service, attempt: Attempt | None) -> tuple[Attempt, str]:
+    """The attempt of this browser, and the code for it. Raises RefusedLoginError."""
+    query = request.query_params
+    if attempt is None or not hmac.compare_digest(attempt.state.encode(), query.get("state", "").encode()):
+        raise RefusedLoginError(STALE)
+    if query.get("iss", service.settings.oidc_issuer) != service.settings.oidc_issuer:
+        raise RefusedLoginError("another provider answered this login")
+    if "code" not in query:
+        why = f"{query.get('error', 'it sent no code')} {query.get('error_description', '')}".strip()
+        raise RefusedLoginError(f"the provider refused the login: {why:.300}")
+    return attempt, query["code"]
+
+
+def _callback(request: Request) -> str:
+    """Where the provider sends the browser back to. Only this machine is reached without TLS."""
+    scheme = "http" if is_loopback(request.url.hostname or "") else "https"
+    return f"{scheme}://{request.url.netloc}{CALLBACK}"
+
+
+def _cookie(request: Request) -> str:
+    """As the cookie of a session: one for each port."""
+    return f"{COOKIE}_{request.url.port or 0}"
+
+
+def _flags(request: Request) -> dict[str, Any]:
+    return {"path": PATH, "httponly": True, "samesite": "lax", "secure": not is_loopback(request.url.hostname or "")}

@@ -1,0 +1,59 @@
+"""What all ways to log in share: the page, what it says of a refusal, and the session that a browser gets."""
+
+from http import HTTPStatus
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from tidegate.daemon.gateway.authenticate import set_cookie
+from tidegate.daemon.gateway.endpoint import facts_of
+from tidegate.daemon.gateway.service import Service
+from tidegate.daemon.identity import credentials
+from tidegate.daemon.identity.credentials import Login, Way
+from tidegate.daemon.identity.grants import RefusedLoginError
+from tidegate.daemon.web.rendering import render
+from tidegate.daemon.web.screen import context
+
+LONGEST_PATH = 2000
+"""A longer address would not fit into the cookie of a login."""
+
+ENDED = "ended"
+"""The parameter of the page after a logout: a proxy that names the user does not begin the next session at once."""
+
+
+def own_path(text: str) -> str:
+    """A path of this server that a browser gets back to; `/` for any other address."""
+    is_own = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable()
+    return text if is_own and len(text) <= LONGEST_PATH else "/"
+
+
+def login_of(request: Request, way: Way) -> Login:
+    """A login by a request, for the audit log."""
+    facts = facts_of(request)
+    return Login(way, facts.address, facts.request_id)
+
+
+def page(request: Request, service: Service, next_: str, problem: str = "", status: HTTPStatus = HTTPStatus.OK) -> Response:
+    has_oidc, has_ended = bool(service.settings.oidc_issuer), ENDED in request.query_params
+    frame = context(request, service, None)
+    return render("login.html", status, next=next_, problem=problem, has_oidc=has_oidc, has_ended=has_ended, **frame)
+
+
+async def refuse(
+    request: Request,
+    service: Service,
+    login: Login,
+    error: RefusedLoginError,
+    next_: str,
+    status: HTTPStatus = HTTPStatus.FORBIDDEN,
+) -> Response:
+    """The page with the reason, which the audit log gets, too. Raises TooManyError for an address with too many failed logins."""
+    service.failed_logins.take(login.address)
+    await service.database.run(credentials.record_refusal, login, error.username, str(error))
+    return page(request, service, next_, str(error), status)
+
+
+def begun(request: Request, secret: str, next_: str) -> Response:
+    response = RedirectResponse(next_, HTTPStatus.SEE_OTHER)
+    set_cookie(request, response, secret)
+    return response

@@ -1,0 +1,176 @@
+"""Login by OpenID Connect at a real provider, and each way in which a provider, a token or a browser can be wrong."""
+
+import re
+import time
+from collections.abc import AsyncIterator, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import httpx
+import pytest
+from joserfc.jwk import ECKey
+
+from tests.integration.web.conftest import MakeSite, Site
+from tests.oidc_provider import CLIENT, SECRET, OidcProvider, new_key, oidc_provider
+
+ROLES = '{"data": {"role": "editor", "dags": ["daily_*"]}, "platform": "admin"}'
+ENTRIES = "SELECT who, what, details ->> 'by' AS by, details ->> 'reason' AS reason FROM audit_log ORDER BY id"
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[OidcProvider]:
+    async with oidc_provider() as made:
+        yield made
+
+
+@pytest.fixture
+async def site(make_site: MakeSite, provider: OidcProvider) -> AsyncIterator[Site]:
+    login = {"oidc_issuer": provider.issuer, "oidc_client_id": CLIENT, "oidc_client_secret": SECRET, "login_roles": ROLES}
+    async with make_site(**login) as made:
+        yield made
+
+
+async def log_in(site: Site, next_: str = "/dags") -> httpx.Response:
+    """The page that a new browser ends at."""
+    async with site.anonymous(follow_redirects=True, verify=False) as client:
+        return await client.get("/login/oidc", params={"next": next_})
+
+
+async def test_a_user_of_the_provider_has_the_rights_of_its_groups(site: Site, provider: OidcProvider) -> None:
+    async with site.anonymous(follow_redirects=True) as client:
+        login = await client.get("/dags?search=a")
+        (link,) = re.findall(r'href="(/login/oidc[^"]*)"', login.text)
+        page = await client.get(link)
+        refused = await client.get("/audit")
+
+    assert (page.status_code, page.url.path, page.url.query) == (HTTPStatus.OK, "/dags", b"search=a")
+    assert "anna, editor" in page.text
+    assert refused.status_code == HTTPStatus.FORBIDDEN
+    (session,) = await site.history.database.pool.fetch("SELECT username, role, dags, parent_id FROM credential")
+    assert tuple(session) == ("anna", "editor", ["daily_*"], None)
+    entry, _ = await site.history.database.pool.fetch(ENTRIES)
+    assert tuple(entry) == ("anna", "logged in", "OpenID Connect", None)
+
+
+async def test_keys_may_be_replaced_and_groups_change_at_any_time(site: Site, provider: OidcProvider) -> None:
+    await log_in(site)
+    provider.rotate()
+    provider.claims["groups"] = ["platform", "data"]
+
+    assert "anna, admin" in (await log_in(site)).text
+
+
+async def test_groups_that_only_the_userinfo_endpoint_tells_count(site: Site, provider: OidcProvider) -> None:
+    del provider.claims["groups"]
+    provider.told["groups"] = "data"
+    page = await log_in(site)
+    provider.told["sub"] = "u-2"
+    other = await log_in(site)
+
+    assert "anna, editor" in page.text
+    assert other.status_code == HTTPStatus.FORBIDDEN
+    assert "about another user" in other.text
+
+
+async def test_a_token_that_is_not_for_this_login_is_refused(site: Site, provider: OidcProvider) -> None:
+    lies: list[tuple[Mapping[str, Any], str]] = [
+        ({"nonce": "of another login"}, "nonce"),
+        ({"aud": "another program"}, "aud"),
+        ({"aud": [CLIENT, "another program"]}, "another program asked for it"),
+        ({"azp": "another program"}, "another program asked for it"),
+        ({"iss": "https://another.example"}, "iss"),
+        ({"exp": int(time.time()) - 120}, "expired"),
+        ({"iat": int(time.time()) + 3600}, "issued in the future"),
+        ({"sub": None}, "sub"),
+        ({"preferred_username": "two words"}, "cannot be used"),
+        ({"preferred_username": None}, "TIDEGATE_OIDC_USERNAME_CLAIM"),
+        ({"groups": ["guests"]}, "anna has no role here: TIDEGATE_LOGIN_ROLES gives none to its groups guests"),
+    ]
+    for lie, expected in lies:
+        provider.lies = dict(lie)
+        page = await log_in(site)
+        assert (page.status_code, expected in page.text) == (HTTPStatus.FORBIDDEN, True), (lie, page.text)
+
+    assert await site.history.database.pool.fetchval("SELECT count(*) FROM credential") == 0
+    entries = await site.history.database.pool.fetch(ENTRIES)
+    assert [entry["what"] for entry in entries] == ["could not log in"] * len(lies)
+    assert [entry["who"] for entry in entries] == [*["unknown"] * (len(lies) - 1), "anna"]
+
+
+async def test_a_token_of_another_key_is_refused(site: Site, provider: OidcProvider) -> None:
+    provider.signs_with = new_key()
+    unknown = await log_in(site)
+    provider.publishes = [ECKey.generate_key("P-256", {"kid": str(provider.signs_with.kid)})]
+    forged = await log_in(site)
+    provider.publishes = []
+    without = await log_in(site)
+
+    assert [page.status_code for page in (unknown, forged, without)] == [HTTPStatus.FORBIDDEN] * 3
+    assert "bad_signature" in forged.text
+
+
+async def test_a_provider_that_says_no_or_is_away_is_a_page_that_says_so(site: Site, provider: OidcProvider) -> None:
+    provider.denies = "<b>not today</b>"
+    denied = await log_in(site)
+    provider.denies, provider.refuses = "", "the code is old"
+    refused = await log_in(site)
+    provider.is_away = True
+    half = await log_in(site)
+
+    assert (denied.status_code, "access_denied &lt;b&gt;not today" in denied.text) == (HTTPStatus.FORBIDDEN, True)
+    assert (refused.status_code, "the code is old" in refused.text) == (HTTPStatus.FORBIDDEN, True)
+    assert half.status_code == HTTPStatus.SERVICE_UNAVAILABLE
+    assert "the login provider is not available" in half.text
+
+
+async def test_a_provider_that_was_never_there_leaves_the_login_by_a_token(make_site: MakeSite) -> None:
+    nowhere = {"oidc_issuer": "http://127.0.0.1:1", "oidc_client_id": CLIENT, "login_roles": ROLES}
+    async with make_site(**nowhere) as site:
+        page = await log_in(site)
+
+    assert page.status_code == HTTPStatus.SERVICE_UNAVAILABLE
+    assert "the login provider is not available at 127.0.0.1:1" in page.text
+    assert 'name="token"' in page.text
+
+
+async def test_the_answer_of_the_provider_counts_once_and_in_its_browser(site: Site, provider: OidcProvider) -> None:
+    async with site.anonymous() as client, httpx.AsyncClient() as walker:
+        begun = await client.get("/login/oidc")
+        asked, kept = begun.headers["location"], {"cookie": begun.headers["set-cookie"].split(";")[0]}
+        client.cookies.clear()
+        answer = (await walker.get(asked)).headers["location"]
+        scanned = await client.head(answer, headers=kept)
+        stolen = await client.get(answer)
+        mixed = await client.get(f"{answer}&iss=https://another.example", headers=kept)
+        first = await client.get(answer, headers=kept)
+        again = await client.get(answer, headers=kept)
+        replayed = await client.get((await walker.get(asked)).headers["location"], headers=kept)
+
+    assert scanned.status_code == HTTPStatus.OK
+    assert "set-cookie" not in scanned.headers
+    assert (first.status_code, first.headers["location"]) == (HTTPStatus.SEE_OTHER, "/")
+    assert "tidegate_login" in first.headers.get_list("set-cookie")[1]
+    assert [page.status_code for page in (stolen, mixed, again, replayed)] == [HTTPStatus.FORBIDDEN] * 4
+    assert "began in another browser" in stolen.text
+    assert "another provider" in mixed.text
+    assert "unknown code" in again.text
+    assert "was completed before" in replayed.text
+
+
+async def test_the_login_leads_to_no_other_site(site: Site) -> None:
+    for next_ in ("//evil.example/", "https://evil.example/", "/" + "a" * 3000):
+        assert (await log_in(site, next_)).url.path == "/", next_
+
+
+async def test_the_provider_sends_the_browser_back_to_the_host_it_came_from(make_site: MakeSite, provider: OidcProvider) -> None:
+    login = {"oidc_issuer": provider.issuer, "oidc_client_id": CLIENT, "oidc_client_secret": SECRET, "login_roles": ROLES}
+    async with (
+        make_site(**login, web_hosts="tide.example") as public,
+        public.anonymous(headers={"host": "tide.example"}) as client,
+    ):
+        answer = await client.get("/login/oidc")
+
+    asked = httpx.URL(answer.headers["location"])
+    assert asked.params["redirect_uri"] == "https://tide.example/login/oidc/callback"
+    assert "Secure" in answer.headers["set-cookie"]
+    assert "HttpOnly" in answer.headers["set-cookie"]

@@ -1,0 +1,43 @@
+"""Login by a reverse proxy that names the user."""
+
+from http import HTTPStatus
+
+from tests.integration.web.conftest import MakeSite, csrf_of
+
+HEADER = "x-forwarded-user"
+ROLES = '{"*": "viewer", "data": "operator"}'
+PROXY = {"proxy_user_header": HEADER, "proxy_groups_header": "x-groups", "login_roles": ROLES}
+ENTRIES = "SELECT who, what FROM audit_log ORDER BY id"
+
+
+async def test_a_user_that_the_proxy_names_has_a_session_of_its_own(make_site: MakeSite) -> None:
+    named = {HEADER: "anna"}
+    async with make_site(**PROXY, proxy_addresses="127.0.0.0/8") as site, site.anonymous(follow_redirects=True) as client:
+        page = await client.get("/dags?search=a", headers=named)
+        forged = await client.post("/logout", headers=named, data={"csrf": "wrong"})
+        promoted = await client.get("/dags", headers={**named, "x-groups": "data"})
+        other = await client.get("/dags", headers={HEADER: "ben"})
+        api = await client.get("/api/v1/dags", headers={HEADER: "cleo"})
+        out = await client.post("/logout", headers={HEADER: "ben"}, data={"csrf": csrf_of(other)})
+        unnamed = await client.get("/dags")
+        entries = [tuple(row) for row in await site.history.database.pool.fetch(ENTRIES)]
+
+    assert (page.url.path, page.url.query, "anna, viewer" in page.text) == ("/dags", b"search=a", True)
+    assert forged.status_code == HTTPStatus.FORBIDDEN
+    assert "anna, operator" in promoted.text
+    assert "ben, viewer" in other.text
+    assert api.status_code == HTTPStatus.UNAUTHORIZED
+    assert (out.url.path, unnamed.url.path) == ("/login", "/login")
+    assert entries == [("anna", "logged in"), ("anna", "logged in"), ("ben", "logged in"), ("ben", "logged out")]
+
+
+async def test_another_address_names_no_user(make_site: MakeSite) -> None:
+    async with make_site(**PROXY, proxy_addresses="10.0.0.0/8") as site, site.browser() as client:
+        with_session = await client.get("/dags", headers={HEADER: "anna"})
+        without = await client.get("/login", headers={HEADER: "anna"})
+        as_before = await client.get("/dags")
+        entries = [tuple(row) for row in await site.history.database.pool.fetch(ENTRIES)]
+
+    assert [with_session.status_code, without.status_code, as_before.status_code] == [403, 403, 200]
+    assert "TIDEGATE_PROXY_ADDRESSES does not name it" in without.text
+    assert entries == [("anna", "logged in"), ("unknown", "could not log in")]
