@@ -2,14 +2,12 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from itertools import pairwise
-from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pytest
 
-from tests.integration.engine.test_backfills import act, asked, counts_agree, created, daily, day, run_of, settle, state_of
+from tests.integration.engine.test_backfills import act, counts_agree, created, daily, day, run_of, settle, state_of
 from tests.integration.engine.world import World, utc
 from tidegate.schemas.backfill import Outlets, Reprocess
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef
@@ -78,6 +76,16 @@ CONSUMED = """
     FROM dagrun_dataset_event AS taken JOIN dataset_event AS event ON event.id = taken.dataset_event_id
     JOIN dag_run AS consumer ON consumer.id = taken.dag_run_id
 """
+
+TOO_EARLY = """
+    SELECT taker.dag_id, taker.run_id FROM dag_run AS taker
+    JOIN dagrun_dataset_event AS taken ON taken.dag_run_id = taker.id
+    JOIN dataset_event AS event ON event.id = taken.dataset_event_id
+    JOIN dag_run AS producer
+        ON (producer.dag_id, producer.run_id) = (event.extra -> 'tidegate' ->> 'dag_id', event.extra -> 'tidegate' ->> 'run_id')
+    WHERE taker.backfill_id = $1 AND producer.backfill_id = $1 AND taker.start_date < producer.end_date
+"""
+"""Runs that ran again before a run whose events they consumed had ended."""
 
 
 async def tries(world: World) -> Mapping[str, int]:
@@ -450,76 +458,6 @@ async def test_a_replay_that_cannot_work_is_refused(world: World, facts: dict[st
     given = {"dag_id": "b", "start_date": day(1), "end_date": utc(2024, 5, 2), **facts}
 
     assert (await world.tell(BackfillRequested(backfill_id=id_, **given))).rejected
-
-
-class Oracle(NamedTuple):
-    """What a person would run again by hand, in order; and which of it fails."""
-
-    again: set[str]
-    failed: set[str]
-
-
-def oracle(origin: set[str], consumed: list[tuple[str, str]], order: list[str], failing: frozenset[str]) -> Oracle:
-    """Runs as `dag run`; `consumed` are pairs of a run and a producer of its events; `order` has producers first."""
-    again, failed = set(origin), {name for name in origin if name.split()[1] in failing}
-    for run in order:
-        if run not in again and any(taker == run and producer in again - failed for taker, producer in consumed):
-            again.add(run)
-            if run.split()[1] in failing:
-                failed.add(run)
-    return Oracle(again, failed)
-
-
-@pytest.mark.parametrize("seed", range(8))
-async def test_a_cascade_over_three_levels_is_what_a_serial_oracle_says(world: World, seed: int) -> None:
-    chance = Random(seed)
-    levels = [["d"], ["b0", "b1", "b2"], ["c0", "c1"], ["e0", "e1"]]
-    specs = [daily(work_of("s://d"))]
-    for above, level in pairwise(levels):
-        known = [name for names in levels[: levels.index(above) + 1] for name in names]
-        for name in level:
-            inputs = chance.sample(known, chance.randint(1, min(2, len(known))))
-            specs.append(consumer(name, inputs, f"s://{name}"))
-    await world.file(*specs)
-    await created(world, 1, 4, limits={"max_active_runs": chance.randint(1, 4)})
-    await run_all(world, frozenset(run_of(number) for number in range(1, 5) if chance.random() < 0.3))
-    before = await tries(world)
-    consumed = [(row[0], f"{row[1]} {row[2]}") for row in await world.rows(CONSUMED)]
-    failing = frozenset(name.split()[1] for name in before if chance.random() < 0.2)
-    reprocess = chance.choice((Reprocess.FAILED, Reprocess.COMPLETED))
-    ended = {row[0] for row in await world.rows("SELECT run_id FROM dag_run WHERE dag_id = 'd' AND state = 'failed'")}
-    dates = {run_of(number) for number in range(2, 5) if reprocess is Reprocess.COMPLETED or run_of(number) in ended}
-    limits = {"max_active_runs": chance.randint(1, 4)}
-    assert (await asked(world, 2, 4, **CASCADING | {"reprocess": Reprocess.NONE}))[1] == ("not_possible",)
-
-    id_ = await created(world, 2, 4, **CASCADING | {"reprocess": reprocess, "limits": limits})
-    await run_all(world, failing)
-    for _ in levels:
-        await settle(world)  # A stage without a run takes a step, too.
-
-    order = [
-        f"{dag} {run}"
-        for level in levels
-        for dag in level
-        for run in sorted({n.split()[1] for n in before if n.split()[0] == dag})
-    ]
-    expected = oracle({f"d {run}" for run in dates}, consumed, order, failing)
-    after = await tries(world)
-    assert {name for name in before if after[name] > before[name]} == expected.again
-    assert await state_of(world, id_) == ("failed" if expected.failed else "success")
-    assert await world.rows(TOO_EARLY, id_) == []
-    await counts_agree(world)
-
-
-TOO_EARLY = """
-    SELECT taker.dag_id, taker.run_id FROM dag_run AS taker
-    JOIN dagrun_dataset_event AS taken ON taken.dag_run_id = taker.id
-    JOIN dataset_event AS event ON event.id = taken.dataset_event_id
-    JOIN dag_run AS producer
-        ON (producer.dag_id, producer.run_id) = (event.extra -> 'tidegate' ->> 'dag_id', event.extra -> 'tidegate' ->> 'run_id')
-    WHERE taker.backfill_id = $1 AND producer.backfill_id = $1 AND taker.start_date < producer.end_date
-"""
-"""Runs that ran again before a run whose events they consumed had ended."""
 
 
 async def test_a_paused_consumer_without_a_run_that_is_concerned_holds_up_none(world: World) -> None:
