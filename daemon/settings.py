@@ -22,6 +22,8 @@ PREFIX = "TIDEGATE_"
 SERVERS = {"postgres_dsn": "postgresql://user@localhost:5432/tidegate", "kafka_servers": "localhost:9092"}
 """The settings without a default, each with an example."""
 
+DEFAULT_WEB_PORT = 8780
+
 _HOST = re.compile(r"(\[[\da-fA-F:.%]+\]|[^:\[\]]*)(:\d{1,5})?")
 
 
@@ -191,7 +193,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     web_host: Annotated[str, _text("Address that `tidegate web` listens on.")] = "127.0.0.1"
     web_port: Annotated[
         int, Meta(ge=0, le=65_535, description="Port that `tidegate web` listens on. 0: a free one, which it prints.")
-    ] = 8780
+    ] = DEFAULT_WEB_PORT
     web_hosts: Annotated[
         str,
         _text(

@@ -27,6 +27,7 @@ FIRST: Sequence[str] = (
     "storms/hostile/test_hostile.py",
     "storms/runners/test_runners.py",
     "integration/engine/test_lives.py",
+    "acceptance/test_standalone.py",
     "integration/standalone/test_server.py",
     "integration/standalone/test_spark_connect.py",
     "integration/brokers/test_quorum.py",

@@ -3,9 +3,11 @@
 import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 import msgspec
@@ -26,6 +28,7 @@ from tidegate.daemon.standalone.process import Child, ServerError, spawn
 from tidegate.daemon.standalone.server import exclusive
 from tidegate.daemon.standalone.stack import Stack, stack
 from tidegate.daemon.standalone.web import Web
+from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import dag_pages, run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunRow
@@ -36,6 +39,8 @@ LISTED = 200
 EXAMPLE_DAGS = frozenset({"daily_delays", "rolling_report"})
 SHOWN = 15
 COLOURS = {"success": "green", "failed": "red", "running": "yellow", "queued": "cyan"}
+
+T = TypeVar("T")
 
 Progress = tuple[str, int]
 """The state of a run and how many of its tasks are unfinished."""
@@ -66,26 +71,35 @@ async def run(options: Options, given: Settings) -> int:
     code = 0
     with exclusive(options.data.absolute(), "choose another --data"):
         async with anyio.create_task_group() as tg:
-            tg.start_soon(_stop_on_signal, tg.cancel_scope, console)
-            async with stack(options.data.absolute(), given, partial(console.print, style="dim")) as running:
-                code = await _watched(options, running, given, console)
+            with anyio.CancelScope() as serving:
+                tg.start_soon(_stop_on_signal, serving, console)
+                async with stack(options.data.absolute(), given, partial(console.print, style="dim", soft_wrap=True)) as running:
+                    code = await _kept_up(options, running, given, console)
             tg.cancel_scope.cancel()
     return code
 
 
-async def _stop_on_signal(scope: anyio.CancelScope, console: Console) -> None:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+async def _stop_on_signal(serving: anyio.CancelScope, console: Console) -> None:
+    """The signals after the first one change nothing: what ends in good order leaves nothing behind."""
+    with anyio.open_signal_receiver(*_stop_signals()) as signals:
         async for received in signals:
-            console.print(f"{received.name}: stopping everything", style="dim")
-            scope.cancel()
-            return
+            again = serving.cancel_called
+            serving.cancel()
+            with suppress(OSError):  # the terminal is gone
+                console.print("still stopping" if again else f"{received.name}: stopping everything", style="dim")
 
 
-async def _watched(options: Options, running: Stack, given: Settings, console: Console) -> int:
-    """Serve while all servers run. Raises ServerError, in a group, when one dies."""
+def _stop_signals() -> list[signal.Signals]:
+    """With SIGHUP, which ends a terminal, unless `nohup` ignores it."""
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, *([] if ignored else [signal.SIGHUP])]
+
+
+async def _kept_up(options: Options, running: Stack, given: Settings, console: Console) -> int:
+    """Serve, and start servers again that die."""
     async with anyio.create_task_group() as tg:
         for server in running.servers:
-            tg.start_soon(server.watch)
+            tg.start_soon(running.keeper.keep, server)
         async with connect(running.settings["postgres_dsn"]) as database:
             console.print(f"web page: {await login_link(running.web, database, given)} (once, within 15 minutes)", soft_wrap=True)
             code = await _serve(options, running, database, console)
@@ -121,7 +135,7 @@ async def _week(options: Options, running: Stack, database: Database, console: C
             tg.start_soon(_show, database, console)
             await _until_done(running, child, database, options.days)
             tg.cancel_scope.cancel()
-    failed = [run for run in await database.run(example_runs) if run.state == RunState.FAILED]
+    failed = [run for run in await _read(database, example_runs) if run.state == RunState.FAILED]
     for run in failed:
         console.print(f"[red]{line(run)}[/]; `tidegate runs show {run.dag_id} {run.run_id}` says why")
     if limit.cancelled_caught:
@@ -135,7 +149,7 @@ async def _until_loaded(database: Database, console: Console) -> None:
     """Wait for the DAGs: a DAG consumes only the events after its creation."""
 
     async def loaded() -> bool:
-        return {dag.dag_id for dag in await database.run(dag_pages.list_dags)} >= EXAMPLE_DAGS
+        return {dag.dag_id for dag in await _read(database, dag_pages.list_dags)} >= EXAMPLE_DAGS
 
     await _until(loaded)
     console.print("the example's DAGs are loaded", style="dim")
@@ -160,12 +174,20 @@ async def _until_done(running: Stack, child: Child, database: Database, days: in
     week = producer.span(FIRST, days)
 
     async def done() -> bool:
-        listed = await database.run(example_runs)
+        listed = await _read(database, example_runs)
         if any(run.state in {RunState.QUEUED, RunState.RUNNING} for run in listed):
             return False
         return any(run.state == RunState.FAILED for run in listed) or report.week_is_done(running.lake, week)
 
     await _until(done)
+
+
+async def _read(database: Database, work: Callable[[Db], Awaitable[T]]) -> T:
+    """The result of a query, also while Postgres starts again."""
+    while True:
+        with suppress(UnavailableError):
+            return await database.run(work)
+        await anyio.sleep(POLL_S)
 
 
 async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
@@ -187,14 +209,14 @@ async def _show(database: Database, console: Console) -> None:
         await _print_changes(database, console)
     with Live(console=console, auto_refresh=False) as live:
         while True:
-            live.update(table(await database.run(example_runs), datetime.now(UTC)), refresh=True)
+            live.update(table(await _read(database, example_runs), datetime.now(UTC)), refresh=True)
             await anyio.sleep(POLL_S)
 
 
 async def _print_changes(database: Database, console: Console) -> None:
-    before: Mapping[tuple[str, str], Progress] = progress_of(await database.run(example_runs))
+    before: Mapping[tuple[str, str], Progress] = progress_of(await _read(database, example_runs))
     while True:
-        listed = await database.run(example_runs)
+        listed = await _read(database, example_runs)
         for text in changes(before, listed):
             console.print(text, highlight=False, soft_wrap=True)
         before = progress_of(listed)

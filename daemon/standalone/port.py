@@ -1,20 +1,40 @@
 """Free ports on loopback, and the process that listens on one."""
 
+import random
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import psutil
 
 LOOPBACK = "127.0.0.1"
+LOWEST = 10_000
+TRIES = 50
+
+_OUTGOING = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def choose(count: int) -> tuple[int, ...]:
-    """Distinct free ports. Another process may bind one before it is used."""
+    """Distinct free ports. Another process may bind one before it is used.
+
+    They are below the ports of outgoing connections: clients that look for a server that died would get its port.
+    """
     with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for probe in sockets:
-            probe.bind((LOOPBACK, 0))
-        return tuple(probe.getsockname()[1] for probe in sockets)
+        return tuple(_bind(held.enter_context(socket.socket())) for _ in range(count))
+
+
+def _bind(probe: socket.socket) -> int:
+    for port in random.choices(_below_outgoing(), k=TRIES):  # noqa: S311, not a secret
+        with suppress(OSError):
+            probe.bind((LOOPBACK, port))
+            return port
+    probe.bind((LOOPBACK, 0))
+    return int(probe.getsockname()[1])
+
+
+def _below_outgoing() -> range:
+    lowest_outgoing = int(_OUTGOING.read_text().split()[0])
+    return range(LOWEST, max(lowest_outgoing, LOWEST + 1))
 
 
 def is_free(port: int) -> bool:

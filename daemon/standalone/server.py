@@ -4,11 +4,11 @@ import fcntl
 import os
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, NoReturn, Self
+from typing import ClassVar, Self
 
 import anyio
 
@@ -22,7 +22,8 @@ PROBE_S = 0.05
 class Server(ABC):
     """A server on loopback that writes below `home` only.
 
-    The port is chosen at the first start of the object and reused by later ones.
+    The port is chosen at the first start of the object, unless `port` was set before, and reused by later ones.
+    `on_spawn` gets each process of the server, and its port.
     """
 
     name: ClassVar[str]
@@ -35,6 +36,7 @@ class Server(ABC):
         self.home = home.absolute()
         self.log = self.home / "server.log"
         self.port = 0
+        self.on_spawn: Callable[[Child, int], None] = lambda *_: None
         self._held = ExitStack()
         self._child: Child | None = None
 
@@ -69,10 +71,10 @@ class Server(ABC):
         """Kill the server, as a crash would."""
         await self._end(signal.SIGKILL)
 
-    async def watch(self) -> NoReturn:
-        """Raise ServerError when the server ends."""
+    async def ended(self) -> str:
+        """Return when the server has ended: `was ended by SIGKILL`."""
         await self.process.process.wait()
-        raise ServerError(f"{self.name} {ending(self.process)}{self._log_end(self.process)}")
+        return ending(self.process)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -105,6 +107,7 @@ class Server(ABC):
             chosen = self._choose_ports()
             port = chosen[0] if chosen else 0
             child = self._child = await self._spawn(chosen)
+            self.on_spawn(child, port)
             try:
                 await self._until_it_answers(child, port)
             except BaseException as error:

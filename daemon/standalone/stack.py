@@ -1,7 +1,7 @@
 """The servers of standalone: started in order, stopped in reverse, with topics, schema and daemon."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -10,13 +10,15 @@ import anyio
 import msgspec
 
 from tidegate.daemon.postgres.migrate import migrate
-from tidegate.daemon.settings import Settings, SettingsError
-from tidegate.daemon.spark.process import end_all
-from tidegate.daemon.spark.spool import spools
-from tidegate.daemon.standalone import jars
+from tidegate.daemon.settings import DEFAULT_WEB_PORT, Settings, SettingsError
+from tidegate.daemon.standalone import jars, record
 from tidegate.daemon.standalone.daemon import Daemon
 from tidegate.daemon.standalone.kafka import Kafka
+from tidegate.daemon.standalone.keeper import Keeper
+from tidegate.daemon.standalone.kept_ports import KeptPorts
+from tidegate.daemon.standalone.leftover import end_runners, end_servers
 from tidegate.daemon.standalone.postgres import Postgres
+from tidegate.daemon.standalone.record import Recorder, Say
 from tidegate.daemon.standalone.server import Server
 from tidegate.daemon.standalone.spark_connect import SparkConnect
 from tidegate.daemon.standalone.web import Web
@@ -24,18 +26,16 @@ from tidegate.events import topics
 from tidegate.events.security import OPEN
 from tidegate.schemas.kafka_security import KafkaSecurity
 
-Say = Callable[[str], None]
-
-RUNNER_GRACE_S = 2.0
 NOTIFYING = ("smtp_", "webhook_", "notify_", "callback_")
 SECURING = tuple(f"kafka_{field}" for field in KafkaSecurity.__struct_fields__)
 
 
 class Stack(msgspec.Struct, frozen=True):
-    """The running servers and their addresses. Standalone ends when one of `servers` dies."""
+    """The running servers, their keeper, and their addresses."""
 
     settings: Mapping[str, str]
     servers: tuple[Server, ...]
+    keeper: Keeper
     home: Path
     web: Web
 
@@ -49,14 +49,19 @@ class Stack(msgspec.Struct, frozen=True):
 async def stack(home: Path, given: Settings, say: Say) -> AsyncIterator[Stack]:
     """Start the servers that the settings do not name. Raises ServerError when one does not start."""
     check_security(given)
+    ports, recorder = KeptPorts(home), Recorder(home)
+    keeper = Keeper(ports, recorder, say)
     async with AsyncExitStack() as started:
+        await _clean_up(home, say)
+        started.callback(record.remove, home)
+        recorder.change()
         postgres = Postgres(home / "postgres")
         kafka = Kafka(home / "kafka", jars.cache_of(os.environ))
         connect = SparkConnect(home / "spark")
         mine: list[Server] = [connect]
         mine += [] if given.postgres_dsn else [postgres]
         mine += [] if given.kafka_servers else [kafka]
-        await _start(mine, started, say)
+        await _start(mine, started, keeper)
         settings = {
             "postgres_dsn": given.postgres_dsn or postgres.dsn,
             "kafka_servers": given.kafka_servers or kafka.bootstrap,
@@ -73,8 +78,17 @@ async def stack(home: Path, given: Settings, say: Say) -> AsyncIterator[Stack]:
         started.callback(end_runners, home / "spool")
         daemon = Daemon(home / "daemon", {**settings, **passed_on(given)})
         web = Web(home / "web", {**settings, **passed_on(given, SECURING), "editors": given.editors}, given.web_port)
-        await _start([daemon, web], started, say)
-        yield Stack(settings, (*mine, daemon, web), home, web)
+        if given.web_port != DEFAULT_WEB_PORT:
+            ports.forget(web)
+        await _start([daemon, web], started, keeper)
+        recorder.change(settings=settings, web=web.address)
+        yield Stack(settings, (*mine, daemon, web), keeper, home, web)
+
+
+async def _clean_up(home: Path, say: Say) -> None:
+    """End what a standalone that was killed has left. Its runners go on: the new daemon finds them in the spool."""
+    if former := record.read(home):
+        await end_servers(former, say)
 
 
 def check_security(given: Settings) -> None:
@@ -92,22 +106,10 @@ def passed_on(given: Settings, prefixes: tuple[str, ...] = (*NOTIFYING, *SECURIN
     return {name: str(value) for name, value in chosen}
 
 
-def end_runners(spool_dir: Path) -> None:
-    """End all runners, which survive their daemon by design. Their attempts count as killed."""
-    for spool in spools(spool_dir):
-        end_all(spool.submission_id, RUNNER_GRACE_S)
-
-
-async def _start(servers: list[Server], started: AsyncExitStack, say: Say) -> None:
+async def _start(servers: Sequence[Server], started: AsyncExitStack, keeper: Keeper) -> None:
     """Start the servers in parallel; when one fails, the others are stopped."""
-
-    async def one(server: Server) -> None:
-        began_at = anyio.current_time()
-        await server.start()
-        say(f"{server.name} is ready after {anyio.current_time() - began_at:.1f} s")
-
     for server in servers:
         started.push_async_callback(server.stop)
     async with anyio.create_task_group() as tg:
         for server in servers:
-            tg.start_soon(one, server)
+            tg.start_soon(keeper.start, server)

@@ -2,7 +2,6 @@
 
 import os
 import socket
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -17,21 +16,6 @@ from tidegate.daemon.standalone.postgres import Postgres
 from tidegate.daemon.standalone.process import Child, ServerError, runs
 from tidegate.daemon.standalone.server import Server
 from tidegate.daemon.standalone.spark_connect import SparkConnect
-
-PARENT = """
-import sys, anyio
-from pathlib import Path
-from tidegate.daemon.standalone.kafka import Kafka
-from tidegate.daemon.standalone.postgres import Postgres
-from tidegate.daemon.standalone.spark_connect import SparkConnect
-
-async def main():
-    async with {server}:
-        print("started", flush=True)
-        await anyio.sleep_forever()
-
-anyio.run(main)
-"""
 
 
 @pytest.fixture
@@ -50,31 +34,6 @@ def any_server(request: pytest.FixtureRequest, tmp_path: Path, cache: Path) -> S
     return kinds[request.param]()
 
 
-def constructor(server: Server, cache: Path) -> str:
-    more = f", Path({str(cache)!r})" if isinstance(server, Kafka) else ""
-    return f"{type(server).__name__}(Path({str(server.home)!r}){more})"
-
-
-async def all_end(processes: list[psutil.Process], within_s: float) -> None:
-    with anyio.fail_after(within_s):
-        while any(map(runs, processes)):
-            await anyio.sleep(0.02)
-
-
-async def test_it_dies_with_a_parent_that_was_killed(any_server: Server, cache: Path) -> None:
-    script = PARENT.format(server=constructor(any_server, cache))
-    async with await anyio.open_process([sys.executable, "-c", script], stderr=None) as parent:
-        assert parent.stdout is not None
-        await parent.stdout.receive()
-        family = psutil.Process(parent.pid).children(recursive=True)
-
-        parent.kill()
-        await parent.wait()
-
-        assert family
-        await all_end(family, within_s=10)
-
-
 async def test_it_listens_on_loopback_only_and_takes_its_family_along_when_it_stops(any_server: Server) -> None:
     async with any_server as server:
         family = [psutil.Process(server.pid), *psutil.Process(server.pid).children(recursive=True)]
@@ -85,22 +44,15 @@ async def test_it_listens_on_loopback_only_and_takes_its_family_along_when_it_st
     assert not any(map(runs, family))
 
 
-async def test_its_death_is_told_with_the_signal_that_ended_it(server: Server) -> None:
-    async with server:
-        psutil.Process(server.pid).kill()
-
-        with pytest.raises(ServerError, match=f"^Postgres was ended by SIGKILL; the end of {server.log}:"):
-            await server.watch()
-
-
 async def test_it_can_be_started_again_after_it_was_killed(server: Server) -> None:
     async with server:
         killed = server.pid
         psutil.Process(killed).kill()
-        await server.process.process.wait()
+        how = await server.ended()
 
         await server.start()
 
+        assert how == "was ended by SIGKILL"
         assert server.pid != killed
 
 

@@ -1,0 +1,57 @@
+"""The ports of the servers, kept in the data folder: exported settings stay valid over restarts."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from tidegate.daemon.spark import whole_file
+from tidegate.daemon.standalone import port as ports
+from tidegate.daemon.standalone.process import ServerError
+from tidegate.daemon.standalone.record import Say
+from tidegate.daemon.standalone.server import Server
+
+FILE = "ports.json"
+
+Port = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
+
+
+class KeptPorts:
+    """The ports by the names of the servers' folders. Raises ServerError for a file that cannot be read."""
+
+    def __init__(self, home: Path) -> None:
+        self._file = home / FILE
+        self._kept = _read(self._file)
+
+    def propose(self, server: Server, say: Say) -> None:
+        """Give a server that has no port yet the port that it had, unless another program has taken it."""
+        kept = self._kept.get(server.home.name)
+        if kept is None or server.port:
+            return
+        if ports.is_free(kept):
+            server.port = kept
+        else:
+            say(
+                f"port {kept} of {server.name} is taken by another program: it gets a new one for good;"
+                " settings that were exported before are no longer valid"
+            )
+
+    def keep(self, server: Server) -> None:
+        """Store the port of a server that is ready."""
+        key = server.home.name
+        if server.port and server.port != self._kept.get(key):
+            self._kept[key] = server.port
+            whole_file.replace(self._file, msgspec.json.format(msgspec.json.encode(self._kept)) + b"\n")
+
+    def forget(self, server: Server) -> None:
+        """The server gets the port that the user set."""
+        self._kept.pop(server.home.name, None)
+
+
+def _read(file: Path) -> dict[str, int]:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, Port])
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.DecodeError) as error:
+        raise ServerError(f"{file} cannot be read: {error}; repair or delete it, then the servers get new ports") from error

@@ -1,0 +1,76 @@
+"""The ports that a standalone keeps."""
+
+import re
+import socket
+from pathlib import Path
+
+import pytest
+
+from tidegate.daemon.standalone.kept_ports import KeptPorts
+from tidegate.daemon.standalone.port import LOOPBACK, choose
+from tidegate.daemon.standalone.postgres import Postgres
+from tidegate.daemon.standalone.process import ServerError
+
+
+def postgres(home: Path, port: int = 0) -> Postgres:
+    server = Postgres(home / "postgres")
+    server.port = port
+    return server
+
+
+def proposed(home: Path) -> tuple[int, list[str]]:
+    """The port that a new Postgres is given, and what is said about it."""
+    said: list[str] = []
+    server = postgres(home)
+    KeptPorts(home).propose(server, said.append)
+    return server.port, said
+
+
+def test_a_server_gets_the_port_that_it_had(tmp_path: Path) -> None:
+    (port,) = choose(1)
+    KeptPorts(tmp_path).keep(postgres(tmp_path, port))
+
+    assert proposed(tmp_path) == (port, [])
+
+
+def test_a_port_that_was_taken_is_told_and_another_one_is_kept(tmp_path: Path) -> None:
+    first, second = choose(2)
+    KeptPorts(tmp_path).keep(postgres(tmp_path, first))
+
+    with socket.create_server((LOOPBACK, first)):
+        port, said = proposed(tmp_path)
+    KeptPorts(tmp_path).keep(postgres(tmp_path, second))
+
+    assert port == 0
+    assert said == [
+        f"port {first} of Postgres is taken by another program: it gets a new one for good;"
+        " settings that were exported before are no longer valid"
+    ]
+    assert proposed(tmp_path) == (second, [])
+
+
+def test_a_port_that_the_user_set_goes_before_the_kept_one(tmp_path: Path) -> None:
+    first, second = choose(2)
+    KeptPorts(tmp_path).keep(postgres(tmp_path, first))
+    server, ports = postgres(tmp_path), KeptPorts(tmp_path)
+
+    ports.forget(server)
+    ports.propose(server, print)
+    server.port = second
+    ports.keep(server)
+
+    assert proposed(tmp_path) == (second, [])
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"postgres": "x"}', '{"postgres": 70000}'])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "ports.json").write_text(content)
+
+    with pytest.raises(ServerError, match=rf"^{re.escape(str(tmp_path))}/ports.json cannot be read: .*; repair or delete it"):
+        KeptPorts(tmp_path)
+
+
+def test_ports_are_below_those_of_outgoing_connections() -> None:
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+
+    assert all(port < lowest for port in choose(20))
