@@ -16,13 +16,16 @@ from tidegate.daemon.read_model.history import DagHistory, read_history
 from tidegate.daemon.read_model.lookup import find_dag, find_timed_dag
 from tidegate.daemon.read_model.plan import Planned, planned, ticks_after, upcoming_ticks
 from tidegate.daemon.read_model.task_graph import TaskGraph, read_graph
+from tidegate.daemon.read_model.version import VersionFiles, list_versions, read_files
 from tidegate.daemon.read_model.why_not import dag_document, read_dag
 from tidegate.daemon.request import apply_request
 from tidegate.schemas.message import DagDeleteRequested, ReleaseRequested
 from tidegate.schemas.queries.dag_pages import DagRow, ImportErrorRow, list_import_errors
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.grid import VersionRow
 from tidegate.schemas.time_range import EARLIEST, LATEST
 
+Number = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Year = Annotated[int, Meta(ge=EARLIEST.year, le=LATEST.year)]
 
 BY_ID = Keyset("dags", ("dag.dag_id",), (str,))
@@ -53,6 +56,18 @@ class GraphOf(DagPath, frozen=True):
     """`group`: only the tasks within this group."""
 
     group: str = ""
+
+
+class VersionsOf(DagPath, frozen=True):
+    """How many of the newest versions."""
+
+    limit: Limit = 20
+
+
+class SourceOf(DagPath, frozen=True):
+    """`version`: the number of a version; the current one without it."""
+
+    version: Number | None = None
 
 
 class DagPatch(Params, frozen=True):
@@ -96,6 +111,16 @@ async def show_graph(db: Db, call: Call[GraphOf]) -> TaskGraph:
     return await read_graph(db, call.params.dag_id, call.params.group)
 
 
+async def show_versions(db: Db, call: Call[VersionsOf]) -> list[VersionRow]:
+    """List the versions of a DAG, newest first."""
+    return await list_versions(db, call.params.dag_id, call.params.limit)
+
+
+async def show_source(db: Db, call: Call[SourceOf]) -> VersionFiles:
+    """Show the DAG file of a version, and the modules that its functions import."""
+    return await read_files(db, call.params.dag_id, call.params.version)
+
+
 async def change_dag(call: Call[DagPath], body: DagPatch) -> DagRow:
     """Pause or unpause a DAG."""
     return await runs.set_paused(call.database, call.params.dag_id, paused=body.is_paused)
@@ -128,6 +153,8 @@ ENDPOINTS = (
     Read("/dags/{dag_id}/next-runs", Right.VIEW, next_runs, NextRuns, list[Planned]),
     Read("/dags/{dag_id}/history", Right.VIEW, show_history, HistoryOf, DagHistory),
     Read("/dags/{dag_id}/graph", Right.VIEW, show_graph, GraphOf, TaskGraph),
+    Read("/dags/{dag_id}/versions", Right.VIEW, show_versions, VersionsOf, list[VersionRow]),
+    Read("/dags/{dag_id}/source", Right.VIEW, show_source, SourceOf, VersionFiles),
     Act("PATCH", "/dags/{dag_id}", Right.EDIT, change_dag, DagPath, DagPatch, DagRow),
     Act("POST", "/dags/{dag_id}/release", Right.EDIT, release_dag, DagPath, Nothing, DagRow),
     Act("DELETE", "/dags/{dag_id}", Right.EDIT, delete_dag, DagPath, Nothing, DagRow),

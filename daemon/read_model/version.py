@@ -9,8 +9,9 @@ import msgspec
 from tidegate.daemon.read_model.lookup import find_dag
 from tidegate.schemas.error import NotFoundError
 from tidegate.schemas.queries import grid
+from tidegate.schemas.queries.dag_pages import DagRow
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.grid import StoredVersion
+from tidegate.schemas.queries.grid import StoredVersion, VersionRow
 
 CONTEXT = 3
 """The unchanged lines around a change."""
@@ -26,12 +27,39 @@ class VersionPage(msgspec.Struct, frozen=True):
     changes: Sequence[str]
 
 
+class VersionFiles(msgspec.Struct, frozen=True):
+    """The DAG file of a version, and the modules that its functions import, by path relative to the DAG folder."""
+
+    number: int
+    path: str
+    files: Mapping[str, str]
+
+
+async def list_versions(db: Db, dag_id: str, limit: int) -> list[VersionRow]:
+    """The versions of a DAG, newest first. Raises NotFoundError for an unknown DAG."""
+    return await grid.list_versions(db, (await find_dag(db, dag_id)).dag_id, limit)
+
+
+async def read_files(db: Db, dag_id: str, number: int | None) -> VersionFiles:
+    """The files of a version; of the current one without a number. Raises NotFoundError."""
+    dag = await find_dag(db, dag_id)
+    number = dag.version if number is None else number
+    found = await grid.version(db, dag_id, number)
+    if found is None:
+        raise _no_such_version(dag, number)
+    return VersionFiles(number, found.path, {**await grid.modules(db, dag_id, number), found.path: found.source})
+
+
+def _no_such_version(dag: DagRow, number: int) -> NotFoundError:
+    return NotFoundError(f"DAG {dag.dag_id!r} has no version {number}; its newest one is {dag.version}")
+
+
 async def read_version(db: Db, dag_id: str, number: int) -> VersionPage:
     """Raises NotFoundError."""
     dag = await find_dag(db, dag_id)
     found, before = await grid.version(db, dag_id, number), await grid.version(db, dag_id, number - 1)
     if found is None:
-        raise NotFoundError(f"DAG {dag_id!r} has no version {number}; its newest one is {dag.version}")
+        raise _no_such_version(dag, number)
     if before is None:
         return VersionPage(dag_id, found, dag.version, (), ())
     return VersionPage(dag_id, found, dag.version, diff_of(before, found), list(changes_of(before.spec, found.spec)))

@@ -115,3 +115,8 @@ async def version(db: Db, dag_id: str, number: int) -> StoredVersion | None:
     """None where the DAG has no such version."""
     rows = await db.fetch(_SQL["version"], dag_id, number)
     return StoredVersion(*rows[0]) if rows else None
+
+
+async def modules(db: Db, dag_id: str, number: int) -> Mapping[str, str]:
+    """By path, the modules that the functions of a version import."""
+    return {row["path"]: row["source"] for row in await db.fetch(_SQL["modules"], dag_id, number)}

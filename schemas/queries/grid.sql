@@ -57,3 +57,11 @@ SELECT number, created_at, path, digest FROM dag_version WHERE dag_id = $1 ORDER
 
 -- name: version
 SELECT number, created_at, path, source, spec FROM dag_version WHERE dag_id = $1 AND number = $2
+
+-- name: modules
+-- The modules that the functions of a version import.
+SELECT used.path, module.source
+FROM dag_version AS version
+JOIN version_module AS used ON used.version_id = version.id
+JOIN module_source AS module ON module.digest = used.digest
+WHERE version.dag_id = $1 AND version.number = $2

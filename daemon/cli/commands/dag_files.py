@@ -1,4 +1,4 @@
-"""`tidegate dags plan`: says what changed DAG files will do."""
+"""`tidegate dags plan|versions|source`: what changed DAG files will do, and how to get a former version back."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidegate.daemon.cli.command import Json
+from tidegate.daemon.cli.command import DagId, Json, Limit
 from tidegate.daemon.cli.failure import CHANGES, FAILED
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.session import read_settings, with_database
+from tidegate.daemon.cli.session import at, read_settings, shown, with_database
 from tidegate.daemon.settings import Settings, dags_root
 from tidegate.schemas.error import RequestError
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tidegate.daemon.postgres.database import Database
     from tidegate.schemas.queries.files import KnownFile
 
+VERSION_TITLES = ("VERSION", "STORED", "FILE")
+
 Paths = Annotated[
     list[Path] | None,
     typer.Argument(
@@ -25,6 +27,12 @@ Paths = Annotated[
         help="DAG files, modules and folders, relative to the DAG folder or absolute. Default: the DAG folder.",
         show_default=False,
     ),
+]
+
+Version = Annotated[int | None, typer.Option(min=1, max=2**31 - 1, help="The number of the version. Default: the current one.")]
+Into = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Write the file below this folder, with the modules that the functions of the DAG import."),
 ]
 
 
@@ -77,3 +85,42 @@ def wanted(below: Sequence[str], present: Iterable[str], known: Mapping[str, "Kn
             )
         chosen |= own
     return sorted(chosen)
+
+
+def versions(context: typer.Context, dag_id: DagId, *, limit: Limit = 20, json: Json = False) -> None:
+    """List the versions of a DAG, newest first: when each was stored, and from which file."""
+    from tidegate.daemon.read_model.version import list_versions
+    from tidegate.schemas.queries.grid import VersionRow
+
+    path, type_ = at("dags", dag_id, "versions"), list[VersionRow]
+    found, _ = shown(context, path, type_, lambda db: list_versions(db, dag_id, limit), limit=limit)
+    rows = [(row.number, row.created_at, row.path) for row in found]
+    output.write_page(found, lambda: output.table(VERSION_TITLES, rows, empty="it has no versions"), json=json)
+
+
+def source(context: typer.Context, dag_id: DagId, *, version: Version = None, into: Into = None) -> None:
+    """Print the DAG file as it was when a version of the DAG was stored.
+
+    To go back, write it over the file in the DAG folder: daemons store it as a new version. `tidegate dags plan` says before what
+    that will do. Other DAGs of the file go back with it.
+    """
+    from tidegate.daemon.read_model.version import VersionFiles, read_files
+
+    path = at("dags", dag_id, "source")
+    found, _ = shown(context, path, VersionFiles, lambda db: read_files(db, dag_id, version), version=version)
+    if into is None:
+        output.ByteWriter().write(found.files[found.path].encode())
+        return
+    for name, text in sorted(found.files.items()):
+        target = _below(into, name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8", newline="")
+        output.write(f"wrote {target}")
+
+
+def _below(folder: Path, path: str) -> Path:
+    """Raises RequestError for a path that leads out of the folder."""
+    target = folder / path
+    if not target.resolve().is_relative_to(folder.resolve()):
+        raise RequestError(f"{path} of the version is not below {folder}; write it elsewhere")
+    return target

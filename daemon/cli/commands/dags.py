@@ -180,6 +180,13 @@ def delete(context: typer.Context, dag_id: DagId, *, yes: Yes = False, json: Jso
 app.command(epilog=examples("tidegate dags plan", "tidegate dags plan daily.py team/ --json | jq -r '.dags[].dag_id'"))(
     dag_files.plan
 )
+app.command(epilog=examples("tidegate dags versions daily_delays"))(dag_files.versions)
+app.command(
+    epilog=examples(
+        "tidegate dags source daily_delays --version 4 > dags/daily.py",
+        "tidegate dags source daily_delays --version 4 --into dags",
+    )
+)(dag_files.source)
 
 
 @app.command(
