@@ -109,6 +109,7 @@ def run(args: Sequence[str]) -> int:
     """Run one command; returns its exit code. Never raises: an error becomes one sentence on stderr."""
     command: Any = typer.main.get_command(app)
     try:
+        _check_encoding(args)
         # Answers a shell that completes a command line, and exits.
         command._main_shell_completion({}, "tidegate")
         with command.make_context("tidegate", list(args)) as context:
@@ -121,6 +122,12 @@ def run(args: Sequence[str]) -> int:
     except BaseException as error:  # noqa: BLE001 - users never see a traceback
         return report(error)
     return 0
+
+
+def _check_encoding(args: Sequence[str]) -> None:
+    """Raises UnicodeEncodeError for bytes that are not UTF-8, which Python reads as lone surrogates: no server stores them."""
+    for text in args:
+        text.encode()
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:

@@ -32,6 +32,9 @@ class MarkedState(StrEnum):
     FAILED = "failed"
 
 
+MAX_ID = 2**63 - 1
+"""The largest number that Postgres gives a row."""
+
 MarkState = Annotated[MarkedState, typer.Argument(metavar="STATE", help="The state to set.")]
 
 

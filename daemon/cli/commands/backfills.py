@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 import typer
 
 from tidegate.daemon.cli.command import (
+    MAX_ID,
     DagId,
     Json,
     Limit,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 app = command_group()
 
-Id = Annotated[int, typer.Argument(metavar="ID", min=1, help="The number of the backfill.")]
+Id = Annotated[int, typer.Argument(metavar="ID", min=1, max=MAX_ID, help="The number of the backfill.")]
 
 
 @app.command(

@@ -6,7 +6,7 @@ import anyio
 import typer
 
 from tidegate.daemon.audit import audit_ledger
-from tidegate.daemon.cli.command import Json, Limit, command_group, examples, parse_json_object
+from tidegate.daemon.cli.command import MAX_ID, Json, Limit, command_group, examples, parse_json_object
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.datasets import print_audit, print_events, print_life
 from tidegate.daemon.cli.pages.lists import DATASETS, print_list
@@ -69,7 +69,9 @@ def events(
 @app.command(epilog=examples("tidegate datasets event 2611000000000001"))
 def event(
     context: typer.Context,
-    number: Annotated[int, typer.Argument(metavar="EVENT", min=1, help="The number, as `tidegate datasets events` shows it.")],
+    number: Annotated[
+        int, typer.Argument(metavar="EVENT", min=1, max=MAX_ID, help="The number, as `tidegate datasets events` shows it.")
+    ],
     *,
     json: Json = False,
 ) -> None:

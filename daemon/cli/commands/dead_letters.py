@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
 import typer
 
 from tidegate.daemon.cli.command import (
+    MAX_ID,
     Json,
     Limit,
     Yes,
@@ -49,7 +50,9 @@ class Filters(TypedDict):
     ]
 
 
-Ids = Annotated[list[int] | None, typer.Argument(metavar="[ID]...", help="Ids, as `tidegate deadletters list` shows them.")]
+Ids = Annotated[
+    list[int] | None, typer.Argument(metavar="[ID]...", min=1, max=MAX_ID, help="Ids, as `tidegate deadletters list` shows them.")
+]
 All = Annotated[bool, typer.Option("--all", help="All open dead letters.")]
 Because = Annotated[str, typer.Option(metavar="TEXT", help="Why they are not needed; recorded with them.")]
 
@@ -80,7 +83,7 @@ def list_(
 @app.command(epilog=examples("tidegate deadletters show 12", "tidegate deadletters show 12 --json | jq -r .value"))
 def show(
     context: typer.Context,
-    id_: Annotated[int, typer.Argument(metavar="ID", help="The id, as `tidegate deadletters list` shows it.")],
+    id_: Annotated[int, typer.Argument(metavar="ID", min=1, max=MAX_ID, help="The id, as `tidegate deadletters list` shows it.")],
     *,
     json: Json = False,
 ) -> None:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tidegate.daemon.cli.command import Json, check_reason, command_group, examples
+from tidegate.daemon.cli.command import MAX_ID, Json, check_reason, command_group, examples
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import LOSSES, print_list
 from tidegate.daemon.cli.session import listed, query, read_settings
@@ -16,7 +16,7 @@ from tidegate.schemas.queries.losses import LossRow
 
 app = command_group()
 
-Id = Annotated[int, typer.Argument(metavar="ID", help="The id, as `tidegate losses list` shows it.")]
+Id = Annotated[int, typer.Argument(metavar="ID", min=1, max=MAX_ID, help="The id, as `tidegate losses list` shows it.")]
 Because = Annotated[str, typer.Option(metavar="TEXT", help="What was done about it; recorded with it.")]
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tidegate.daemon.cli.command import Json, Limit, command_group, examples
+from tidegate.daemon.cli.command import MAX_ID, Json, Limit, command_group, examples
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import DEADLINES, NOTIFICATIONS, print_list
 from tidegate.daemon.cli.session import listed, query, read_settings
@@ -64,7 +64,9 @@ def list_of_notifications(
 @notifications.command("logs", epilog=examples("tidegate notifications logs 12"))
 def logs(
     context: typer.Context,
-    id_: Annotated[int, typer.Argument(metavar="ID", help="The id, as `tidegate notifications list` shows it.")],
+    id_: Annotated[
+        int, typer.Argument(metavar="ID", min=1, max=MAX_ID, help="The id, as `tidegate notifications list` shows it.")
+    ],
 ) -> None:
     """Print the log of a callback function's last try. Only on the host where it ran."""
     settings = read_settings(context)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidegate.daemon.cli.command import Json, command_group, examples
+from tidegate.daemon.cli.command import MAX_ID, Json, command_group, examples
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import TOKENS, print_list
 from tidegate.daemon.cli.session import listed, query, read_settings
@@ -20,8 +20,20 @@ from tidegate.schemas.timetable.text import seconds, utc
 app = command_group()
 
 LIFETIME_S = seconds("90d")
+MAX_LIFETIME_S = seconds("3650d")
 
 _USER = re.compile(r"[\w.@+-]{1,100}", re.ASCII)
+
+
+def parse_lifetime(text: str) -> float:
+    """The seconds of a span such as `30d`. Raises BadParameter."""
+    try:
+        lifetime_s = seconds(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    if not 1 <= lifetime_s <= MAX_LIFETIME_S:
+        raise typer.BadParameter(f"a token is valid for 1s to {MAX_LIFETIME_S / 86_400:.0f}d")
+    return lifetime_s
 
 
 @app.command(
@@ -40,7 +52,7 @@ def create(
     ] = None,
     expires: Annotated[
         float | None,
-        typer.Option(parser=seconds, metavar="TIME", help="How long it is valid, such as 12h or 30d. Default: 90 days."),
+        typer.Option(parser=parse_lifetime, metavar="TIME", help="How long it is valid, such as 12h or 30d. Default: 90 days."),
     ] = None,
     description: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.")] = "",
     json: Json = False,
@@ -73,7 +85,7 @@ def list_(context: typer.Context, *, json: Json = False) -> None:
 @app.command(epilog=examples("tidegate tokens revoke 3"))
 def revoke(
     context: typer.Context,
-    id_: Annotated[int, typer.Argument(metavar="ID", min=1, max=2**63 - 1, help="The number of the token.")],
+    id_: Annotated[int, typer.Argument(metavar="ID", min=1, max=MAX_ID, help="The number of the token.")],
     *,
     json: Json = False,
 ) -> None:
