@@ -26,7 +26,14 @@ def _add_group(name: str, help_: str, group: type[TyperGroup]) -> None:
     )
 
 
-app.command(epilog=examples("tidegate standalone", "tidegate standalone --once --data /tmp/try"))(servers.standalone)
+app.add_typer(
+    typer.Typer(rich_markup_mode=None),
+    name="standalone",
+    cls=imported_group("standalone"),
+    callback=servers.standalone,
+    invoke_without_command=True,
+    epilog=examples("tidegate standalone", "tidegate standalone --once --data /tmp/try", "tidegate standalone up -d"),
+)
 app.command(epilog=examples("tidegate daemon", "tidegate daemon --until-idle --run-duration 1h"))(servers.daemon)
 app.command(epilog=examples("tidegate web", "TIDEGATE_WEB_PORT=8080 tidegate web"))(servers.web)
 app.command(epilog=examples("tidegate migrate"))(servers.migrate)

@@ -101,7 +101,7 @@ def _commands() -> Iterator[tuple[str, Any]]:
 def _command(name: str, command: Any) -> Iterator[str]:
     yield f"{'#' * len(name.split())} {name}\n"
     yield from _paragraphs(command.help)
-    if hasattr(command, "commands"):
+    if hasattr(command, "commands") and not command.params:
         return
     context = command.make_context(name, [], resilient_parsing=True, terminal_width=120)
     yield from _fence("text", [command.get_usage(context).removeprefix("Usage: ")])

@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TypeVar
 
 import anyio
@@ -102,6 +103,8 @@ async def _kept_up(options: Options, running: Stack, given: Settings, console: C
             tg.start_soon(running.keeper.keep, server)
         async with connect(running.settings["postgres_dsn"]) as database:
             console.print(f"web page: {await login_link(running.web, database, given)} (once, within 15 minutes)", soft_wrap=True)
+            _print_addresses(running, console)
+            running.keeper.announce(running.settings, running.web.address)
             code = await _serve(options, running, database, console)
         tg.cancel_scope.cancel()
     return code
@@ -114,13 +117,19 @@ async def login_link(web: Web, database: Database, given: Settings) -> str:
     return f"{web.address}/login?link={link.secret}"
 
 
+def _print_addresses(running: Stack, console: Console) -> None:
+    """The lines that another shell needs, before the example begins."""
+    console.print(f"DAG files: {running.settings['dags_folder']}", soft_wrap=True, highlight=False, markup=False)
+    console.print("for commands in another shell, `eval $(tidegate standalone env)` or:", soft_wrap=True, highlight=False)
+    for name, value in environment(running.settings).items():
+        console.print(f"  export {name}={quote(value)}", soft_wrap=True, highlight=False, markup=False)
+
+
 async def _serve(options: Options, running: Stack, database: Database, console: Console) -> int:
     code = await _week(options, running, database, console) if options.example else 0
     if options.once:
         return code
-    console.print(f"serving; Ctrl-C stops everything. DAG files: {running.settings['dags_folder']}", soft_wrap=True)
-    for name, value in environment(running.settings).items():
-        console.print(f"  export {name}={value}", highlight=False)
+    console.print("serving; Ctrl-C stops everything")
     await anyio.sleep_forever()
     return code
 

@@ -1,5 +1,6 @@
 """Starts servers, keeps their ports, and starts a server again that died."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import NoReturn
 
@@ -31,6 +32,10 @@ class Keeper:
         self._ports.keep(server)
         self._record_ready(server)
         self._say(f"{server.name} is ready after {anyio.current_time() - began_at:.1f} s")
+
+    def announce(self, settings: Mapping[str, str], web: str) -> None:
+        """All servers are ready: commands may use them."""
+        self._recorder.change(settings=settings, web=web)
 
     async def keep(self, server: Server) -> NoReturn:
         """Start the server again whenever it ends. Pauses grow while it ends within `STEADY_S`, or does not start."""

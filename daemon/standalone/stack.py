@@ -81,7 +81,6 @@ async def stack(home: Path, given: Settings, say: Say) -> AsyncIterator[Stack]:
         if given.web_port != DEFAULT_WEB_PORT:
             ports.forget(web)
         await _start([daemon, web], started, keeper)
-        recorder.change(settings=settings, web=web.address)
         yield Stack(settings, (*mine, daemon, web), keeper, home, web)
 
 

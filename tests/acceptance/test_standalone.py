@@ -4,12 +4,15 @@ import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+import msgspec
+import pytest
 
-from tests.acceptance.command import TIDEGATE, Command, environment
+from tests.acceptance.command import TIDEGATE, Command, Ended, environment, run
+from tidegate.daemon.cli.pages.standalone import Status
+from tidegate.daemon.settings import PREFIX
 from tidegate.daemon.spark.process import Identity, alive, identify
 from tidegate.daemon.standalone import record
 from tidegate.daemon.standalone.port import LOOPBACK
@@ -26,54 +29,54 @@ with Dag("patient", schedule=None) as dag:
 
 
 class Standalone:
-    """A standalone on a folder, and the record that it writes there."""
+    """The commands of a standalone on a folder, and the record that it writes there."""
 
-    def __init__(self, home: Path, child: Child) -> None:
+    def __init__(self, home: Path, cache: Path) -> None:
         self.home = home
-        self.child = child
+        self._env = environment() | {"TIDEGATE_CACHE": str(cache)}
 
-    @property
-    def record(self) -> Record:
+    async def __call__(self, *args: str) -> Ended:
+        return await run(TIDEGATE, "standalone", "--data", str(self.home), *args, env=self._env, cwd=self.home.parent)
+
+    async def in_foreground(self) -> Child:
+        command = (TIDEGATE, "standalone", "--no-example", "--data", str(self.home))
+        log = self.home.with_suffix(".log")
+        return await spawn(command, log=log, cwd=self.home.parent, env=self._env, on_orphaned=signal.SIGKILL)
+
+    async def exported(self) -> dict[str, str]:
+        """The settings that a shell gets by `eval`."""
+        script = 'eval "$("$@")"; exec env'
+        command = (TIDEGATE, "standalone", "--data", str(self.home), "env")
+        lines = (await run("sh", "-c", script, "sh", *command, env=self._env, cwd=self.home.parent)).out.splitlines()
+        return dict(line.split("=", 1) for line in lines)
+
+    async def status(self) -> Status:
+        return msgspec.json.decode((await self("status", "--json")).out, type=Status)
+
+    def record(self, pid: int | None = None) -> Record | None:
+        """What the process has written, or any process."""
         found = record.read(self.home)
-        assert found is not None, self.child.tail()
-        return found
+        return found if found and found.process and pid in (None, found.process.pid) else None
 
-    @property
-    def is_recorded(self) -> bool:
-        """Whether the record is of this process."""
-        found = record.read(self.home)
-        return found is not None and found.process is not None and found.process.pid == self.child.pid
-
-    @property
-    def ports(self) -> dict[str, int]:
-        return {key: server.port for key, server in self.record.servers.items()}
-
-    @property
     def processes(self) -> dict[str, Identity]:
-        return {key: server.process for key, server in self.record.servers.items() if server.process}
+        servers = found.servers if (found := self.record()) else {}
+        return {name: server.process for name, server in servers.items() if server.process}
 
-    def is_ready(self, restarts: int = 0) -> bool:
-        """Whether each server was started again so often, and is ready."""
-        assert self.child.alive, self.child.tail()
-        servers = self.record.servers.values() if self.is_recorded and self.record.settings else ()
-        return bool(servers) and all(it.state is ServerState.READY and it.restarts >= restarts for it in servers)
+    def ports(self, pid: int | None = None) -> dict[str, int]:
+        servers = found.servers if (found := self.record(pid)) else {}
+        return {name: server.port for name, server in servers.items()}
 
-    def has_ports(self, *keys: str) -> bool:
-        return self.is_recorded and all(self.ports.get(key) for key in keys)
-
-    def said(self, begin: str) -> bool:
-        return any(line.startswith(begin) for line in self.child.log.read_text().splitlines())
+    def has_restarted(self) -> bool:
+        """Whether each server was started again, and is ready."""
+        servers = found.servers.values() if (found := self.record()) else ()
+        return all(server.state is ServerState.READY and server.restarts for server in servers)
 
 
-@asynccontextmanager
-async def standalone(home: Path, cache: Path) -> AsyncIterator[Standalone]:
-    command = (TIDEGATE, "standalone", "--no-example", "--data", str(home))
-    env = environment() | {"TIDEGATE_CACHE": str(cache)}
-    child = await spawn(command, log=home.with_suffix(".log"), cwd=home.parent, env=env, on_orphaned=signal.SIGKILL)
-    try:
-        yield Standalone(home, child)
-    finally:
-        await child.end(signal.SIGTERM, WITHIN_S)
+@pytest.fixture
+async def standalone(cache: Path, tmp_path: Path) -> AsyncIterator[Standalone]:
+    found = Standalone(tmp_path / "data", cache)
+    yield found
+    await found("down")
 
 
 async def until(holds: Callable[[], bool], within_s: float = WITHIN_S) -> None:
@@ -95,42 +98,52 @@ async def begin_task(tidegate: Command, dags: Path, folder: Path) -> Identity:
     return found
 
 
-async def test_servers_that_die_come_back_and_a_killed_standalone_leaves_nothing(cache: Path, tmp_path: Path) -> None:
-    home = tmp_path / "data"
-    async with standalone(home, cache) as first:
-        await until(first.is_ready)
-        before, ports = first.processes, first.ports
-        tidegate = Command(tmp_path, **first.record.settings)
-        task = await begin_task(tidegate, home / "dags", tmp_path)
+async def test_a_standalone_in_the_background_starts_servers_again_and_leaves_nothing(
+    standalone: Standalone, tmp_path: Path
+) -> None:
+    up = await standalone("up", "-d", "--no-example")
+    assert up.code == 0, up
+    assert "Kafka is ready after" in up.out
+    assert "/login?link=" in up.out
 
-        for process in before.values():
-            os.kill(process.pid, signal.SIGKILL)
-        await until(lambda: first.is_ready(restarts=1))
+    settings, status = await standalone.exported(), await standalone.status()
+    assert status.ready
+    assert {server.server for server in status.servers} == SERVERS.keys()
+    assert (await standalone("up", "-d")).out == f"standalone runs already on {standalone.home}\n"
+    tidegate = Command(tmp_path, **{name.removeprefix(PREFIX): it for name, it in settings.items() if name.startswith(PREFIX)})
+    before, ports = standalone.processes(), standalone.ports()
+    task = await begin_task(tidegate, standalone.home / "dags", tmp_path)
 
-        assert first.ports == ports
-        assert before.keys() == SERVERS.keys()
-        assert not before.items() & first.processes.items()
-        assert [name for name in SERVERS.values() if not first.said(f"{name} was ended by SIGKILL and starts again")] == []
-        assert alive(task)
-        (tmp_path / "go").touch()
-        with anyio.fail_after(WITHIN_S):
-            while (shown := await tidegate.answer("runs", "show", "patient", "by_hand"))["run"]["state"] != "success":
-                await anyio.sleep(0.2)
-        assert [len(task["attempts"]) for task in shown["tasks"]] == [1]
+    for process in before.values():
+        os.kill(process.pid, signal.SIGKILL)
+    await until(standalone.has_restarted)
 
-        left = first.processes.values()
-        os.kill(first.child.pid, signal.SIGKILL)
-        await until(lambda: not any(map(alive, left)), within_s=15)
+    assert standalone.ports() == ports
+    assert not before.items() & standalone.processes().items()
+    said = (await standalone("logs", "standalone", "-n", "100")).out
+    again = "standalone | {} was ended by SIGKILL and starts again"
+    assert [name for name in SERVERS.values() if again.format(name) not in said] == []
+    assert alive(task)
+    (tmp_path / "go").touch()
+    with anyio.fail_after(WITHIN_S):
+        while (shown := await tidegate.answer("runs", "show", "patient", "by_hand"))["run"]["state"] != "success":
+            await anyio.sleep(0.2)
+    assert [len(task["attempts"]) for task in shown["tasks"]] == [1]
+
+    assert status.pid is not None
+    os.kill(status.pid, signal.SIGKILL)
+    await until(lambda: not any(map(alive, standalone.processes().values())), within_s=15)
+    assert {server.state for server in (await standalone.status()).servers} == {"ended"}
 
     with socket.create_server((LOOPBACK, ports["postgres"])):
-        async with standalone(home, cache) as second:
-            await until(lambda: second.has_ports("postgres", "kafka", "spark"))
-            again, left = second.ports, second.processes.values()
-            second.child.send_signal(signal.SIGINT)
-            await second.child.process.wait()
+        child = await standalone.in_foreground()
+        await until(lambda: all(standalone.ports(child.pid).get(name) for name in ("postgres", "kafka", "spark")))
+        kept, processes = standalone.ports(), standalone.processes().values()
+        down = await standalone("down")
+        await child.process.wait()
 
-    assert second.child.process.returncode == 0
-    assert second.said(f"port {ports['postgres']} of Postgres is taken by another program: it gets a new one")
-    assert again == {name: again[name] if name == "postgres" else ports[name] for name in again}
-    assert record.read(home) is None
-    assert not any(map(alive, left))
+    assert down.out == f"stopped; the data stay in {standalone.home}\n"
+    assert (child.process.returncode, standalone.record()) == (0, None)
+    assert not any(map(alive, processes))
+    assert f"port {ports['postgres']} of Postgres is taken by another program: it gets a new one" in child.log.read_text()
+    assert kept == {name: kept[name] if name == "postgres" else ports[name] for name in kept}

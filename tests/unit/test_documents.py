@@ -189,8 +189,7 @@ def _without_actions() -> Any:
         *root.commands.values(),
         *(leaf for group in root.commands.values() for leaf in getattr(group, "commands", {}).values()),
     ):
-        if not hasattr(command, "commands"):
-            command.callback = lambda **_: None
+        command.callback = lambda **_: None
     return root
 
 

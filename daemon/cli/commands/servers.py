@@ -2,7 +2,7 @@
 
 import platform
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -12,22 +12,36 @@ from tidegate.daemon.cli.session import read_settings
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.timetable.text import seconds
 
+DATA = Path(".tidegate")
+Data = Annotated[Path, typer.Option("--data", metavar="DIR", help="The folder of all data and logs.")]
+Example = Annotated[bool, typer.Option("--example/--no-example", help="Run the example pipelines.")]
+Days = Annotated[int, typer.Option("--days", min=1, max=365, help="How many days of example data arrive.")]
+Pace = Annotated[float, typer.Option("--pace", min=0, help="Seconds between two days of example data.")]
+
 
 def standalone(
     context: typer.Context,
     *,
-    data: Annotated[Path, typer.Option(metavar="DIR", help="The folder of all data and logs.")] = Path(".tidegate"),
+    data: Data = DATA,
     once: Annotated[
         bool, typer.Option("--once", help="Stop after the example's first week; exit code 1 if a run failed.")
     ] = False,
-    example: Annotated[bool, typer.Option(help="Run the example pipelines.")] = True,
-    days: Annotated[int, typer.Option(min=1, max=365, help="How many days of example data arrive.")] = 7,
-    pace_s: Annotated[float, typer.Option("--pace", min=0, help="Seconds between two days of example data.")] = 1.0,
+    example: Example = True,
+    days: Days = 7,
+    pace_s: Pace = 1.0,
 ) -> None:
-    """Start Postgres, Kafka, Spark Connect and a daemon on this machine, with example pipelines on real data.
+    """Start Postgres, Kafka, Spark Connect, a daemon and a web page on this machine, with example pipelines on real data.
 
     A Postgres or Kafka server that the settings name is used instead of a new one. Ctrl-C stops everything and keeps the data.
     """
+    if context.invoked_subcommand is None:
+        serve(context, data=data, once=once, example=example, days=days, pace_s=pace_s)
+    # Options before the subcommand count for it.
+    context.default_map = {context.invoked_subcommand: dict(context.params)}
+
+
+def serve(context: typer.Context, *, data: Path, once: bool, example: bool, days: int, pace_s: float) -> NoReturn:
+    """Run a standalone in the foreground until it ends."""
     settings = read_settings(context)
     try:
         from tidegate.daemon.standalone import command

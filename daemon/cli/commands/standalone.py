@@ -1,0 +1,93 @@
+"""`tidegate standalone up | down | status | env | logs`: everything on this machine, in the background."""
+
+import shlex
+from typing import Annotated
+
+import typer
+
+from tidegate.daemon.cli.command import Json, command_group, examples
+from tidegate.daemon.cli.commands.servers import DATA, Data, Days, Example, Pace, serve
+from tidegate.daemon.cli.pages import output
+from tidegate.daemon.cli.pages.standalone import print_lines, print_status, status_of
+from tidegate.daemon.cli.session import read_settings
+from tidegate.daemon.settings import environment
+
+app = command_group()
+
+
+@app.command(
+    epilog=examples("tidegate standalone up -d", "tidegate standalone up -d --no-example && eval $(tidegate standalone env)")
+)
+def up(
+    context: typer.Context,
+    *,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Start in the background; return when all servers are ready.")
+    ] = False,
+    data: Data = DATA,
+    example: Example = True,
+    days: Days = 7,
+    pace_s: Pace = 1.0,
+) -> None:
+    """Start everything, as `tidegate standalone` does. One that runs already is left alone."""
+    if not detach:
+        serve(context, data=data, once=False, example=example, days=days, pace_s=pace_s)
+    read_settings(context)
+    from tidegate.daemon.standalone import background, record
+
+    home = data.absolute()
+    if (known := record.read(home)) is not None and known.alive:
+        output.write(f"standalone runs already on {home}")
+        return
+    options = ("--data", str(home), "--example" if example else "--no-example", f"--days={days}", f"--pace={pace_s}")
+    background.start(home, options, context.obj, output.write)
+    output.write("ready; `eval $(tidegate standalone env)` sets the addresses, `tidegate standalone down` stops all servers")
+
+
+@app.command(epilog=examples("tidegate standalone down"))
+def down(*, data: Data = DATA) -> None:
+    """Stop everything; the data stay. Also ends what a standalone that was killed has left."""
+    from tidegate.daemon.standalone import background
+
+    home = data.absolute()
+    stopped = background.stop(home, output.say)
+    output.write(f"stopped; the data stay in {home}" if stopped else f"no standalone runs on {home}")
+
+
+@app.command(epilog=examples("tidegate standalone status", "tidegate standalone status --json | jq -r .web"))
+def status(*, data: Data = DATA, json: Json = False) -> None:
+    """Show the servers with their state, process and port. Exit code 1 unless all are ready."""
+    from tidegate.daemon.standalone import record
+
+    home = data.absolute()
+    found = status_of(home, record.read(home))
+    output.write_page(found, lambda: print_status(found), json=json)
+    if not found.ready:
+        raise typer.Exit(1)
+
+
+@app.command(epilog=examples("eval $(tidegate standalone env)"))
+def env(*, data: Data = DATA) -> None:
+    """Print `export` lines with the addresses of the servers, for a shell."""
+    from tidegate.daemon.standalone import background
+
+    for name, value in environment(background.running(data.absolute()).settings).items():
+        output.write(f"export {name}={shlex.quote(value)}")
+
+
+@app.command(epilog=examples("tidegate standalone logs", "tidegate standalone logs -f daemon kafka"))
+def logs(
+    servers: Annotated[list[str] | None, typer.Argument(metavar="[SERVER]...", help="Only these servers. Default: all.")] = None,
+    *,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new lines until Ctrl-C.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=10_000, help="How many last lines of each log.")] = 20,
+    data: Data = DATA,
+) -> None:
+    """Print the logs of all servers, with the name of the server before each line."""
+    from tidegate.daemon.standalone import log_file
+
+    files = log_file.logs(data.absolute(), servers or ())
+    width = max(map(len, files))
+    print_lines(log_file.last_lines(files, lines), width)
+    if follow:
+        print_lines(log_file.new_lines(files), width)

@@ -1,0 +1,99 @@
+"""A standalone in the background: its start, its end, and what is known of it."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import anyio
+
+from tidegate.daemon.spark.process import Identity, send, until_gone
+from tidegate.daemon.standalone import record
+from tidegate.daemon.standalone.leftover import end_runners, end_servers
+from tidegate.daemon.standalone.log_file import LogFile, own_log
+from tidegate.daemon.standalone.record import Record, Say
+from tidegate.schemas.error import RequestError
+
+COMMAND = (sys.executable, "-P", "-m", "tidegate.daemon.cli", "standalone")
+POLL_S = 0.1
+STOP_S = 120.0
+
+
+def start(home: Path, options: Sequence[str], env: Mapping[str, str], show: Say) -> Record:
+    """Start a standalone in a session of its own, and show its output until it is ready.
+
+    Raises RequestError when it ends before that. An interrupt stops it.
+    """
+    log = LogFile(own_log(home))
+    log.last(0)
+    process = _spawn(home, options, env)
+    try:
+        return _until_ready(home, process, log, show)
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+
+
+def _spawn(home: Path, options: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Its output has the link that logs in, so that the log is for its user alone."""
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        own_log(home).touch(mode=0o600)
+        with own_log(home).open("ab") as output:
+            return subprocess.Popen(  # noqa: S603 - it is this program
+                [*COMMAND, *options],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=dict(env),
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise RequestError(f"{home} cannot be used: {error.strerror}; choose another --data") from error
+
+
+def _until_ready(home: Path, process: subprocess.Popen[bytes], log: LogFile, show: Say) -> Record:
+    while True:
+        ended, known = process.poll(), record.read(home)
+        for line in log.new():
+            show(line)
+        if ended is not None:
+            raise RequestError(f"standalone ended with exit code {ended}; its output is in {own_log(home)}")
+        if known is not None and known.process is not None and known.process.pid == process.pid and known.settings:
+            return known
+        time.sleep(POLL_S)
+
+
+def stop(home: Path, say: Say) -> bool:
+    """End the standalone of this folder, or what a killed one has left. False when there is none."""
+    known = record.read(home)
+    if known is None:
+        return False
+    say(f"stopping the servers on {home}")
+    if known.process is None or not send(known.process, signal.SIGTERM):
+        anyio.run(end_servers, known, say)
+    elif not anyio.run(_is_gone, known.process):
+        raise RequestError(f"process {known.process.pid} did not end within {STOP_S:g} s; `kill -9 {known.process.pid}` ends it")
+    end_runners(home / "spool")
+    record.remove(home)
+    return True
+
+
+async def _is_gone(process: Identity) -> bool:
+    with anyio.move_on_after(STOP_S):
+        await until_gone(process)
+        return True
+    return False
+
+
+def running(home: Path) -> Record:
+    """The record of the standalone on this folder. Raises RequestError when none runs there, or it is not ready yet."""
+    known = record.read(home)
+    if known is None or not known.alive:
+        raise RequestError(f"no standalone runs on {home}; `tidegate standalone up -d` starts one")
+    if not known.settings:
+        raise RequestError(f"the standalone on {home} is starting; `tidegate standalone status` shows how far it is")
+    return known
