@@ -128,8 +128,8 @@ async def _read_starts(db: Db, due: Mapping[int, DueBackfill]) -> Mapping[int, _
     slots = await _slots(db, due)
     queued = await backfills.queued_runs(db, {id_: (it.backfill.is_reverse, slots[id_].most) for id_, it in due.items()})
     runs_of = {id_: startable_runs(slots[id_], queued[id_]) for id_ in due}
-    found = await backfills.retries(db, {id_: slots[id_].most - len(runs_of[id_]) for id_ in due})
-    retries = {id_: startable_retries(slots[id_], len(runs_of[id_]), found[id_]) for id_ in due}
+    found = await backfills.retries(db, {id_: slots[id_].most - len(runs_of[id_]) for id_ in due if not scans(due[id_].counted)})
+    retries = {id_: startable_retries(slots[id_], len(runs_of[id_]), found.get(id_, {})) for id_ in due}
     left = {id_: slots[id_].free - len(runs_of[id_]) - len(retries[id_]) for id_ in due}
     return {id_: _Starts(runs_of[id_], retries[id_], left[id_]) for id_ in due}
 

@@ -12,7 +12,7 @@ from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read, c
 from tidegate.daemon.gateway.lists import Id, Keyset, Limit, Listed, ListedOfDag, Time, newest_first
 from tidegate.daemon.gateway.paths import BackfillPath
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.backfill import BackfillPage, read_backfill, read_page
+from tidegate.daemon.read_model.backfill import BackfillPage, read_backfill, read_page, with_reasons
 from tidegate.daemon.read_model.lookup import list_of_dag
 from tidegate.schemas.backfill import MAX_DESCRIPTION, MAX_LISTED_DATES, BackfillSpec, Limits, Outlets, Reprocess, limits_version
 from tidegate.schemas.queries import backfill_pages
@@ -117,10 +117,10 @@ async def show_backfill(db: Db, call: Call[BackfillPath]) -> BackfillPage:
 async def list_dates(db: Db, call: Call[DateList]) -> Page[DateRow]:
     """List the planned dates of a backfill in their order, each with its run and why this failed, or why it has none."""
     wanted = call.params
-    await read_backfill(db, wanted.backfill_id, deleted=True)
+    backfill = await read_backfill(db, wanted.backfill_id, deleted=True)
     after = DATES.first(wanted) or wanted.after
     rows = await backfill_pages.list_dates(db, wanted.backfill_id, wanted.state, after, wanted.limit + 1)
-    return DATES.page(rows, wanted)
+    return DATES.page(with_reasons(backfill, rows), wanted)
 
 
 async def preview_backfill(call: Call[PreviewQuery], body: NewBackfill) -> backfills.Preview:

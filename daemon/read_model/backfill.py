@@ -1,5 +1,6 @@
 """A backfill as a page: its progress, its last dates and the DAGs of its cascade."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -9,9 +10,10 @@ from tidegate.handlers.backfills.rejections import no_such_backfill
 from tidegate.schemas.error import DagFaultError, NotFoundError
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import backfill_pages, backfills, versions
-from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, StageRow, list_backfills
+from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, StageRow, UnendedTask, list_backfills
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
+from tidegate.schemas.state import BACKFILL_ENDED, RUN_ENDED, BackfillState, DateState, TaskState
+from tidegate.schemas.timetable.text import utc
 
 MAX_ID = 2**63 - 1
 
@@ -61,7 +63,9 @@ async def read_page(db: Db, backfill_id: int) -> BackfillPage:
     """Raises NotFoundError for an unknown backfill."""
     row = await read_backfill(db, backfill_id, deleted=True)
     dates = await backfill_pages.list_dates(db, backfill_id, None, max(row.dates - LAST_DATES, 0), LAST_DATES)
-    return BackfillPage(row, await read_progress(db, row), dates, await _read_stages(db, row) if row.stages else [])
+    return BackfillPage(
+        row, await read_progress(db, row), with_reasons(row, dates), await _read_stages(db, row) if row.stages else []
+    )
 
 
 async def _read_stages(db: Db, row: BackfillRow) -> list[Stage]:
@@ -129,15 +133,62 @@ async def read_backfill(db: Db, id_: int, *, deleted: bool = False) -> BackfillR
 
 def why(row: BackfillRow) -> str:
     """Why a backfill starts nothing now, or why it stopped."""
+    by = f" by {row.stopped_by} at {utc(row.stopped_at)}" if row.stopped_by and row.stopped_at else ""
+    if row.was_cancelled:
+        return f"cancelled{by}"
     if row.stop_reason:
         return row.stop_reason
     if row.state in BACKFILL_ENDED:
         return ""
     if row.state is BackfillState.PAUSED:
-        return f"`tidegate backfills resume {row.id}` resumes it"
+        return f"paused{by}; `tidegate backfills resume {row.id}` resumes it"
     if row.dag_state:
         return f"its DAG is {row.dag_state}; `tidegate dags why-not {row.dag_id}` says what to do"
     if row.waiting and row.failed:
         waiting = f"{row.waiting} of its runs wait for earlier dates, of which {row.failed} failed"
         return f"{waiting}; `tidegate backfills retry {row.id}` runs these again"
     return f"its limit of {row.max_active_runs} active runs is reached" if row.running >= row.max_active_runs else ""
+
+
+def with_reasons(row: BackfillRow, dates: Sequence[DateRow]) -> list[DateRow]:
+    """The dates, each unended one with what it waits for."""
+    return [msgspec.structs.replace(date, reason=date.reason or waits_for(row, date)) for date in dates]
+
+
+A_DAEMON = "waits for the next visit of a daemon"
+
+
+def waits_for(row: BackfillRow, date: DateRow) -> str:
+    """What a date waits for that has not ended; "" for others."""
+    match date.state:
+        case DateState.RETRY if date.dag_id in row.stages[row.stage :]:
+            return f"runs again after the runs of {row.stage_dag_id}"
+        case DateState.RETRY if date.run_state and date.run_state not in RUN_ENDED:
+            return "runs again after its run has ended"
+        case DateState.RETRY:
+            return why(row) or A_DAEMON
+        case DateState.OPEN if date.task is not None:
+            return _of_task(date, date.task)
+        case DateState.OPEN:
+            return why(row) or A_DAEMON
+        case _:
+            return ""
+
+
+def _of_task(date: DateRow, task: UnendedTask) -> str:
+    """What a running run waits for: the end of a task, or what this task waits for."""
+    match task.state:
+        case TaskState.RUNNING:
+            return f"task {task.task_id} runs"
+        case TaskState.SCHEDULED:
+            return f"task {task.task_id} waits for slots of pool {task.pool}{_ask(date, task)}"
+        case TaskState.NONE if task.waits_for_past:
+            return f"task {task.task_id} waits for the previous run{_ask(date, task)}"
+        case TaskState.UP_FOR_RETRY:
+            return f"task {task.task_id} waits for its next try{_ask(date, task)}"
+        case _:
+            return f"task {task.task_id} is {task.state}"
+
+
+def _ask(date: DateRow, task: UnendedTask) -> str:
+    return f"; `tidegate tasks why-not {date.dag_id} {date.run_id} {task.task_id}` says more"

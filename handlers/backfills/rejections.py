@@ -12,6 +12,7 @@ from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import BackfillActed, BackfillAction, BackfillChanged, BackfillRequested
 from tidegate.schemas.state import BACKFILL_ENDED, BACKFILL_STARTS, BackfillState
+from tidegate.schemas.timetable.between import anchor_of, has_dates, nearest_dates
 from tidegate.schemas.timetable.text import utc
 from tidegate.schemas.view import LockedDag
 
@@ -83,9 +84,6 @@ def unretriable(
     """Why failed dates cannot run again; `newest`: with this version."""
     if not has_dates_to_retry(backfill):
         yield RejectMessage(0, NOT_POSSIBLE, f"backfill {backfill.id} has no failed or cancelled date")
-    if backfill.has_begun_cascade and backfill.state not in BACKFILL_ENDED:
-        reason = f"backfill {backfill.id} has begun its cascade: consumers of retried dates are running"
-        yield RejectMessage(0, NOT_POSSIBLE, f"{reason}; retry it after its end, or cancel it before")
     yield from overlapping(backfill, others)
     if newest is not None:
         yield from _unpinnable(backfill, request, newest)
@@ -189,11 +187,25 @@ def unplannable(backfill: BackfillView, graph: Graph) -> Iterator[RejectMessage]
     elif not next_ticks(backfill, graph, 1):
         span = f"from {utc(backfill.start_date)} to {utc(backfill.end_date)}"
         yield RejectMessage(0, NO_DATES, f"{dag} has no date {span} that is due by {utc(backfill.horizon)}")
+    if has_dates(graph.timetable):
+        yield from _stray_date(backfill, graph)
     if graph.sequential and backfill.is_reverse:
         yield _no_reverse(graph)
     if graph.sequential and backfill.reprocess is Reprocess.NONE:
         reason = f"tasks of {dag} depend on the previous run, and dates that have runs already would be passed over"
         yield RejectMessage(0, NOT_POSSIBLE, f"{reason}; choose --reprocess failed or --reprocess completed")
+
+
+def _stray_date(backfill: BackfillView, graph: Graph) -> Iterator[RejectMessage]:
+    """The first listed date that is none of the timetable: its run would be beside those of the schedule, not one of them."""
+    anchor = anchor_of(graph.timetable, graph.bounds, backfill.start_date)
+    for date in backfill.logical_dates or ():
+        before, after = nearest_dates(graph.timetable, anchor, date)
+        if before != date:
+            near = " and ".join(f"{utc(at)} {where} it" for at, where in ((before, "before"), (after, "after")) if at)
+            reason = f"{utc(date)} is no date of DAG {graph.dag_id!r}: its timetable has {near}"
+            yield RejectMessage(0, NO_DATES, f"{reason}; give one of these by --date")
+            return
 
 
 def _not_replayable(backfill: BackfillView, graph: Graph) -> Iterator[RejectMessage]:

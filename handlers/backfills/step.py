@@ -123,7 +123,8 @@ def take_step(due: DueBackfill, now: datetime) -> Iterator[Effect]:
         backfill = _scanned(backfill, due)
     after = finished(backfill, due, now)
     is_moved = (after.stage, after.stages) != (due.backfill.stage, due.backfill.stages)
-    has_more = is_moved or (scans(after) and not due.is_stage_held) or _has_more(backfill, due)
+    has_scanned = scans(due.counted) or scans(after)  # The runs of the stage start after its last consumer was found.
+    has_more = is_moved or (has_scanned and not due.is_stage_held) or _has_more(backfill, due)
     yield UpdateBackfill(after, now if has_more and after.state not in BACKFILL_ENDED else None)
 
 

@@ -9,7 +9,7 @@ import msgspec
 from tidegate.schemas.backfill import BackfillView
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
-from tidegate.schemas.state import DateState
+from tidegate.schemas.state import DateState, TaskState
 
 _SQL = load("backfill_pages")
 
@@ -18,7 +18,7 @@ class BackfillRow(BackfillView, frozen=True, kw_only=True):
     """A backfill with its user, its times, and counts of its runs and of the tasks of these.
 
     `waiting` ones of the `running` runs wait for the previous run. The tasks of `unstarted` runs are not known yet. `dag_state`:
-    why its DAG starts no run.
+    why its DAG starts no run. `stopped_by`: the user that paused or cancelled it.
     """
 
     version: int
@@ -37,6 +37,8 @@ class BackfillRow(BackfillView, frozen=True, kw_only=True):
     tasks_skipped: int
     tasks_failed: int
     dag_state: str
+    stopped_by: str | None
+    stopped_at: datetime | None
 
     @property
     def dags(self) -> Sequence[str]:
@@ -57,8 +59,20 @@ class StageRow(msgspec.Struct, frozen=True, kw_only=True):
     cancelled: int = 0
 
 
+class UnendedTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A task that has not ended. `waits_for_past`: it waits for the previous run."""
+
+    task_id: str
+    state: TaskState
+    pool: str
+    waits_for_past: bool = False
+
+
 class DateRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A planned date of a backfill, with its run, or the reason why it has none. `reason` also says why a run failed."""
+    """A planned date of a backfill, with its run, or the reason why it has none.
+
+    `reason` also says why a run failed. `task` is the one of a running run that has come furthest, and not ended.
+    """
 
     ordinal: int
     logical_date: datetime
@@ -67,6 +81,7 @@ class DateRow(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str | None
     run_state: str | None
     reason: str
+    task: UnendedTask | None = None
 
 
 class FailedDate(msgspec.Struct, frozen=True, kw_only=True):

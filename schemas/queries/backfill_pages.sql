@@ -11,7 +11,8 @@ SELECT
         WHEN dag.is_stale THEN 'stale'
         WHEN dag.is_paused THEN 'paused'
         ELSE ''
-    END AS dag_state
+    END AS dag_state,
+    acted.who AS stopped_by, acted.at AS stopped_at
 FROM backfill
 JOIN dag ON dag.dag_id = backfill.dag_id
 JOIN dag_version AS version ON version.id = backfill.version_id
@@ -29,6 +30,12 @@ CROSS JOIN LATERAL (
     CROSS JOIN LATERAL run_task_counts(run.id) AS task
     WHERE run.backfill_id = backfill.id AND run.state IN ('queued', 'running')
 ) AS run
+LEFT JOIN LATERAL (
+    SELECT who, at FROM audit_log
+    WHERE object = 'backfill ' || backfill.id
+      AND what = CASE WHEN backfill.was_cancelled THEN 'cancelled a backfill' ELSE 'paused a backfill' END
+    ORDER BY audit_log.id DESC LIMIT 1
+) AS acted ON backfill.was_cancelled OR backfill.state = 'paused'
 WHERE ($1::bigint IS NULL OR backfill.id = $1)
   AND ($2::text IS NULL OR backfill.dag_id = $2)
   AND ($3::text IS NULL OR backfill.state::text = $3)
@@ -38,15 +45,23 @@ ORDER BY backfill.id DESC
 LIMIT $5
 
 -- name: dates
--- The planned dates of a backfill from $3 on, in the order of planning. A date that failed has the reason of its run.
+-- The planned dates of a backfill from $3 on, in the order of planning. A date that failed has the reason of its run; one whose
+-- run is running has the unended task that has come furthest.
 SELECT
     date.ordinal, date.logical_date, date.state, run.dag_id, run.run_id, run.state AS run_state,
-    coalesce(nullif(date.reason, ''), last.reason, '') AS reason
+    coalesce(nullif(date.reason, ''), last.reason, '') AS reason, task.task
 FROM backfill_date AS date
 LEFT JOIN dag_run AS run ON run.id = date.dag_run_id
 LEFT JOIN LATERAL (
     SELECT reason FROM run_state_log WHERE dag_run_id = date.dag_run_id ORDER BY seq DESC LIMIT 1
 ) AS last ON date.state IN ('failed', 'cancelled')
+LEFT JOIN LATERAL (
+    SELECT jsonb_build_object('task_id', task_id, 'state', state, 'pool', pool, 'waits_for_past', waits_for_past) AS task
+    FROM task_instance
+    WHERE dag_run_id = date.dag_run_id AND state IN ('running', 'queued', 'scheduled', 'up_for_retry', 'none')
+    ORDER BY array_position(ARRAY['running', 'queued', 'scheduled', 'up_for_retry', 'none'], state::text), task_index
+    LIMIT 1
+) AS task ON date.state = 'open' AND run.state = 'running'
 WHERE date.backfill_id = $1
   AND ($2::text IS NULL OR date.state::text = $2)
   AND date.ordinal > $3

@@ -98,7 +98,8 @@ CROSS JOIN LATERAL run_task_counts(date.dag_run_id) AS task
 ORDER BY date.backfill_id, date.ordinal
 
 -- name: retries
--- The first dates of each backfill that are to run again, with their runs; `all_stages`: also those of stages to come.
+-- The first dates of each backfill that are to run again, with their runs; `all_stages`: also those of stages to come. A run that
+-- is at work for it, and is to run again whole because an input was rewritten meanwhile, ends first.
 SELECT
     target.id, date.ordinal, date.dag_run_id, date.is_whole, date.logical_date, date.reason <> '' AS was_cancelled,
     task.tasks, task.tasks_succeeded, task.tasks_skipped, task.tasks_failed
@@ -107,6 +108,10 @@ CROSS JOIN LATERAL (
     SELECT *
     FROM backfill_date AS date
     WHERE backfill_id = target.id AND state = 'retry' AND ($3 OR NOT is_of_later_stage(backfill_id, dag_run_id))
+      AND NOT (is_whole AND EXISTS (
+          SELECT FROM dag_run AS run
+          WHERE run.id = date.dag_run_id AND run.backfill_id = date.backfill_id AND run.state IN ('queued', 'running')
+      ))
     ORDER BY ordinal
     LIMIT target.most
 ) AS date
@@ -294,7 +299,11 @@ JOIN dag_run AS run ON run.id = consumed.dag_run_id
 LEFT JOIN backfill_date AS date ON date.backfill_id = outlet.backfill_id AND date.dag_run_id = run.id
 WHERE event.occurred_at <= outlet.again_since AND (
     date.ordinal IS NULL
-    OR (run.start_date < outlet.end_date AND (date.state = 'success' OR (date.state = 'retry' AND NOT date.is_whole)))
+    OR (run.start_date < outlet.end_date AND (
+        date.state = 'success'
+        OR (date.state = 'retry' AND NOT date.is_whole)
+        OR (date.state = 'open' AND run.state IN ('running', 'success'))
+    ))
 )
 ORDER BY outlet.backfill_id, run.order_at, run.id
 

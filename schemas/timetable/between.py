@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from tidegate.schemas.time_range import EARLIEST, LATEST
 from tidegate.schemas.timetable.spec import Continuous, Cron, Dates, Every, Once, Timetable
 from tidegate.schemas.timetable.tick import EPOCH, INSTANT, Bounds, Tick
 from tidegate.schemas.timetable.tick_times import Grid, Ticks, ticks_of
@@ -34,6 +35,13 @@ def ticks_between(
     while at is not None and start <= at - length <= end:
         yield _tick(timetable, ticks, at, length)
         at = ticks.until(at - INSTANT) if is_reverse else ticks.after(at)
+
+
+def nearest_dates(timetable: Timetable | None, anchor: datetime, at: datetime) -> tuple[datetime | None, datetime | None]:
+    """The last logical date up to `at` and the first one from `at` on, None where there is none. Both are `at` if it is one."""
+    before = next(ticks_between(timetable, anchor, EARLIEST, at, is_reverse=True), None)
+    after = next(ticks_between(timetable, anchor, at, LATEST), None)
+    return before.logical_date if before else None, after.logical_date if after else None
 
 
 def _tick(timetable: Cron | Every | Dates, ticks: Ticks, at: datetime, length: timedelta) -> Tick:

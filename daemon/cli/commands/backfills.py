@@ -183,14 +183,17 @@ def dates(
     limit: Limit = 100,
     json: Json = False,
 ) -> None:
-    """List the planned dates of a backfill in their order, each with its run and why this failed, or why it has none."""
+    """List the planned dates of a backfill in their order.
+
+    Each has its run, and what this waits for or why it failed; or the reason why it has none.
+    """
     from tidegate.daemon.cli.pages.backfill import DATES
     from tidegate.daemon.cli.pages.lists import print_list
-    from tidegate.daemon.read_model.backfill import read_backfill
+    from tidegate.daemon.read_model.backfill import read_backfill, with_reasons
 
     async def read(db: Db) -> list[DateRow]:
-        await read_backfill(db, backfill_id, deleted=True)
-        return await backfill_pages.list_dates(db, backfill_id, state, after, limit)
+        row = await read_backfill(db, backfill_id, deleted=True)
+        return with_reasons(row, await backfill_pages.list_dates(db, backfill_id, state, after, limit))
 
     path = at("backfills", backfill_id, "dates")
     print_list(DATES, *listed(context, path, DateRow, read, limit, state=state, after=after), json=json)

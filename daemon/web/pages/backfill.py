@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from tidegate.daemon.gateway.endpoint import Call, Params, Read
 from tidegate.daemon.gateway.lists import Id
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.backfill import BackfillPage, read_page, why
+from tidegate.daemon.read_model.backfill import BackfillPage, read_page, why, with_reasons
 from tidegate.daemon.read_model.history import year_of
 from tidegate.daemon.web.heat_map import HeatMap, heat_map
 from tidegate.daemon.web.pages.backfills import ended_dates, per_hour
@@ -59,7 +59,7 @@ async def read(db: Db, call: Call[BackfillParams]) -> BackfillScreen:
     params = call.params
     found = await read_page(db, params.backfill_id)
     row = found.backfill
-    dates = await _dates(db, params)
+    dates = with_reasons(row, await _dates(db, params))
     return BackfillScreen(
         found=found,
         why=why(row),

@@ -1,5 +1,6 @@
 """`tidegate backfills` on a real database, where a test does the daemon's part."""
 
+import re
 from typing import Any
 
 import pytest
@@ -74,6 +75,7 @@ async def test_dates_are_listed_with_their_runs_or_reasons(cli: Cli, daily: Hist
     rows = (await cli("backfills", "dates", "1", "--json")).json
 
     assert [(row["ordinal"], row["state"]) for row in rows[:2]] == [(1, "open"), (2, "skipped")]
+    assert rows[0]["task"] == {"task_id": "first", "state": "scheduled", "pool": "default_pool", "waits_for_past": False}
     assert (rows[1]["run_id"], rows[1]["reason"]) == ("mine", f"its run 'mine' is {rows[1]['run_state']}")
     assert len((await cli("backfills", "dates", "1", "--state", "open", "--after", "3", "--json")).json) == 3
     assert (await cli("backfills", "dates", "1", "-n", "1")).rows[1][:2] == ["1", "2013-01-01"]
@@ -95,7 +97,9 @@ async def test_it_is_paused_changed_resumed_cancelled_and_deleted(cli: Cli, dail
     await daily.backfilled()
 
     assert await cli("backfills", "pause", "1") == (0, "paused backfill 1\n", "")
-    assert "because        `tidegate backfills resume 1` resumes it" in (await cli("backfills", "show", "1")).out
+    paused = (await cli("backfills", "show", "1")).out
+    assert re.search(r"because        paused by \S+ at \S+ \S+; `tidegate backfills resume 1` resumes it", paused)
+    assert "task first waits for slots of pool default_pool; `tidegate tasks why-not daily backfill__2013-01-01" in paused
     assert await cli("backfills", "set", "1", "--max-active-runs", "3", "--share", "50") == (0, "changed backfill 1\n", "")
     limits = (await cli("backfills", "show", "1", "--json")).json["backfill"]
     assert (limits["max_active_runs"], limits["share"]) == (3, 0.5)
@@ -106,6 +110,7 @@ async def test_it_is_paused_changed_resumed_cancelled_and_deleted(cli: Cli, dail
     await daily.backfilled()
     again = await cli("backfills", "cancel", "1")
     assert (again.code, again.err) == (1, "tidegate: backfill 1 is cancelled: it cannot be cancelled\n")
+    assert re.search(r"because        cancelled by \S+ at ", (await cli("backfills", "show", "1")).out)
     assert (await cli("backfills", "delete", "1", "--yes")).out == "deleted backfill 1\n"
     assert (await cli("backfills", "list", "--json")).json == []
     assert [row["deleted"] for row in (await cli("backfills", "list", "--deleted", "--json")).json] == [True]
@@ -140,6 +145,12 @@ async def test_it_is_paused_changed_resumed_cancelled_and_deleted(cli: Cli, dail
         pytest.param(("create", "nothing", *JANUARY), 1, "there is no DAG 'nothing'", id="no DAG"),
         pytest.param(
             ("create", "daily", "--from", "2113-01-01", "--to", "2113-01-02"), 1, "has no date from 2113", id="the future"
+        ),
+        pytest.param(
+            ("create", "daily", "--date", "2013-01-02", "--dry-run"),
+            1,
+            "its timetable has 2013-01-01 06:00:00Z before it and 2013-01-02 06:00:00Z after it; give one of these by --date",
+            id="no tick",
         ),
         pytest.param(("show", "9"), 1, "there is no backfill 9; `tidegate backfills list` shows all", id="no backfill"),
         pytest.param(("pause", str(10**30)), 1, "there is no backfill", id="a long number"),

@@ -13,7 +13,6 @@ from tidegate.schemas.backfill import Outlets, Reprocess
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef
 from tidegate.schemas.dag import CommandTask, DagSpec
 from tidegate.schemas.message import (
-    BackfillActed,
     BackfillAction,
     BackfillChanged,
     BackfillRequested,
@@ -60,12 +59,17 @@ async def run_all(world: World, failing: frozenset[str] = frozenset()) -> None:
         if not attempts and not await world.rows("SELECT FROM outbox WHERE kind = 'dataset-updated'"):
             return
         for attempt in attempts:
-            (run,) = await world.rows(RUN_OF, attempt)
-            await world.finish(attempt, "failed" if run[0] in failing else "succeeded")
+            ((run_id, task_id, _),) = await world.rows(RUN_OF, attempt)
+            await world.finish(attempt, "failed" if failing & {run_id, task_id} else "succeeded")
         await relay(world)
 
 
-RUN_OF = "SELECT run.run_id FROM submission JOIN dag_run AS run ON run.id = dag_run_id WHERE submission_id = $1"
+RUN_OF = """
+    SELECT run.run_id, task.task_id, run.dag_id FROM submission
+    JOIN dag_run AS run ON run.id = dag_run_id
+    JOIN task_instance AS task USING (dag_run_id, task_index)
+    WHERE submission_id = $1
+"""
 TRIES = """
     SELECT run.dag_id || ' ' || run.run_id, task.try_number FROM task_instance AS task JOIN dag_run AS run ON run.id = dag_run_id
 """
@@ -228,7 +232,7 @@ async def test_a_cascade_that_cannot_be_is_refused(world: World, facts: dict[str
     assert rejected.message.startswith(said)
 
 
-async def test_a_cascade_that_has_begun_is_not_extended_and_retried_only_after_its_end(world: World) -> None:
+async def test_a_cascade_that_has_begun_is_not_extended(world: World) -> None:
     await world.file(daily(work_of("s://a")), consumer("b", ["a"]))
     await created(world, 1, 2, limits={"max_active_runs": 1})
     await run_all(world)
@@ -238,18 +242,101 @@ async def test_a_cascade_that_has_begun_is_not_extended_and_retried_only_after_i
         await settle(world)
     assert await world.rows("SELECT stage FROM backfill WHERE id = $1", id_) == [(1,)]
 
-    (rejected,) = (await world.tell(BackfillActed(backfill_id=id_, action=BackfillAction.RETRY))).rejected
-    assert "retry it after its end" in rejected.message
-    await run_all(world)
     (rejected,) = (await world.tell(BackfillChanged(backfill_id=id_, end_date=day(9)))).rejected
     assert "has begun its cascade" in rejected.message
 
 
+def joined(*tasks: CommandTask) -> DagSpec:
+    """A DAG that waits for both `a` and `b`."""
+    both = AllOf((DatasetRef("s://a"), DatasetRef("s://b")))
+    return msgspec.structs.replace(consumer("c", ["a"], "s://c"), schedule=both, tasks=tasks or (work_of("s://c"),))
+
+
+async def test_a_cascade_is_retried_while_consumers_run(world: World) -> None:
+    """A consumer at work began before its other input was rewritten: it runs once more after its end."""
+    await world.file(daily(work_of("s://a")), consumer("b", ["a"], "s://b"), joined())
+    await created(world, 1, 1)
+    await run_all(world)
+    ((failing, _),) = await world.runs("b")
+    id_ = await created(world, 1, 1, **AGAIN)
+    await until_at_work(world, "c", frozenset({failing}))
+
+    assert await act(world, id_, BackfillAction.RETRY) == ()
+    for _ in range(4):
+        await one_round(world, "c")
+    assert await world.rows("SELECT state::text FROM dag_run WHERE dag_id = 'b'") == [("success",)]
+    await run_all(world)
+
+    assert await tries_of_dags(world) == {"d": 2, "b": 3, "c": 3}
+    assert await state_of(world, id_) == "success"
+    assert await world.rows(TOO_EARLY, id_) == []
+    await counts_agree(world)
+
+
+@pytest.mark.parametrize("kills", [False, True])
+async def test_a_consumer_that_is_to_run_once_more_ends_with_a_cancelled_cascade(world: World, *, kills: bool) -> None:
+    await world.file(daily(work_of("s://a")), consumer("b", ["a"], "s://b"), joined())
+    await created(world, 1, 1)
+    await run_all(world)
+    ((failing, _),) = await world.runs("b")
+    id_ = await created(world, 1, 1, **AGAIN)
+    await until_at_work(world, "c", frozenset({failing}))
+    await act(world, id_, BackfillAction.RETRY)
+    for _ in range(4):
+        await one_round(world, "c")
+
+    await act(world, id_, BackfillAction.CANCEL, kills=kills)
+    assert await state_of(world, id_) == ("cancelled" if kills else "cancelling")
+    await run_all(world)
+
+    assert (await tries_of_dags(world))["c"] == 2
+    assert await state_of(world, id_) == "cancelled"
+    await counts_agree(world)
+
+
+async def until_at_work(world: World, dag_id: str, failing: frozenset[str]) -> None:
+    """Until a run of this DAG is running."""
+    while not await world.rows("SELECT FROM dag_run WHERE dag_id = $1 AND state = 'running'", dag_id):
+        await one_round(world, dag_id, failing)
+
+
+async def one_round(world: World, spared: str, failing: frozenset[str] = frozenset()) -> None:
+    """Tasks start, and end but for those of one DAG."""
+    world.clock.at += timedelta(seconds=1)
+    await settle(world)
+    await world.admit()
+    await world.submit()
+    for attempt in await world.attempts():
+        ((run_id, task_id, dag_id),) = await world.rows(RUN_OF, attempt)
+        if dag_id != spared:
+            await world.finish(attempt, "failed" if failing & {run_id, task_id} else "succeeded")
+    await relay(world)
+
+
+async def test_a_consumer_that_failed_in_part_is_retried_whole_if_its_input_is_rewritten(world: World) -> None:
+    """Its task that had succeeded has read what is rewritten now."""
+    load = CommandTask(task_id="load", argv=("true",))
+    report = CommandTask(task_id="report", argv=("true",), upstream=("load",))
+    await world.file(daily(work_of("s://a")), consumer("b", ["a"], "s://b"), joined(load, report))
+    await created(world, 1, 1)
+    await run_all(world)
+    ((failing, _),) = await world.runs("b")
+    id_ = await created(world, 1, 1, **AGAIN)
+    await run_all(world, frozenset({failing, "report"}))
+    assert await state_of(world, id_) == "failed"
+
+    assert await act(world, id_, BackfillAction.RETRY) == ()
+    await run_all(world)
+
+    join = "JOIN dag_run AS run ON run.id = dag_run_id AND dag_id = 'c'"
+    assert await world.rows(f"SELECT task_id, try_number FROM task_instance {join} ORDER BY 1") == [("load", 3), ("report", 3)]
+    assert await state_of(world, id_) == "success"
+    await counts_agree(world)
+
+
 async def test_a_retried_cascade_runs_again_what_follows_the_failed_runs(world: World) -> None:
     """Of a consumer with two inputs, one failed at first: it ran again by the other one, and once more by both."""
-    both = AllOf((DatasetRef("s://a"), DatasetRef("s://b")))
-    joined = msgspec.structs.replace(consumer("c", ["a"], "s://c"), schedule=both)
-    await world.file(daily(work_of("s://a")), consumer("b", ["a"], "s://b"), joined, consumer("e", ["c"]))
+    await world.file(daily(work_of("s://a")), consumer("b", ["a"], "s://b"), joined(), consumer("e", ["c"]))
     await created(world, 1, 1)
     await run_all(world)
     ((failing, _),) = await world.runs("b")

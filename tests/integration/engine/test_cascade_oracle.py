@@ -1,15 +1,17 @@
 """Random cascades over three levels come to what a serial oracle says."""
 
+from datetime import timedelta
 from itertools import pairwise
 from random import Random
 from typing import NamedTuple
 
 import pytest
 
-from tests.integration.engine.test_backfills import asked, counts_agree, created, daily, run_of, settle, state_of
-from tests.integration.engine.test_cascade import CASCADING, CONSUMED, TOO_EARLY, consumer, run_all, tries, work_of
+from tests.integration.engine.test_backfills import act, asked, counts_agree, created, daily, run_of, settle, state_of
+from tests.integration.engine.test_cascade import CASCADING, CONSUMED, TOO_EARLY, consumer, relay, run_all, tries, work_of
 from tests.integration.engine.world import World
 from tidegate.schemas.backfill import Reprocess
+from tidegate.schemas.message import BackfillAction
 
 
 class Oracle(NamedTuple):
@@ -54,8 +56,7 @@ async def test_a_cascade_over_three_levels_is_what_a_serial_oracle_says(world: W
 
     id_ = await created(world, 2, 4, **CASCADING | {"reprocess": reprocess, "limits": limits})
     await run_all(world, failing)
-    for _ in levels:
-        await settle(world)  # A stage without a run takes a step, too.
+    await settle_stages(world)
 
     order = [
         f"{dag} {run}"
@@ -69,3 +70,30 @@ async def test_a_cascade_over_three_levels_is_what_a_serial_oracle_says(world: W
     assert await state_of(world, id_) == ("failed" if expected.failed else "success")
     assert await world.rows(TOO_EARLY, id_) == []
     await counts_agree(world)
+    if seed % 3 == 0:
+        await retry_at_any_moment(world, id_, chance)
+        assert await world.rows(TOO_EARLY, id_) == []
+        await counts_agree(world)
+
+
+async def retry_at_any_moment(world: World, id_: int, chance: Random) -> None:
+    """Also while the runs of an earlier retry are at work; some of these fail. Until all have succeeded."""
+    for _ in range(6):
+        await act(world, id_, BackfillAction.RETRY)
+        await world.admit()
+        await world.submit()
+        for attempt in await world.attempts():
+            if chance.random() < 0.7:
+                await world.finish(attempt, "failed" if chance.random() < 0.3 else "succeeded")
+        world.clock.at += timedelta(seconds=1)
+        await relay(world)
+    while await state_of(world, id_) != "success":
+        await run_all(world)
+        await settle_stages(world)
+        await act(world, id_, BackfillAction.RETRY)
+
+
+async def settle_stages(world: World) -> None:
+    """A stage without a run takes a step, too."""
+    for _ in range(4):
+        await settle(world)

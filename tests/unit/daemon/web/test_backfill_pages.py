@@ -38,6 +38,8 @@ def row(**given: Any) -> BackfillRow:
         "scheduled_date": None,
         "delete_date": None,
         "dag_state": "",
+        "stopped_by": None,
+        "stopped_at": None,
         "state": "running",
         **dict.fromkeys(("start_date", "end_date", "horizon", "submitted_at", "updated_at"), NOW),
     }

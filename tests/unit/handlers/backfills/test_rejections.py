@@ -16,7 +16,7 @@ from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import BackfillActed, BackfillAction, BackfillChanged, BackfillRequested
 from tidegate.schemas.state import BackfillState
-from tidegate.schemas.timetable.spec import Cron
+from tidegate.schemas.timetable.spec import Cron, Dates
 from tidegate.schemas.view import LockedDag
 
 DAILY_AT = Cron(("0 12 * * *",))
@@ -77,6 +77,8 @@ def test_a_dag_may_refuse_backfills(of: Graph, dag: dict[str, Any], asked: dict[
         pytest.param(SEQUENTIAL, backfill(), ["not_possible"], id="K05"),
         pytest.param(graph("t"), backfill(), ["no_dates"], id="no timetable"),
         pytest.param(graph("t"), backfill(logical_dates=(NOW - DAY,)), [], id="a list"),
+        pytest.param(DAILY, backfill(logical_dates=(NOW - DAY, NOW - 2 * DAY)), [], id="a list of ticks"),
+        pytest.param(DAILY, backfill(logical_dates=(NOW - DAY, NOW - timedelta(hours=1))), ["no_dates"], id="no tick"),
         pytest.param(BY_DATASETS, backfill(**AGAIN), [], id="a replay"),
         pytest.param(BY_DATASETS, backfill(), ["not_possible"], id="a replay of nothing"),
         pytest.param(BY_DATASETS, backfill(is_reverse=True, **AGAIN), ["not_possible"], id="a replay in reverse"),
@@ -84,6 +86,21 @@ def test_a_dag_may_refuse_backfills(of: Graph, dag: dict[str, Any], asked: dict[
 )
 def test_dates_that_can_have_no_runs_are_rejected(of: Graph, view: BackfillView, expected: list[str]) -> None:
     assert [it.reason for it in rejections.unplannable(view, of)] == expected
+
+
+@pytest.mark.parametrize(
+    ("of", "near"),
+    [
+        (DAILY, "2024-04-30 12:00:00Z before it and 2024-05-01 12:00:00Z after it"),
+        (graph("t", timetable=Dates((NOW,))), "2024-05-01 12:00:00Z after it"),
+        (graph("t", timetable=Dates((NOW - DAY,))), "2024-04-30 12:00:00Z before it"),
+    ],
+)
+def test_a_date_that_is_no_tick_is_answered_with_the_nearest_ones(of: Graph, near: str) -> None:
+    (rejected,) = rejections.unplannable(backfill(last=0, logical_dates=(NOW - timedelta(hours=1),)), of)
+
+    said = "2024-05-01 11:00:00Z is no date of DAG 'd': its timetable has"
+    assert rejected.message == f"{said} {near}; give one of these by --date"
 
 
 @pytest.mark.parametrize(
@@ -149,10 +166,7 @@ FAILED = {"dates": 5, "failed": 1, "is_planned": True}
         pytest.param(backfill(), None, (("not_possible", "backfill 1 has no failed or cancelled date"),), id="nothing failed"),
         pytest.param(backfill(cancelled=1), None, (), id="one cancelled"),
         pytest.param(backfill(stop_reason="x"), None, (), id="stopped before it planned all"),
-        pytest.param(
-            backfill(stage=1, scan_until=1, **FAILED), None, (("not_possible", "backfill 1 has begun its cascade"),), id="cascade"
-        ),
-        pytest.param(backfill(state=BackfillState.FAILED, scan_until=1, **FAILED), None, (), id="an ended cascade"),
+        pytest.param(backfill(stage=1, stages=("b",), scan_until=1, **FAILED), None, (), id="a cascade at work"),
         pytest.param(backfill(**FAILED), DAILY, (), id="with the newest version"),
         pytest.param(
             backfill(version_id=2, **FAILED),

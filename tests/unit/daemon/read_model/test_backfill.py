@@ -1,0 +1,60 @@
+"""Why a backfill does not go on, and what its dates wait for."""
+
+from typing import Any
+
+import pytest
+
+from tests.shapes import NOW
+from tests.unit.daemon.web.test_backfill_pages import row
+from tidegate.daemon.read_model.backfill import waits_for, why
+from tidegate.schemas.queries.backfill_pages import DateRow, UnendedTask
+from tidegate.schemas.state import BackfillState, DateState, TaskState
+
+STOPPED: dict[str, Any] = {"stopped_by": "ben", "stopped_at": NOW}
+PAUSED: dict[str, Any] = {"state": BackfillState.PAUSED}
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({}, ""),
+        ({"running": 10}, "its limit of 10 active runs is reached"),
+        ({**PAUSED, **STOPPED}, "paused by ben at 2024-05-01 12:00:00Z; `tidegate backfills resume 1` resumes it"),
+        (PAUSED, "paused; `tidegate backfills resume 1` resumes it"),
+        ({"was_cancelled": True, "stop_reason": "x", **STOPPED}, "cancelled by ben at 2024-05-01 12:00:00Z"),
+        ({"stop_reason": "2 of its dates failed"}, "2 of its dates failed"),
+        ({"dag_state": "paused"}, "its DAG is paused; `tidegate dags why-not daily` says what to do"),
+    ],
+)
+def test_a_backfill_says_why_it_does_not_go_on(facts: dict[str, Any], said: str) -> None:
+    assert why(row(**facts)) == said
+
+
+def date(state: str, run_state: str | None = None, task: str | None = None, **facts: Any) -> DateRow:
+    given = {"dag_id": "d", "run_id": "r", "ordinal": 1, "logical_date": NOW, "reason": "", **facts}
+    unended = UnendedTask(task_id="t", state=TaskState(task), pool="p", waits_for_past=task == "none") if task else None
+    return DateRow(state=DateState(state), run_state=run_state, task=unended, **given)
+
+
+ASK = "; `tidegate tasks why-not d r t` says more"
+
+
+@pytest.mark.parametrize(
+    ("facts", "of", "said"),
+    [
+        ({}, date("success", "success"), ""),
+        ({}, date("open", "queued"), "waits for the next visit of a daemon"),
+        (PAUSED, date("open", "queued"), "paused; `tidegate backfills resume 1` resumes it"),
+        ({}, date("open", "running", "running"), "task t runs"),
+        ({}, date("open", "running", "queued"), "task t is queued"),
+        ({}, date("open", "running", "scheduled"), f"task t waits for slots of pool p{ASK}"),
+        ({}, date("open", "running", "up_for_retry"), f"task t waits for its next try{ASK}"),
+        ({}, date("open", "running", "none"), f"task t waits for the previous run{ASK}"),
+        ({"running": 10}, date("retry", "failed"), "its limit of 10 active runs is reached"),
+        ({}, date("retry", "running"), "runs again after its run has ended"),
+        ({"stages": ("e", "f")}, date("retry", "success", dag_id="f"), "runs again after the runs of daily"),
+        ({"stages": ("e", "f"), "stage": 2}, date("retry", "success", dag_id="f"), "waits for the next visit of a daemon"),
+    ],
+)
+def test_a_date_says_what_it_waits_for(facts: dict[str, Any], of: DateRow, said: str) -> None:
+    assert waits_for(row(**facts), of) == said
