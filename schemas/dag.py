@@ -25,6 +25,7 @@ Count = Annotated[int, Meta(ge=1, le=100_000)]
 Moment = Annotated[datetime, Meta(tz=True)]
 
 DEFAULT_POOL = "default_pool"
+MIN_MEMORY_MB, MAX_MEMORY_MB, MAX_CPUS = 64, 1 << 26, 10_000
 
 
 class TriggerRule(StrEnum):
@@ -60,6 +61,13 @@ class Secret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     secret: Annotated[str, Meta(min_length=1, max_length=250, pattern=r"^(?!\.)[\w.-]+\Z")]
+
+
+class Resources(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the processes of a task on its host may use together: memory in MiB, and processors. None: no limit."""
+
+    memory_mb: Annotated[int, Meta(ge=MIN_MEMORY_MB, le=MAX_MEMORY_MB)] | None = None
+    cpus: Annotated[float, Meta(gt=0, le=MAX_CPUS)] | None = None
 
 
 class DeadlineSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -100,6 +108,7 @@ class BaseTask(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forb
     retry_factor: Annotated[float, Meta(ge=1, le=100)] = 1.0
     max_retry_delay_s: Positive = 86_400.0
     execution_timeout_s: Positive | None = None
+    resources: Resources | None = None
     pool: Annotated[str, Meta(min_length=1, max_length=250)] = DEFAULT_POOL
     pool_slots: Count = 1
     priority_weight: Annotated[int, Meta(ge=-(2**31), lt=2**31)] = 1

@@ -6,15 +6,17 @@ A session stays in the control group of the daemon: it survives a stop of the se
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from uuid import UUID
 
 import anyio
 
 from tidegate.daemon.spark.process import STAMP
 from tidegate.daemon.spark.regular_file import DamagedError, open_regular
 from tidegate.daemon.spark.spool import Spool
+from tidegate.schemas.dag import Resources
 from tidegate.schemas.error import UnavailableError
 
 ALREADY_CLAIMED = 73
@@ -48,19 +50,35 @@ def environment(environ: Mapping[str, str], spool: Spool) -> dict[str, str]:
     return passed_on | own
 
 
-def unit(command: Sequence[str], name: str, log: Path, env: Mapping[str, str], *, user: bool) -> list[str]:
+def unit_name(action: str, submission_id: UUID) -> str:
+    """The name of the transient unit of a runner, without its type."""
+    return f"tidegate-{action}-{submission_id}"
+
+
+def limits(resources: Resources | None) -> Iterator[str]:
+    """The properties of a unit with these limits. The runner stays when the kernel ends a process for its memory, and says so."""
+    if resources is not None and resources.memory_mb is not None:
+        yield from (f"MemoryMax={resources.memory_mb}M", "MemorySwapMax=0", "OOMPolicy=continue")
+    if resources is not None and resources.cpus is not None:
+        yield f"CPUQuota={max(1, round(resources.cpus * 100))}%"
+
+
+def unit(
+    command: Sequence[str], name: str, log: Path, env: Mapping[str, str], *, user: bool, resources: Resources | None = None
+) -> list[str]:
     """The command as a transient unit: its name is unique, and its end kills all of its processes."""
     return [
         "systemd-run",
         *(["--user"] if user else []),
         *("--quiet", "--collect", "--service-type=exec", f"--unit={name}"),
         *(f"--property=Standard{stream}=append:{log}" for stream in ("Output", "Error")),
+        *(f"--property={limit}" for limit in limits(resources)),
         *(f"--setenv={key}={value}" for key, value in env.items()),
         *("--", *command),
     ]
 
 
-async def start(action: str, spool: Spool) -> None:
+async def start(action: str, spool: Spool, resources: Resources | None = None) -> None:
     """Start a runner and return when it is independent of the daemon, or found the submission claimed.
 
     Raises UnavailableError when it does not start.
@@ -68,9 +86,9 @@ async def start(action: str, spool: Spool) -> None:
     env = environment(os.environ, spool)
     command = [*RUNNER, action, str(spool.path)]
     if SYSTEMD_RUNS:
-        name = f"tidegate-{action}-{spool.submission_id}"
+        name = unit_name(action, spool.submission_id)
         # Without permission to start units a session has to do. If the unit runs after all, only one of both gets the claim.
-        refusal = await _refusal(unit(command, name, spool.log, env, user=os.getuid() != 0))
+        refusal = await _refusal(unit(command, name, spool.log, env, user=os.getuid() != 0, resources=resources))
         if refusal is None:
             return
         report(refusal.replace(name, "the unit"))

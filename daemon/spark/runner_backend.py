@@ -76,7 +76,7 @@ class RunnerBackend:
         spool = self._spool(spec.submission_id)
         if not await self._io(spool.has_claim):
             await self._io(lambda: self._prepare(spool, spec))
-            await launch.start("execute", spool)
+            await launch.start("execute", spool, spec.task.resources)
         await self._until_claimed(spool)
         return _handle(spool, await self._io(partial(_claim_of, spool)))
 

@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 from tidegate.schemas.authoring.arguments import Texts, aware_datetime, environment, limit_seconds, seconds
 from tidegate.schemas.authoring.callbacks import CALLBACK_OPTIONS, Deadline, Receivers, callback_options, deadline_specs
 from tidegate.schemas.authoring.dataset import Dataset, Expression
+from tidegate.schemas.authoring.resources import ResourceLimits, resources
 from tidegate.schemas.dag import TriggerRule, WeightRule
 from tidegate.schemas.error import DagError, did_you_mean
 
@@ -23,6 +24,8 @@ class Options(TypedDict, total=False):
     `max_retry_delay`: the longest delay; default 1 day.
     `trigger_rule`: which states of its upstream tasks start it; default `all_success`.
     `execution_timeout`: the longest duration of a try, which then fails; default None, no limit.
+    `resources`: the memory and the processors that a try may use on its host, like {'memory': '2g', 'cpus': 1.5}; a try that
+    uses more memory fails. Default None, no limit.
     `pool`, `pool_slots`: the pool whose slots it takes, and how many; default `default_pool` and 1.
     `priority_weight`, `weight_rule`: its priority among waiting tasks; default 1 and `downstream`, which adds the priorities
     of all tasks after it.
@@ -44,6 +47,7 @@ class Options(TypedDict, total=False):
     max_retry_delay: timedelta
     trigger_rule: TriggerRule | str
     execution_timeout: timedelta | None
+    resources: ResourceLimits | None
     pool: str
     pool_slots: int
     priority_weight: int
@@ -140,6 +144,7 @@ _FIELDS: Mapping[str, tuple[str, Callable[[str, str, object], object]]] = {
     "max_retry_delay": ("max_retry_delay_s", seconds),
     "trigger_rule": ("trigger_rule", _one_of(TriggerRule)),
     "execution_timeout": ("execution_timeout_s", limit_seconds),
+    "resources": ("resources", resources),
     "pool": ("pool", _unchanged),
     "pool_slots": ("pool_slots", _unchanged),
     "priority_weight": ("priority_weight", _unchanged),

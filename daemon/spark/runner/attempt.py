@@ -15,7 +15,7 @@ import msgspec
 
 from tidegate.daemon.spark import event_file
 from tidegate.daemon.spark.regular_file import DamagedError
-from tidegate.daemon.spark.runner import failure_reason, kinds, secrets
+from tidegate.daemon.spark.runner import failure_reason, kinds, limits, secrets
 from tidegate.daemon.spark.runner.conclusion import conclude, exec_conclusion
 from tidegate.daemon.spark.runner.contact import Contact
 from tidegate.daemon.spark.runner.execution import Execution
@@ -44,6 +44,7 @@ def execute(spool: Spool) -> NoReturn:
     attempt = Attempt(spool, job)
     attempt.beat()
     attempt.listen()
+    attempt.limit()
     attempt.await_confirmation()
     attempt.finish(attempt.perform())
 
@@ -56,6 +57,7 @@ class Attempt:
         self._job = job
         self._started_at = datetime.now(UTC)
         self._environ = dict(os.environ)
+        self._cgroup = limits.own_cgroup(spool.submission_id)
         self._ending = threading.Lock()
         self._contact = Contact(job.silent_s)
         self._redact = Redaction(job.spark_remote)
@@ -74,6 +76,15 @@ class Attempt:
         signal.signal(signal.SIGTERM, lambda *_: None)
         threading.Thread(target=self._await_term, args=(readable,), name="kill", daemon=True).start()
 
+    def limit(self) -> None:
+        """Hold the task to its `resources`."""
+        resources = self._job.spec.task.resources
+        if resources is not None and resources.cpus is not None and self._cgroup is None:
+            limits.bind_processors(resources.cpus)
+        if resources is not None and resources.memory_mb is not None:
+            memory = limits.MemoryLimit(self._spool.submission_id, resources.memory_mb)
+            threading.Thread(target=self._watch, args=(memory,), name="memory", daemon=True).start()
+
     def await_confirmation(self) -> None:
         """Return when a daemon has recorded this runner. Until then the attempt may have ended for all daemons."""
         while not self._spool.is_confirmed():
@@ -87,7 +98,7 @@ class Attempt:
         """Run the task. Never raises: an exception of the task becomes its outcome, with the traceback in the log."""
         log.info("task %s of run %s started", self._job.spec.task.task_id, self._job.spec.run.run_id)
         execution = Execution.of(self._job, self._spool)
-        return with_events(self._perform(execution), execution.run)
+        return self._explained(with_events(self._perform(execution), execution.run))
 
     def _perform(self, execution: Execution) -> Outcome:
         try:
@@ -139,6 +150,19 @@ class Attempt:
                 self._contact.add(self._spool.beat())
             if (lost_s := self._contact.lost_s()) is not None:
                 self.finish(Outcome(outcome="failed", reason=f"no daemon of this host recorded a heartbeat for {lost_s:.0f} s"))
+
+    def _watch(self, memory: limits.MemoryLimit) -> None:
+        pause = threading.Event()
+        while not pause.wait(limits.LOOK_EVERY_S):
+            if (problem := memory.problem()) is not None:
+                self.finish(Outcome(outcome="failed", reason=problem))
+
+    def _explained(self, outcome: Outcome) -> Outcome:
+        """A failure after the kernel has ended a process of the task says so."""
+        if outcome.outcome != "failed" or self._cgroup is None or not limits.has_kernel_killed(self._cgroup):
+            return outcome
+        why = "the kernel ended a process of the task, which used more memory than its limit"
+        return msgspec.structs.replace(outcome, reason=f"{outcome.reason}; {why}")
 
     def _await_term(self, readable: int) -> None:
         while signal.SIGTERM not in os.read(readable, 64):

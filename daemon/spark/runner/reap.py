@@ -8,6 +8,7 @@ from tidegate.daemon.spark.process import alive, end_all
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner import kinds
 from tidegate.daemon.spark.runner.conclusion import redaction_of
+from tidegate.daemon.spark.runner.limits import size
 from tidegate.daemon.spark.runner.log_excerpt import log_excerpt
 from tidegate.daemon.spark.spool import Claim, Outcome, Spool
 from tidegate.schemas.notice import LogExcerpt
@@ -52,7 +53,7 @@ def _end_session(spool: Spool) -> None:
 def _outcome(spool: Spool, claim: Claim) -> Outcome:
     beat = spool.heartbeat_at()
     seen = f"last heartbeat at {beat:%Y-%m-%d %H:%M:%S} UTC" if beat else "no heartbeat"
-    found = f"pid {claim.claimant.pid}, {seen}"
+    found = f"pid {claim.claimant.pid}, {seen}{_memory_limit(spool)}"
     killed = spool.asked_to_stop()
     return Outcome(
         outcome="killed" if killed else "failed",
@@ -61,6 +62,16 @@ def _outcome(spool: Spool, claim: Claim) -> Outcome:
         finished_at=datetime.now(UTC),
         log=_log(spool),
     )
+
+
+def _memory_limit(spool: Spool) -> str:
+    """A task with a limit may have been ended for it, before its runner noticed."""
+    with suppress(DamagedError, OSError):
+        job = spool.job()
+        resources = None if job is None else job.spec.task.resources
+        if resources is not None and resources.memory_mb is not None:
+            return f", memory limit {size(resources.memory_mb)}"
+    return ""
 
 
 def _log(spool: Spool) -> LogExcerpt | None:

@@ -1,5 +1,6 @@
 """Local programs: what they find, what becomes of what they start."""
 
+import re
 import shlex
 import sys
 from datetime import UTC, datetime
@@ -11,7 +12,7 @@ import pytest
 from tests.integration.spark.submissions import Bench, processes
 from tidegate.daemon.spark import event_file
 from tidegate.daemon.spark.contract import Phase
-from tidegate.schemas.dag import CommandTask, Secret
+from tidegate.schemas.dag import CommandTask, Resources, Secret
 from tidegate.schemas.run import ConsumedEvent
 from tidegate.schemas.wire.event import DatasetUpdated
 
@@ -115,6 +116,27 @@ async def test_a_program_that_does_not_exist_is_named(bench: Bench) -> None:
     status, _ = await bench.outcome(CommandTask(task_id="say", argv=("no-such-program",)))
 
     assert (status.phase, status.reason) == (Phase.FAILED, "no-such-program could not be started: No such file or directory")
+
+
+HOGS = "import time; held = b'x' * (160 << 20); print('held', flush=True); time.sleep(600)"
+
+
+async def test_a_program_over_its_memory_ends_and_its_reason_has_both_sizes(bench: Bench) -> None:
+    limit = Resources(memory_mb=128, cpus=1)
+    task = CommandTask(
+        task_id="hog", argv=(sys.executable, "-c", f"import os; print(os.sched_getaffinity(0)); {HOGS}"), resources=limit
+    )
+    spec = bench.spec(task)
+
+    handle = await bench.submit(spec)
+    status = await bench.until_ended(spec, handle)
+
+    assert status.phase is Phase.FAILED
+    assert re.match(
+        "it used (1[6-9]|2[0-9])[0-9] MiB of memory; its limit is 128 MiB: change memory in its resources", status.reason
+    )
+    assert re.search(rb"^\{\d+\}$", await bench.log(spec, handle), re.MULTILINE)
+    assert [process for process in processes(spec.submission_id) if process.pid != handle["pid"]] == []
 
 
 async def test_a_failing_program_gives_its_exit_code_and_last_words(bench: Bench) -> None:

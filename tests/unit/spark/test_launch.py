@@ -4,11 +4,13 @@ import sys
 from pathlib import Path
 from uuid import UUID
 
+import pytest
 from structlog.testing import capture_logs
 
 from tidegate.daemon.spark import launch
 from tidegate.daemon.spark.launch import environment, for_systemd, unit
 from tidegate.daemon.spark.spool import Spool
+from tidegate.schemas.dag import Resources
 
 ID = UUID("5d9f3a52-6d0e-5e0b-9d0a-0d8f4f0b7c11")
 
@@ -50,6 +52,23 @@ def test_a_transient_unit_has_a_name_of_its_own_and_writes_to_the_log() -> None:
         "-m",
         "runner",
     ]
+
+
+@pytest.mark.parametrize(
+    ("resources", "properties"),
+    [
+        (None, []),
+        (Resources(), []),
+        (Resources(memory_mb=2048), ["MemoryMax=2048M", "MemorySwapMax=0", "OOMPolicy=continue"]),
+        (Resources(cpus=1.5), ["CPUQuota=150%"]),
+        (Resources(cpus=0.001), ["CPUQuota=1%"]),
+    ],
+)
+def test_the_resources_of_a_task_are_limits_of_its_unit(resources: Resources | None, properties: list[str]) -> None:
+    command = unit(["python"], "tidegate-x", Path("/log"), {}, user=False, resources=resources)
+
+    given = [part.removeprefix("--property=") for part in command if part.startswith("--property=")]
+    assert given[2:] == properties
 
 
 def test_systemd_is_told_where_the_bus_of_the_user_is(tmp_path: Path) -> None:

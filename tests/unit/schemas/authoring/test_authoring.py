@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from tidegate import Dag, Dataset, Run, Task
+from tidegate.schemas.authoring.resources import ResourceLimits
 from tidegate.schemas.conditions.condition import AllOf, DatasetRef
-from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, FunctionTask, SqlTask, SubmitTask
+from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, FunctionTask, Resources, SqlTask, SubmitTask
 
 DELAYS = Dataset("lake://delays")
 RUN = Run(dag_id="d", run_id="r", run_type="manual", run_after=datetime(2013, 1, 1, tzinfo=UTC), params={"day": 1})
@@ -30,7 +31,8 @@ def test_a_dag_is_serialised_whole() -> None:
         publish = dag.submit(
             "publish", "publish.py", args=["--run"], conf={"spark.executor.memory": "1g"}, cluster="nightly", outlets=[DELAYS]
         )
-        notify = dag.command("notify", ["echo", "done"], env={"WHO": "all"})
+        limits: ResourceLimits = {"memory": "2G", "cpus": 1.5}
+        notify = dag.command("notify", ["echo", "done"], env={"WHO": "all"}, resources=limits)
         join >> report >> publish >> [notify, dag.empty("done")]
 
     assert dag.spec() == DagSpec(
@@ -52,7 +54,13 @@ def test_a_dag_is_serialised_whole() -> None:
                 outlets=("lake://delays",),
                 weight=3,
             ),
-            CommandTask(task_id="notify", upstream=("publish",), argv=("echo", "done"), env={"WHO": "all"}),
+            CommandTask(
+                task_id="notify",
+                upstream=("publish",),
+                argv=("echo", "done"),
+                env={"WHO": "all"},
+                resources=Resources(memory_mb=2048, cpus=1.5),
+            ),
             EmptyTask(task_id="done", upstream=("publish",)),
         ),
     )
