@@ -1,7 +1,6 @@
 """Settings: `TIDEGATE_*` from the environment into one frozen value."""
 
 import os
-import re
 import socket
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
@@ -11,6 +10,7 @@ from typing import Annotated, Literal, get_args, get_type_hints
 import msgspec
 from msgspec import Meta
 
+from tidegate.daemon.postgres_address import is_postgres_address
 from tidegate.schemas.cluster import Clusters, read_clusters
 from tidegate.schemas.error import RequestError, TidegateError
 from tidegate.schemas.kafka_security import DEFAULT_MECHANISM, KafkaSecurity, Mechanism, Protocol
@@ -23,8 +23,6 @@ SERVERS = {"postgres_dsn": "postgresql://user@localhost:5432/tidegate", "kafka_s
 """The settings without a default, each with an example."""
 
 DEFAULT_WEB_PORT = 8780
-
-_HOST = re.compile(r"(\[[\da-fA-F:.%]+\]|[^:\[\]]*)(:\d{1,5})?")
 
 
 class SettingsError(TidegateError):
@@ -213,6 +211,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ),
     ] = 50.0
     web_streams: Annotated[int, _count("Streams of changes that a caller may have open at one web process.", "streams")] = 50
+    spark_ui_url: Annotated[str, _text("Template of [links](web.md#links) from attempts to a Spark UI or history server.")] = ""
+    producer_url: Annotated[str, _text("Template of links from events of other programs to their producers.")] = ""
     login_roles: Annotated[
         str,
         _text(
@@ -322,9 +322,7 @@ def secrets_dirs(settings: Settings) -> tuple[Path, ...]:
 
 def _check_dsn(name: str, dsn: str) -> None:
     """Only the shape. What is wrong is not quoted: it may be a part of the password."""
-    scheme, _, location = dsn.partition("://")
-    hosts = re.split(r"[/?#]", location, maxsplit=1)[0].rpartition("@")[2].split(",")
-    if scheme not in ("postgresql", "postgres") or not all(map(_HOST.fullmatch, hosts)):
+    if not is_postgres_address(dsn):
         raise SettingsError(
             f"{PREFIX}{name.upper()} is no Postgres address; write postgresql://user:password@host:5432/database, "
             "special characters of the password as %XX"

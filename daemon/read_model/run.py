@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from tidegate.schemas.notice import FailedTask
-from tidegate.schemas.queries import run_pages
+from tidegate.schemas.queries import notes, run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.deadlines import DeadlineRow, list_deadlines
+from tidegate.schemas.queries.notes import Note
 from tidegate.schemas.queries.notifications import NotificationRow, list_notifications
 from tidegate.schemas.queries.run_pages import RunAttemptRow, RunEventRow, RunMoveRow, RunRow, RunTaskRow
 
@@ -39,6 +40,7 @@ class RunPage(msgspec.Struct, frozen=True):
     tasks: Sequence[TaskPage]
     deadlines: Sequence[DeadlineRow]
     notifications: Sequence[NotificationRow]
+    notes: Sequence[Note] = ()
 
 
 async def read_page(db: Db, run: RunRow) -> RunPage:
@@ -58,4 +60,5 @@ async def read_page(db: Db, run: RunRow) -> RunPage:
         tasks=[TaskPage(task, attempts[task.label]) for task in await run_pages.tasks_of(db, *key)],
         deadlines=await list_deadlines(db, dag_id=run.dag_id, run_id=run.run_id),
         notifications=await list_notifications(db, dag_id=run.dag_id, run_id=run.run_id),
+        notes=await notes.of_run(db, *key),
     )

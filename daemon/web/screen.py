@@ -18,6 +18,7 @@ from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.live.hub import Hub
 from tidegate.daemon.permissions import Right, refusal
 from tidegate.daemon.read_model.lookup import LATEST
+from tidegate.daemon.web.links import links_of
 from tidegate.daemon.web.rendering import render, url
 from tidegate.schemas.error import FATAL
 
@@ -159,4 +160,5 @@ def context(request: Request, service: Service, identity: Identity | None) -> Ma
         "path": request.url.path,
         "now": service.reader.clock.known(),
         "may": may,
+        "linked": links_of(service.settings),
     }

@@ -35,6 +35,7 @@ from tidegate.schemas.explain.gates import RunProgress
 from tidegate.schemas.message import ClearRequested, RunRequested
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.notes import Note
 from tidegate.schemas.queries.run_pages import RunRow
 from tidegate.schemas.state import RunState, RunType
 
@@ -272,6 +273,41 @@ def mark(context: typer.Context, dag_id: DagId, run_id: RunId, state: MarkState,
         {"state": state},
     )
     output.write_result(run, f"marked {dag_id} {run.run_id} as {run.state}", json=json)
+
+
+@app.command(
+    epilog=examples(
+        'tidegate runs note daily_delays latest "late: the vendor delivers at noon"',
+        'tidegate runs note daily_delays latest "known, see ticket 4711" --task join',
+        "tidegate runs note daily_delays latest --remove",
+    )
+)
+def note(
+    context: typer.Context,
+    dag_id: DagId,
+    run_id: RunId,
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="At most 2,000 characters.")] = None,
+    *,
+    task: Annotated[str | None, typer.Option(metavar="TASK", help="The note is on this task of the run.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the note.")] = False,
+    json: Json = False,
+) -> None:
+    """Write the note of a run or of a task, in the place of the one before, or remove it. The user is recorded."""
+    from tidegate.daemon import notes
+
+    if (text is not None and notes.checked(text) != "") is remove:
+        raise typer.BadParameter("give either a text or --remove", param_hint="TEXT")
+    user = current_user(read_settings(context))
+    path = at("dags", dag_id, "runs", run_id, *(("tasks", task) if task else ()), "note")
+    content = text or ""
+    found = changed(
+        context,
+        ("DELETE", path) if remove else ("PUT", path),
+        list[Note],
+        lambda database: notes.set_note(database, user, dag_id, run_id, task, content),
+        {} if remove else {"content": content},
+    )
+    output.write_result(found, "removed the note" if remove else "the note is written", json=json)
 
 
 def _start(server: "Remote", dag_id: str, body: dict[str, Any], *, wait: bool, json: bool) -> RunRow:

@@ -16,11 +16,13 @@ from tidegate.daemon.cli.pages.lists import (
 from tidegate.daemon.read_model.run import RunPage
 from tidegate.daemon.settings import PREFIX
 from tidegate.schemas.notice import FailedTask
+from tidegate.schemas.queries.notes import Note
 from tidegate.schemas.queries.run_pages import RunAttemptRow, RunEventRow, RunRow
 from tidegate.schemas.timetable.text import age, span, took, utc
 
 EVENT_TITLES = ("DATASET", "OCCURRED", "SOURCE", "ID", "PRODUCER", "EXTRA")
 JOURNAL_TITLES = ("SEQ", "STATE", "AT", "REASON")
+NOTE_TITLES = ("TASK", "BY", "AT", "NOTE")
 ATTEMPT_TITLES = ("TASK", "TRY", "STATE", "BACKEND", "HOST", "STARTED", "TOOK", "EXIT", "REASON")
 
 
@@ -43,6 +45,7 @@ def print_page(page: RunPage, now: datetime) -> None:
             ("took", took(run.start_date, run.end_date, now)),
         )
     )
+    print_notes(page.notes)
     print_events(EVENT_TITLES, map(_event_cells, page.events), page.forgotten, page.events_left)
     output.section("journal", JOURNAL_TITLES, ((m.seq, m.state, m.at, m.reason) for m in page.journal), empty="none")
     print_failures(page.failures)
@@ -54,6 +57,13 @@ def print_page(page: RunPage, now: datetime) -> None:
     if page.notifications:
         rows = ((row.id, *notification_cells(row, now)) for row in reversed(page.notifications))
         output.section("notifications", ("ID", *NOTIFICATION_TITLES), rows, empty="none")
+
+
+def print_notes(notes: Sequence[Note]) -> None:
+    """The notes of the run and of its tasks; nothing without any."""
+    if notes:
+        rows = ((note.task, note.written_by, note.written_at, " ".join(note.content.split())) for note in notes)
+        output.section("notes", NOTE_TITLES, rows, empty="none")
 
 
 def print_events(titles: Sequence[str], rows: Iterable[Sequence[output.Cell]], forgotten: int, left: int) -> None:

@@ -19,8 +19,9 @@ from tidegate.daemon.web.pages.run_forms import TASK
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.error import DagFaultError, RequestError, UnavailableError
 from tidegate.schemas.explain.gates import TaskExplanation
-from tidegate.schemas.queries import run_pages
+from tidegate.schemas.queries import notes, run_pages
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.notes import Note
 from tidegate.schemas.queries.run_pages import RunAttemptRow, RunRow, RunTaskRow
 from tidegate.schemas.state import TASK_ENDED, TaskState
 
@@ -42,6 +43,7 @@ class Facts(Struct, frozen=True):
     attempts: Sequence[RunAttemptRow]
     why: TaskExplanation | None
     result: str
+    note: Note | None
 
 
 class TaskScreen(Struct, frozen=True):
@@ -73,7 +75,8 @@ async def _facts(db: Db, params: TaskParams, settings: Settings) -> Facts:
             why = await read_task(db, run, task.label, settings)
         elif task.state == TaskState.SUCCESS:
             result = await result_of(db, run, task.label)
-    return Facts(run, task, attempts, why, "" if result is None else json_text(result))
+    note = next((note for note in await notes.of_run(db, run.dag_id, run.run_id) if note.task == task.label), None)
+    return Facts(run, task, attempts, why, "" if result is None else json_text(result), note)
 
 
 async def _log(call: Call[TaskParams], run: RunRow) -> tuple[Log | None, str]:

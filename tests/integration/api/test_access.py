@@ -27,6 +27,7 @@ DATES = {"start_date": "2013-01-01T00:00:00Z", "end_date": "2013-01-02T00:00:00Z
 BODIES: dict[str, dict[str, Any]] = {
     "DagPatch": {"is_paused": True},
     "Mark": {"state": "failed"},
+    "NewNote": {"content": "a"},
     "Clear": {"run_id": "none"},
     "NewEvent": {"uri": ""},
     "NewBackfill": {"dag_id": "none", **DATES},
@@ -81,6 +82,10 @@ CHANGES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("POST", "/dags/{dag}/runs/r/mark", {"state": "failed"}),
     ("POST", "/dags/{dag}/runs/latest/mark", {"state": "failed"}),
     ("POST", "/dags/{dag}/runs/r/tasks/first/mark", {"state": "failed"}),
+    ("PUT", "/dags/{dag}/runs/r/note", {"content": "a"}),
+    ("DELETE", "/dags/{dag}/runs/r/note", {}),
+    ("PUT", "/dags/{dag}/runs/r/tasks/first/note", {"content": "a"}),
+    ("DELETE", "/dags/{dag}/runs/r/tasks/first/note", {}),
     ("POST", "/backfills", {"dag_id": "{dag}", **DATES}),
     ("PATCH", "/backfills/1", {"limits": {"max_active_runs": 1}}),
     ("POST", "/backfills/1/pause", {}),
@@ -119,7 +124,7 @@ async def test_a_token_of_some_dags_changes_no_other_dag(two: Site) -> None:
 
 
 async def state_of(site: Site) -> list[Any]:
-    tables = ("dag", "dag_run", "task_instance", "backfill", "backfill_date")
+    tables = ("dag", "dag_run", "task_instance", "backfill", "backfill_date", "note")
     query = " UNION ALL ".join(f"SELECT md5(string_agg({t}::text, ',' ORDER BY {t}::text)) FROM {t}" for t in tables)
     return [row[0] for row in await site.history.database.pool.fetch(query)]
 

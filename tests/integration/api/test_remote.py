@@ -67,6 +67,9 @@ async def test_a_list_is_that_of_the_database(
 async def test_a_run_is_triggered_and_ended(cli: Cli) -> None:
     assert await cli("runs", "trigger", "mine_a", "--run-id", "x", "--conf", '{"n": 1}') == (0, "triggered mine_a x\n", "")
     assert (await cli("runs", "show", "mine_a", "x", "--json")).json["conf"] == {"n": 1}
+    assert (await cli("runs", "note", "mine_a", "x", "late")).out == "the note is written\n"
+    assert [note["content"] for note in (await cli("runs", "show", "mine_a", "x", "--json")).json["notes"]] == ["late"]
+    assert (await cli("runs", "note", "mine_a", "x", "--remove", "--json")).json == []
     assert (await cli("runs", "cancel", "mine_a", "x")).out == "cancelled mine_a x\n"
     assert (await cli("runs", "mark", "mine_a", "r", "success")).out == "marked mine_a r as success\n"
     assert (await cli("dags", "pause", "mine_a")).out == "paused mine_a\n"

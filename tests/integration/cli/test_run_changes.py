@@ -43,6 +43,33 @@ async def test_a_cancelled_run_has_failed_and_says_who_did_it(cli: Cli, attempt:
     assert (reason.startswith("cancelled by "), reason.endswith("@worker-1")) == (True, True)
 
 
+async def test_a_note_is_on_a_run_or_on_a_task_until_it_is_removed(cli: Cli, attempt: UUID) -> None:
+    written = await cli("runs", "note", "pair", "latest", " late:\nthe vendor delivers at noon ")
+    (_, of_task) = (await cli("runs", "note", "pair", "a", "known", "--task", "first", "--json")).json
+    shown = (await cli("runs", "show", "pair", "a")).out
+    removed = await cli("runs", "note", "pair", "a", "--remove", "--json")
+
+    assert written == (0, "the note is written\n", "")
+    assert (of_task["task"], of_task["content"], of_task["written_by"].endswith("@worker-1")) == ("first", "known", True)
+    assert "late: the vendor delivers at noon\n" in shown
+    assert [note["task"] for note in removed.json] == ["first"]
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "reason"),
+    [
+        ((), 2, "give either a text or --remove"),
+        (("late", "--remove"), 2, "give either a text or --remove"),
+        (("late", "--task", "third"), 1, "has no task 'third'"),
+        (("x" * 2001,), 1, "a note has at most 2000 characters; this one has 2001"),
+    ],
+)
+async def test_a_wrong_note_is_refused(cli: Cli, attempt: UUID, args: tuple[str, ...], code: int, reason: str) -> None:
+    answer = await cli("runs", "note", "pair", "a", *args)
+
+    assert (answer.code, reason in answer.err) == (code, True), answer.err
+
+
 async def test_a_cancelled_run_is_one_json_object(cli: Cli, attempt: UUID) -> None:
     answer = await cli("runs", "cancel", "pair", "a", "--json")
 

@@ -73,6 +73,40 @@ async def test_a_wrong_field_makes_no_run(site: Site, fields: dict[str, str], sa
     assert await site.history.database.run(run_pages.list_runs) == []
 
 
+NOTES = "SELECT who, object, details ->> 'note_before', details ->> 'note' FROM audit_log WHERE what LIKE '% a note' ORDER BY id"
+
+
+async def test_a_note_is_written_changed_and_removed(site: Site) -> None:
+    hostile = "<script>alert(1)</script>\n  late: the vendor delivers at noon"
+    await site.history.file()
+    await site.history.run()
+    run = f"/dags/daily_delays/runs/{(await newest(site)).run_id}"
+    async with site.browser(Role.EDITOR) as client:
+        written = await send(client, f"{run}/note", content=hostile)
+        of_task = await send(client, f"{run}/tasks/join/note", content="known")
+        shown = await client.get(run)
+        form = await client.get(f"{run}/note")
+        long = await send(client, f"{run}/note", content="x" * 2001)
+        unknown = await client.get(f"{run}/tasks/nothing/note")
+        removed = await send(client, f"{run}/note", content="  ")
+
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;\n  late: the vendor" in written.text
+    assert "&lt;script&gt;" in form.text
+    assert "<script>alert" not in written.text + form.text
+    assert (of_task.url.path, '<p class="note">known</p>' in of_task.text) == (f"{run}/tasks/join", True)
+    assert '<span class="note">known</span>' in shown.text
+    assert (long.status_code, "at most 2000 characters; this one has 2001" in long.text) == (HTTPStatus.CONFLICT, True)
+    assert unknown.status_code == HTTPStatus.NOT_FOUND
+    assert "late: the vendor" not in removed.text
+    assert "known" in removed.text
+    subject = f"DAG daily_delays, run_id {(await newest(site)).run_id}"
+    assert [tuple(row) for row in await site.history.database.pool.fetch(NOTES)] == [
+        ("anna", subject, None, hostile),
+        ("anna", f"{subject}, task_id join", None, "known"),
+        ("anna", subject, hostile, None),
+    ]
+
+
 async def test_a_clearing_shows_the_tasks_and_clears_them(site: Site) -> None:
     await site.history.file()
     await site.history.run()

@@ -6,7 +6,7 @@ from http import HTTPStatus
 import pytest
 
 from tests.integration.cli.history import DAILY
-from tests.integration.web.conftest import Site
+from tests.integration.web.conftest import MakeSite, Site
 from tidegate.schemas.queries import run_pages
 
 TIMED = """
@@ -40,6 +40,18 @@ async def test_a_dag_says_why_it_has_no_run(site: Site) -> None:
     assert "✓ lake://flights" in text
     assert "tidegate datasets publish lake://weather" in text
     assert "There is no run yet" in text
+
+
+async def test_attempts_and_events_link_to_the_systems_of_the_settings(make_site: MakeSite) -> None:
+    templates = {"spark_ui_url": "https://spark.example/{submission_id}", "producer_url": "https://jobs.example/{source}/{id}"}
+    async with make_site(**templates) as site:
+        await site.history.file()
+        await site.history.run()
+        (attempt,) = await site.history.attempts_begin()
+        run, task = [await page(site, f"{await run_path(site)}{below}") for below in ("", "/tasks/join")]
+
+    assert f'href="https://spark.example/{attempt.submission_id}"' in task
+    assert 'href="https://jobs.example/importer/f-1"' in run
 
 
 async def test_a_held_dag_is_shown_with_its_hold(site: Site) -> None:

@@ -1,0 +1,70 @@
+"""The note of a run, or of a task of it: write, change, remove."""
+
+from tidegate.daemon import notes
+from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
+from tidegate.daemon.gateway.paths import RunPath, TaskPath
+from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.lookup import find_run, find_task
+from tidegate.daemon.web.form import Field, Preview
+from tidegate.daemon.web.pages.run_forms import RUN, TASK
+from tidegate.daemon.web.rendering import url
+from tidegate.daemon.web.screen import Form
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.notes import of_run
+
+
+class Text(Params, frozen=True):
+    """The text of a note; empty: the note is removed."""
+
+    content: str = ""
+
+
+async def preview_run(db: Db, call: Call[RunPath]) -> Preview:
+    return await _preview(db, call.params, None)
+
+
+async def preview_task(db: Db, call: Call[TaskPath]) -> Preview:
+    run = await find_run(db, call.params.dag_id, call.params.run_id)
+    return await _preview(db, call.params, (await find_task(db, run, call.params.task_id)).label)
+
+
+async def _preview(db: Db, path: RunPath, task: str | None) -> Preview:
+    run = await find_run(db, path.dag_id, path.run_id)
+    before = next((note.content for note in await of_run(db, run.dag_id, run.run_id) if note.task == task), "")
+    hint = f"at most {notes.LONGEST} characters; an empty one removes the note"
+    return Preview(
+        title=f"Note on {task or run.dag_id} {'of ' if task else ''}{run.run_id}",
+        says=["All users that may view this page read it. The audit log keeps what it said before."],
+        back=_page(path, task),
+        button="Save the note",
+        fields=[Field(name="content", label="Note", kind="textarea", value=before, hint=hint)],
+    )
+
+
+async def write_run(call: Call[RunPath], body: Text) -> str:
+    return await _write(call.params, None, call, body)
+
+
+async def write_task(call: Call[TaskPath], body: Text) -> str:
+    return await _write(call.params, call.params.task_id, call, body)
+
+
+async def _write(path: RunPath, task: str | None, call: Call[RunPath] | Call[TaskPath], body: Text) -> str:
+    await notes.set_note(call.database, call.caller.username, path.dag_id, path.run_id, task, body.content)
+    return _page(path, task)
+
+
+def _page(path: RunPath, task: str | None) -> str:
+    return url("dags", path.dag_id, "runs", path.run_id, *(("tasks", task) if task else ()))
+
+
+FORMS = (
+    Form(
+        Read(f"{RUN}/note", Right.EDIT, preview_run, RunPath, Preview),
+        Act("POST", f"{RUN}/note", Right.EDIT, write_run, RunPath, Text, str),
+    ),
+    Form(
+        Read(f"{TASK}/note", Right.EDIT, preview_task, TaskPath, Preview),
+        Act("POST", f"{TASK}/note", Right.EDIT, write_task, TaskPath, Text, str),
+    ),
+)
