@@ -8,7 +8,7 @@ The names that DAG files import:
 * secrets of the host as values of `env=` and `conf=`: `Secret`
 * task functions: `Run`, their second argument, with its `ConsumedEvent`s and `OutletEvent`s; `follow`, `skip_rest` and `SkipTask` to end one
 * deadlines and notifications: `Deadline`, `Email`, `Webhook`, `CallbackContext`
-* annotations and tests: `Task`, `Choice`, `TriggerRule`, `WeightRule`, `DagError`
+* annotations and tests: `Event`, `Task`, `Choice`, `TriggerRule`, `WeightRule`, `DagError`
 
 Programs that publish events or follow runs import `tidegate.events`.
 """
@@ -23,6 +23,7 @@ from tidegate.schemas.authoring.params import Param
 from tidegate.schemas.run import Choice, ConsumedEvent, OutletEvent, Run, SkipTask, follow, skip_rest
 from tidegate.schemas.authoring.schedule import DatasetOrTime, DatasetsAndTime, InputDeadline, Timed, cron, every
 from tidegate.schemas.authoring.task import Task
+from tidegate.schemas.authoring.trial import Event
 
 __all__ = [
     "CallbackContext",
@@ -36,6 +37,7 @@ __all__ = [
     "DatasetsAndTime",
     "Deadline",
     "Email",
+    "Event",
     "InputDeadline",
     "OutletEvent",
     "Param",

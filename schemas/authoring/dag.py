@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
+from importlib import import_module
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self, TypeVar, Unpack, overload
 
@@ -40,6 +41,7 @@ from tidegate.schemas.authoring.options import Options, ProgramOptions, SparkOpt
 from tidegate.schemas.authoring.params import param_specs
 from tidegate.schemas.authoring.schedule import Schedule, in_time_zone, schedule_parts
 from tidegate.schemas.authoring.task import PythonTask, Task, TaskGroup
+from tidegate.schemas.authoring.trial import Trial, TrialOptions
 from tidegate.schemas.authoring.validation import validate_schedule
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, FunctionTask, SqlTask, SubmitTask, TaskSpec
 from tidegate.schemas.error import DagError
@@ -266,6 +268,12 @@ class Dag:
     def spec(self) -> DagSpec:
         """The serialised DAG, its tasks in topological order. Raises DagError for a cycle."""
         return assemble_spec(self._where, self._head, self.tasks)
+
+    def test(self, **options: Unpack[TrialOptions]) -> Trial:
+        """Run the DAG in this process, without servers, on a clock of its own. Needs `tidegate[daemon]`. Raises DagError."""
+        # This layer does not know what executes tasks.
+        trial: Trial = import_module("tidegate.daemon.trial.run_dag").run_dag(self, **options)
+        return trial
 
     def _new_task(self, task_id: object, options: Options, *more: str) -> tuple[str, dict[str, Any]]:
         """How error messages name a new task, and the fields of its options; `more` are those of its kind. Raises DagError."""

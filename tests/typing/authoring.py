@@ -13,6 +13,7 @@ from tidegate import (
     DatasetsAndTime,
     Deadline,
     Email,
+    Event,
     InputDeadline,
     Run,
     Task,
@@ -107,3 +108,11 @@ def check_run(run: Run) -> None:
     two & timed  # type: ignore[operator]
     Dag("d", schedule=rows, mode="every")  # type: ignore[arg-type]
     InputDeadline(at=time(9), fallback="run")  # type: ignore[arg-type]
+
+
+def try_out() -> None:
+    trial = dag.test(
+        events=[flights, "lake://x", Event(weather, {"rows": 1}, after=timedelta(hours=1))], replace={"join": inspect}
+    )
+    assert_type(trial.run.states, dict[str, str])
+    dag.test(events=[5])  # type: ignore[list-item]

@@ -100,6 +100,15 @@ def test_dag_file_examples_parse(block: Block, tmp_path: Path, capfd: pytest.Cap
     assert code == 0, "".join(capfd.readouterr())
 
 
+@pytest.mark.parametrize("block", [block for block in blocks("python") if "def test_" in block.text], ids=str)
+def test_examples_of_tests_pass(block: Block) -> None:
+    names: dict[str, Any] = {}
+    exec(block.text, names)  # noqa: S102 - an example of ours
+
+    for name in [name for name in names if name.startswith("test_")]:
+        names[name]()
+
+
 @pytest.mark.parametrize("block", [block for block in blocks("python") if not re.search("Dag\\(|localhost", block.text)], ids=str)
 def test_other_python_examples_run(block: Block) -> None:
     exec(block.text, {})  # noqa: S102 - an example of ours

@@ -11,6 +11,7 @@ import typer
 
 from tidegate.daemon.cli.command import DagId, Json, Limit, Yes, command_group, examples
 from tidegate.daemon.cli.commands import dag_files
+from tidegate.daemon.cli.commands.dag_test import try_dag
 from tidegate.daemon.cli.pages import output, tree
 from tidegate.daemon.cli.pages.dag import print_history, print_list, print_page
 from tidegate.daemon.cli.pages.plan import print_planned
@@ -218,6 +219,14 @@ def notify(
         return
     for path, event in events.items():
         output.write(f"published {path} as {event.id}")
+
+
+app.command(
+    "test",
+    epilog=examples(
+        "tidegate dags test daily.py", "tidegate dags test daily.py --event 'lake://flights={\"rows\": 12}' --task join"
+    ),
+)(try_dag)
 
 
 @app.command(epilog=examples("tidegate dags errors"))

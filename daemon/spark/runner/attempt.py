@@ -21,10 +21,8 @@ from tidegate.daemon.spark.runner.contact import Contact
 from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.produced import with_events
 from tidegate.daemon.spark.runner.redaction import Redaction, redact_log
+from tidegate.daemon.spark.runner.task_outcome import outcome_of
 from tidegate.daemon.spark.spool import Job, Outcome, Spool
-from tidegate.schemas.error import RejectedError
-from tidegate.schemas.run import MAX_RESULT_BYTES, Choice, SkipTask
-from tidegate.schemas.wire.envelope import check_body
 
 log = logging.getLogger("tidegate")
 
@@ -101,19 +99,11 @@ class Attempt:
         return self._explained(with_events(self._perform(execution), execution.run))
 
     def _perform(self, execution: Execution) -> Outcome:
-        try:
-            returned = self._call(execution)
-        except SystemExit as stop:
-            return _exited(stop.code)
-        except SkipTask as skip:
-            return Outcome(outcome="skipped", reason=str(skip))
-        except failure_reason.TaskError as error:
-            return Outcome(outcome="failed", reason=str(error), exit_code=error.exit_code)
-        except BaseException as error:
-            if not self._ending.locked():
-                log.exception("the task raised")
-            return Outcome(outcome="failed", reason=failure_reason.from_exception(error, Path(self._job.dags_folder)))
-        return success(returned)
+        return outcome_of(lambda: self._call(execution), Path(self._job.dags_folder), self._report)
+
+    def _report(self, error: BaseException) -> None:
+        if not self._ending.locked():
+            log.error("the task raised", exc_info=error)
 
     def kill(self) -> NoReturn:
         self.finish(Outcome(outcome="killed", reason="killed on request"))
@@ -168,29 +158,3 @@ class Attempt:
         while signal.SIGTERM not in os.read(readable, 64):
             pass
         self.kill()
-
-
-def _exited(code: object) -> Outcome:
-    """The outcome of `sys.exit` in a function, as the interpreter maps exit codes."""
-    if code is None or code == 0:
-        return Outcome(outcome="succeeded", exit_code=0)
-    return Outcome(outcome="failed", reason=f"SystemExit: {code}", exit_code=code if isinstance(code, int) else 1)
-
-
-def success(returned: object) -> Outcome:
-    """A success with the returned value: JSON becomes the result, another value is dropped and logged."""
-    if returned is None or isinstance(returned, Choice):
-        return Outcome(outcome="succeeded", exit_code=0, follow=returned.task_ids if returned else None)
-    try:
-        content = msgspec.json.encode(returned)
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        log.info("the returned value is not JSON and is not stored as result: %s", error)
-        return Outcome(outcome="succeeded", exit_code=0)
-    if len(content) > MAX_RESULT_BYTES:
-        reason = f"it returned {len(content)} bytes of JSON; a result has at most {MAX_RESULT_BYTES}"
-        return Outcome(outcome="failed", reason=f"{reason}: write the data to storage and return its location")
-    try:
-        check_body(b'{"result":%s}' % content)
-    except RejectedError as error:
-        return Outcome(outcome="failed", reason=f"the value that it returned cannot be stored: {error}")
-    return Outcome(outcome="succeeded", exit_code=0, result=msgspec.json.decode(content))

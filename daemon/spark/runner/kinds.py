@@ -22,6 +22,7 @@ from tidegate.daemon.spark.spool import Job
 from tidegate.schemas.authoring.build import build
 from tidegate.schemas.authoring.dag import Dag
 from tidegate.schemas.dag import CommandTask, FunctionTask, SqlTask, SubmitTask, kind_of
+from tidegate.schemas.run import Run
 
 log = logging.getLogger("tidegate")
 
@@ -59,18 +60,26 @@ def _run_callback(execution: Execution, task: CallbackTask) -> None:
 
 
 def _run_sql(execution: Execution, task: SqlTask) -> None:
+    session = _session(execution.job)
+    statement = render(task.sql, execution.job.spec, "the SQL")
+    _run_statement(session.begin(execution.job), statement, execution.run)
+
+
+def run_statement(spark: Any, execution: Execution, task: SqlTask) -> None:
+    """Run the statement of a task on a session that is there."""
+    _run_statement(spark, render(task.sql, execution.job.spec, "the SQL"), execution.run)
+
+
+def _run_statement(spark: Any, statement: str, run: Run) -> None:
     """Log the first `SHOWN_ROWS` rows of the result; Spark computes no more than these.
 
     A result that is about the outlets of the task has one row, which the outlets get.
     """
-    job = execution.job
-    session = _session(job)
-    statement = render(task.sql, job.spec, "the SQL")
-    result = session.begin(job).sql(statement)
-    if sql_result.has_extra(result.columns, execution.run):
+    result = spark.sql(statement)
+    if sql_result.has_extra(result.columns, run):
         rows = result.limit(2).collect()
         log.info("the statement returned %s", [row.asDict() for row in rows])
-        sql_result.add_extra(result.columns, rows, execution.run)
+        sql_result.add_extra(result.columns, rows, run)
     elif result.columns:
         result.show(SHOWN_ROWS, truncate=False)
 

@@ -3,11 +3,14 @@
 import os
 import signal
 import socket
+from typing import Any
 
 import anyio
 import msgspec
+import pytest
 
 from tests.integration.spark.submissions import Bench, runner_of, until_nothing_runs
+from tidegate import Dag, Dataset, Event, Run
 from tidegate.daemon.spark.contract import Phase
 from tidegate.daemon.spark.process import end_all
 from tidegate.daemon.spark.runner.reap import ADVICE
@@ -246,3 +249,20 @@ async def _is_quiet(bench: Bench) -> bool:
     before = bench.executions()
     await anyio.sleep(1)
     return bench.executions() == before
+
+
+def test_a_test_of_a_dag_works_on_the_server(spark_connect: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_SPARK_REMOTE", spark_connect)
+    with Dag("tried") as dag:
+
+        @dag.task
+        def count(spark: Any, run: Run) -> int:
+            rows: int = spark.range(12).count()
+            spark.sql("SELECT 1").collect()
+            return rows
+
+        count >> dag.sql("write", "SELECT {{ results.count }} AS `extra.rows`", outlets=[Dataset("lake://tried")])
+
+    run = dag.test().run
+
+    assert run.published == (Event("lake://tried", {"rows": 12}),), run.tasks

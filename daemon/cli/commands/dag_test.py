@@ -1,0 +1,104 @@
+"""`tidegate dags test`: run a DAG in this process, without servers."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import redirect_stdout
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidegate.daemon.cli.command import Json, parse_json_object, parse_time
+from tidegate.daemon.cli.pages import output
+from tidegate.daemon.cli.session import read_settings
+from tidegate.daemon.settings import dags_root
+from tidegate.schemas.error import FATAL, RequestError, described, did_you_mean
+from tidegate.schemas.state import RunState
+
+if TYPE_CHECKING:
+    from tidegate.schemas.authoring.dag import Dag
+    from tidegate.schemas.authoring.trial import Event
+
+EVENT = "--event"
+
+
+def try_dag(
+    context: typer.Context,
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="The DAG file. It is run by this process, without a sandbox.")],
+    *,
+    dag_id: Annotated[str | None, typer.Option("--dag", metavar="DAG", help="Needed for a file with several DAGs.")] = None,
+    tasks: Annotated[
+        list[str] | None, typer.Option("--task", metavar="TASK", help="Only this task does its work; may be repeated.")
+    ] = None,
+    events: Annotated[
+        list[str] | None, typer.Option(EVENT, metavar="URI", help="A dataset event: URI or URI={JSON}; may be repeated.")
+    ] = None,
+    conf: Annotated[str | None, typer.Option("--conf", metavar="JSON", help="Parameters of a manual run.")] = None,
+    logical_date: Annotated[
+        datetime | None, typer.Option(parser=parse_time, metavar="TIME", help="The logical date of a manual run.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Run a DAG in this process, without servers and without a trace: its tasks do their work.
+
+    Events start runs by the condition of the DAG. Without events a DAG runs at its next time, or as on request.
+    Exit code 1 if a run failed, or if there is none.
+    """
+    from tidegate.daemon.cli.pages.trial import print_trial
+
+    folder = dags_root(read_settings(context))
+    dag = _dag(path, folder, dag_id)
+    # What tasks print is not the answer of the command.
+    with redirect_stdout(sys.stderr):
+        trial = dag.test(
+            events=[_event(text) for text in events or ()],
+            params=None if conf is None else parse_json_object("--conf", conf),
+            logical_date=logical_date,
+            replace=dict.fromkeys(_others(dag, tasks or ()), _nothing),
+            folder=folder if path.resolve().is_relative_to(folder.resolve()) else path.resolve().parent,
+        )
+    output.write_page(trial, lambda: print_trial(trial), json=json)
+    if not trial.runs:
+        output.say(f"there is no run: the DAG waits for {trial.waits_for}")
+    if not trial.runs or any(run.state is not RunState.SUCCESS for run in trial.runs):
+        raise typer.Exit(1)
+
+
+def _dag(path: Path, folder: Path, dag_id: str | None) -> "Dag":
+    """Raises RequestError for a file that cannot be read, and if it is not clear which DAG is meant."""
+    from tidegate.schemas.authoring.build import build
+
+    sys.path.insert(0, str(folder))
+    try:
+        dags = {dag.dag_id: dag for dag in build(path.read_text(), str(path.resolve()))}
+    except FATAL:
+        raise
+    except Exception as error:
+        raise RequestError(f"{path} builds no DAGs: {described(error)}; `tidegate check {path}` says where") from error
+    if dag_id is None and len(dags) == 1:
+        return next(iter(dags.values()))
+    if dag_id is None:
+        raise RequestError(f"{path} has {len(dags)} DAGs; name one with --dag" if dags else f"{path} has no DAGs")
+    if dag_id not in dags:
+        raise RequestError(f"{path} has no DAG {dag_id!r}{did_you_mean(dag_id, dags)}")
+    return dags[dag_id]
+
+
+def _others(dag: "Dag", tasks: Sequence[str]) -> Iterable[str]:
+    """The tasks that do nothing because others are named. Raises RequestError for an unknown one."""
+    for task_id in tasks:
+        if task_id not in dag.tasks:
+            raise RequestError(f"DAG {dag.dag_id!r} has no task {task_id!r}{did_you_mean(task_id, dag.tasks)}")
+    return [task_id for task_id in dag.tasks if task_id not in tasks] if tasks else []
+
+
+def _nothing(_spark: object, _run: object) -> None:
+    return
+
+
+def _event(text: str) -> "Event":
+    from tidegate.schemas.authoring.trial import Event
+
+    uri, brace, rest = text.partition("={")
+    return Event(uri, parse_json_object(EVENT, brace[1:] + rest) if brace else {})

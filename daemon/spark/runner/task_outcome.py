@@ -1,0 +1,59 @@
+"""The outcome of a task that is called as a function: what it returns or raises."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from tidegate.daemon.spark.runner import failure_reason
+from tidegate.daemon.spark.spool import Outcome
+from tidegate.schemas.error import RejectedError
+from tidegate.schemas.run import MAX_RESULT_BYTES, Choice, SkipTask
+from tidegate.schemas.wire.envelope import check_body
+
+log = logging.getLogger("tidegate")
+
+
+def outcome_of(
+    call: Callable[[], object], folder: Path, report: Callable[[BaseException], None], caught: type[BaseException] = BaseException
+) -> Outcome:
+    """The outcome of a call. `report` gets an exception of the task; what is not `caught` is raised."""
+    try:
+        returned = call()
+    except SystemExit as stop:
+        return _exited(stop.code)
+    except SkipTask as skip:
+        return Outcome(outcome="skipped", reason=str(skip))
+    except failure_reason.TaskError as error:
+        return Outcome(outcome="failed", reason=str(error), exit_code=error.exit_code)
+    except caught as error:
+        report(error)
+        return Outcome(outcome="failed", reason=failure_reason.from_exception(error, folder))
+    return success(returned)
+
+
+def _exited(code: object) -> Outcome:
+    """The outcome of `sys.exit` in a function, as the interpreter maps exit codes."""
+    if code is None or code == 0:
+        return Outcome(outcome="succeeded", exit_code=0)
+    return Outcome(outcome="failed", reason=f"SystemExit: {code}", exit_code=code if isinstance(code, int) else 1)
+
+
+def success(returned: object) -> Outcome:
+    """A success with the returned value: JSON becomes the result, another value is dropped and logged."""
+    if returned is None or isinstance(returned, Choice):
+        return Outcome(outcome="succeeded", exit_code=0, follow=returned.task_ids if returned else None)
+    try:
+        content = msgspec.json.encode(returned)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        log.info("the returned value is not JSON and is not stored as result: %s", error)
+        return Outcome(outcome="succeeded", exit_code=0)
+    if len(content) > MAX_RESULT_BYTES:
+        reason = f"it returned {len(content)} bytes of JSON; a result has at most {MAX_RESULT_BYTES}"
+        return Outcome(outcome="failed", reason=f"{reason}: write the data to storage and return its location")
+    try:
+        check_body(b'{"result":%s}' % content)
+    except RejectedError as error:
+        return Outcome(outcome="failed", reason=f"the value that it returned cannot be stored: {error}")
+    return Outcome(outcome="succeeded", exit_code=0, result=msgspec.json.decode(content))

@@ -1,0 +1,113 @@
+"""The test of a DAG, from its events to the ends of its runs."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from os import environ
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Unpack
+
+import msgspec
+
+from tidegate.daemon.settings import PREFIX, read
+from tidegate.daemon.spark.runner.own_session import LazySession
+from tidegate.daemon.trial.attempt import Attempts
+from tidegate.daemon.trial.run import RunOfTrial
+from tidegate.daemon.trial.scheduler import Scheduler
+from tidegate.schemas.authoring.arguments import aware_datetime
+from tidegate.schemas.authoring.dag import Dag
+from tidegate.schemas.authoring.trial import Event, RunTrial, Trial, TrialOptions
+from tidegate.schemas.conditions.condition import decoding_problem
+from tidegate.schemas.dag import DagSpec
+from tidegate.schemas.effect.run import InsertRun
+from tidegate.schemas.error import DagError, did_you_mean
+from tidegate.schemas.graph import Graph, graph_of
+from tidegate.schemas.json_schema import conf_problem
+from tidegate.schemas.params import conf_with_defaults
+from tidegate.schemas.run import ConsumedEvent, HasUri
+from tidegate.schemas.state import RunState
+from tidegate.schemas.view import PendingEvent
+from tidegate.schemas.wire.event import DatasetUpdated
+
+SOURCE = "test"
+
+
+def run_dag(dag: Dag, **options: Unpack[TrialOptions]) -> Trial:
+    """As `Dag.test`."""
+    for name in options:
+        if name not in TrialOptions.__annotations__:
+            raise DagError(f"test: unknown argument {name}{did_you_mean(name, TrialOptions.__annotations__)}")
+    events = [_event(event) for event in options.get("events", ())]
+    graph = _graph(dag.spec(), events)
+    request = _request(dag, options, has_events=bool(events))
+    played: list[RunTrial] = []
+    own = LazySession(environ.get(f"{PREFIX}SPARK_REMOTE", ""))
+    with closing(own), TemporaryDirectory(prefix="tidegate-test-") as scratch:
+        attempts = _attempts(dag, options, Path(scratch), own)
+
+        def play(run: InsertRun, consumed: Sequence[PendingEvent]) -> RunState:
+            played.append(RunOfTrial(run, graph, _consumed(consumed), scheduler.now, attempts.execute).play())
+            return played[-1].state
+
+        scheduler = Scheduler(graph, datetime.now(UTC), play)
+        if request is not None:
+            scheduler.request(*request)
+        else:
+            scheduler.deliver(events)
+    discarded = tuple((Event(event.uri, msgspec.json.decode(event.extra)), reason) for event, reason in scheduler.discarded)
+    return Trial(runs=tuple(played), discarded=discarded, waits_for=scheduler.waits_for())
+
+
+def _graph(spec: DagSpec, events: Sequence[Event]) -> Graph:
+    """The DAG. Its events make runs of their own, unless it needs both events and time."""
+    graph = graph_of(1, spec)
+    return msgspec.structs.replace(graph, timetable=None) if events and not graph.requires_both else graph
+
+
+def _request(dag: Dag, options: TrialOptions, *, has_events: bool) -> tuple[dict[str, Any], datetime | None] | None:
+    """The conf and the date of a manual run; None if the schedule makes runs. Raises DagError."""
+    where, spec = f"DAG {dag.dag_id!r}", dag.spec()
+    params, logical_date = options.get("params"), options.get("logical_date")
+    if params is None and logical_date is None and (spec.schedule is not None or spec.timetable is not None):
+        return None
+    if has_events:
+        raise DagError(f"{where}: events start runs; params= and logical_date= are of a manual run: leave out one of both")
+    if problem := conf_problem(spec.params, conf_with_defaults(spec.params, params or {})):
+        raise DagError(f"{where}: {problem}")
+    return dict(params or {}), aware_datetime(where, "logical_date", logical_date)
+
+
+def _attempts(dag: Dag, options: TrialOptions, scratch: Path, own: LazySession) -> Attempts:
+    """Raises DagError for an unknown task to replace."""
+    replace = options.get("replace") or {}
+    for task_id in replace:
+        if task_id not in dag.tasks:
+            raise DagError(f"DAG {dag.dag_id!r}: replace: there is no task {task_id!r}{did_you_mean(task_id, dag.tasks)}")
+    spark = options.get("spark")
+    session = own if spark is None else spark
+    folder = options.get("folder") or Path.cwd()
+    return Attempts(read(environ, needs=()), folder, scratch, dag.functions, replace, session)
+
+
+def _event(event: Event | HasUri | str) -> Event:
+    """Raises DagError for an event that no producer could publish."""
+    found = event if isinstance(event, Event) else Event(event)
+    try:
+        msgspec.json.decode(msgspec.json.encode({"uri": found.uri, "extra": found.extra}), type=DatasetUpdated)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise DagError(f"events: {event!r:.200} is no event of a dataset: {decoding_problem(error)}") from error
+    return found
+
+
+def _consumed(events: Sequence[PendingEvent]) -> tuple[ConsumedEvent, ...]:
+    return tuple(
+        ConsumedEvent(
+            uri=event.uri,
+            source=SOURCE,
+            id=str(event.dataset_event_id),
+            occurred_at=event.occurred_at,
+            extra=msgspec.json.decode(event.extra),
+        )
+        for event in events
+    )

@@ -1,0 +1,82 @@
+"""`tidegate dags test`: what it prints, and its exit codes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tidegate.daemon.cli.app import run
+
+DAG = """
+from helper import NAME
+from tidegate import Dag, Dataset
+with Dag("d", schedule=Dataset("lake://a", where="rows > 0")) as dag:
+
+    @dag.task(outlets=[Dataset("lake://b")])
+    def load(spark, run):
+        if run.events[0].extra["rows"] > 9:
+            raise ValueError("too many")
+        print("loading")
+        run.outlets["lake://b"].extra["name"] = NAME
+        return run.events[0].extra["rows"]
+
+    load >> dag.command("tell", ["true"])
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TIDEGATE_DAGS_FOLDER", str(tmp_path))
+    (tmp_path / "helper.py").write_text("NAME = 'x'\n")
+    (tmp_path / "d.py").write_text(DAG)
+    return tmp_path
+
+
+def test_a_run_is_a_table_with_its_events(capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(["dags", "test", "d.py", "--event", 'lake://a={"rows": 3}', "--event", 'lake://a={"rows": 0}'])
+
+    heading, *lines = capsys.readouterr().out.splitlines()
+    assert code == 0
+    assert (heading.startswith("dataset__"), heading.endswith("  success")) == (True, True)
+    assert lines == [
+        "TASK  STATE    TRY  REASON  RESULT",
+        "load  success  1    -       3",
+        "tell  success  1    -       -",
+        'publishes lake://b {"name":"x"}',
+        'discarded lake://a {"rows":0}: no filter of the DAG accepts it',
+    ]
+
+
+def test_a_failed_run_is_exit_code_1_and_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(["dags", "test", "d.py", "--event", 'lake://a={"rows": 10}', "--json"])
+
+    (run_,) = json.loads(capsys.readouterr().out)["runs"]
+    assert (code, run_["state"], run_["tasks"]["tell"]["state"]) == (1, "failed", "upstream_failed")
+    assert run_["tasks"]["load"]["reason"] == "ValueError: too many (d.py, line 9)"
+
+
+def test_of_named_tasks_only_those_do_their_work() -> None:
+    assert run(["dags", "test", "d.py", "--event", 'lake://a={"rows": 10}', "--task", "tell"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (["d.py"], 1, "there is no run: the DAG waits for its condition to hold"),
+        (["d.py", "--task", "laod"], 1, "DAG 'd' has no task 'laod'; did you mean load?"),
+        (["d.py", "--dag", "e"], 1, "d.py has no DAG 'e'"),
+        (["helper.py"], 1, "helper.py has no DAGs"),
+        (["gone.py"], 1, "gone.py builds no DAGs: FileNotFoundError"),
+        (["broken.py"], 1, "broken.py builds no DAGs: SyntaxError"),
+        (["d.py", "--event", "lake://a={x}"], 2, "write a JSON object"),
+        (["d.py", "--event", "lake://a", "--conf", "{}"], 1, "events start runs"),
+    ],
+)
+def test_what_cannot_be_tested_is_one_sentence(
+    args: list[str], code: int, said: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "broken.py").write_text("with (")
+
+    assert run(["dags", "test", *args]) == code
+    assert said in capsys.readouterr().err
