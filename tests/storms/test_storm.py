@@ -16,9 +16,6 @@ from tests.storms.storm import Plan, Storm, seed
 
 LONG = bool(os.environ.get("TEST_LONG"))
 
-SOME = ("queue_rows_not_locked",)
-"""A lock. `make test` notices most others by simulation; storms try all in `make test-long`."""
-
 
 async def ride_out(plan: Plan, home: Path, cache: Path) -> tuple[Verdict, str]:
     """The verdict and the report."""
@@ -43,7 +40,8 @@ async def test_nothing_is_lost_or_doubled(tmp_path: Path, cache: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("fault", FAULTS if LONG else SOME)
+@pytest.mark.skipif(not LONG, reason="takes minutes: make test-long; make test notices most faults by simulation")
+@pytest.mark.parametrize("fault", FAULTS)
 async def test_a_seeded_fault_is_noticed(fault: str, tmp_path: Path, cache: Path) -> None:
     """Within three storms: it takes chance to bring it about."""
     for number in range(STORMS):
