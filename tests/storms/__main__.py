@@ -1,10 +1,10 @@
 """Storms by hand: `python -m tests.storms [--great] [--seed N] [--aimed-at FAULT] [--fault FAULT]`, with the logs kept.
 
 `--limits` is the storm over pools and limits, in its full size unless `--aimed-at` a fault of its own; `--brokers` the one over
-three brokers, `--clocks` the one of wrong clocks, `--failover` the one in which Postgres fails over, `--runners` the one with
-real tasks. `--release` is great storms until a thousand daemons were killed, from `--seed` on; their logs are kept if something
-was broken. A great storm, and a release, also fail if a rare state was missed. `--faults` says of each seeded fault what gives it
-away and after how long.
+three brokers, `--clocks` the one of wrong clocks, `--edits` the one of edited DAG files, `--failover` the one in which Postgres
+fails over, `--runners` the one with real tasks. `--release` is great storms until a thousand daemons were killed, from `--seed`
+on; their logs are kept if something was broken. A great storm, and a release, also fail if a rare state was missed. `--faults`
+says of each seeded fault what gives it away and after how long.
 """
 
 import os

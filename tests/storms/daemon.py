@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from tests.storms.backend import ClusterBackend
 from tests.storms.clocks.faults import CLOCK_FAULTS
+from tests.storms.edits.faults import EDIT_FAULTS
 from tests.storms.faults import FAULTS
 from tests.storms.hostile.backend import HostileBackend
 from tests.storms.hostile.faults import HOSTILE_FAULTS
@@ -27,7 +28,7 @@ from tidegate.daemon.settings import read
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    faults = {**FAULTS, **LIMIT_FAULTS, **CLOCK_FAULTS, **HOSTILE_FAULTS, **RUNNER_FAULTS}
+    faults = {**FAULTS, **LIMIT_FAULTS, **CLOCK_FAULTS, **EDIT_FAULTS, **HOSTILE_FAULTS, **RUNNER_FAULTS}
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--cluster")
     parser.add_argument("--fault", choices=sorted(faults))

@@ -10,6 +10,9 @@ from tests.storms.checker import Verdict
 from tests.storms.clocks.faults import CLOCK_FAULTS
 from tests.storms.clocks.plans import CLOCKED, LONG_CLOCKED
 from tests.storms.clocks.storm import ClocksPlan, ClocksStorm
+from tests.storms.edits.faults import EDIT_FAULTS
+from tests.storms.edits.plans import EDITS, GREAT_EDITS
+from tests.storms.edits.storm import EditsPlan, EditsStorm
 from tests.storms.failover.storm import FULL as FAILOVER
 from tests.storms.failover.storm import FailoverPlan, FailoverStorm
 from tests.storms.hostile.faults import HOSTILE_FAULTS
@@ -27,6 +30,7 @@ KINDS: Mapping[str, str] = {
     "limits": "over pools and limits",
     "brokers": "over three brokers",
     "clocks": "of wrong clocks",
+    "edits": "of edited DAG files",
     "hostile": "of hostile inputs",
     "runners": "over several hosts, with real tasks",
     "failover": "in which Postgres fails over, five times",
@@ -37,18 +41,20 @@ WHOLE: Mapping[str, tuple[Plan, Plan]] = {
     "limits": (limits.FULL, limits.FULL),
     "brokers": (BROKERS, GREAT_BROKERS),
     "clocks": (CLOCKED, LONG_CLOCKED),
+    "edits": (EDITS, GREAT_EDITS),
     "hostile": (HOSTILE, GREAT_HOSTILE),
     "runners": (runners.RUNNERS, runners.GREAT_RUNNERS),
     "failover": (FAILOVER, FAILOVER),
 }
 """As they fit into a test, and great."""
 
-FAULTS = (*faults.FAULTS, *LIMIT_FAULTS, *CLOCK_FAULTS, *HOSTILE_FAULTS, *RUNNER_FAULTS)
+FAULTS = (*faults.FAULTS, *LIMIT_FAULTS, *CLOCK_FAULTS, *EDIT_FAULTS, *HOSTILE_FAULTS, *RUNNER_FAULTS)
 
 AIMED: Mapping[str, Plan] = {
     **plans.AIMED,
     **limits.AIMED,
     **dict.fromkeys(CLOCK_FAULTS, CLOCKED),
+    **dict.fromkeys(EDIT_FAULTS, EDITS),
     **dict.fromkeys(HOSTILE_FAULTS, HOSTILE),
     **runners.AIMED,
 }
@@ -84,6 +90,8 @@ def storm_of(plan: Plan, home: Path, cache: Path, seed: int) -> Storm:
             return BrokersStorm(plan, home, cache, seed)
         case ClocksPlan():
             return ClocksStorm(plan, home, cache, seed)
+        case EditsPlan():
+            return EditsStorm(plan, home, cache, seed)
         case HostilePlan():
             return HostileStorm(plan, home, cache, seed)
         case RunnersPlan():
