@@ -1,10 +1,15 @@
 """What becomes of events when their consumers change, are paused or deleted; on a real Postgres."""
 
+from collections.abc import Sequence
 from typing import Any
+
+import pytest
 
 from tests.integration.engine.world import World
 from tests.shapes import spec
+from tidegate.handlers.dag_file_changed import ABSENT_SCANS
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef, PatternRef
+from tidegate.schemas.dag import ParsedFile
 from tidegate.schemas.message import DagDeleteRequested, PauseRequested
 from tidegate.schemas.timetable.spec import Cron
 
@@ -82,6 +87,45 @@ async def test_a_condition_that_cannot_be_read_blocks_no_other_dag(world: World)
     assert (len(await world.runs()), await world.runs("broken"), await world.outcomes("broken")) == (2, [], {"pending": 2})
     ((kind, times),) = await world.rows("SELECT kind, times FROM schedule_note WHERE dag_id = 'broken'")
     assert (kind, times) == ("condition_error", 2)
+
+
+# Moved DAGs -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", [("old.py", "new.py"), ("new.py", "old.py", "new.py")])
+async def test_a_dag_that_moves_to_another_file_keeps_what_is_pending(world: World, order: Sequence[str]) -> None:
+    """Each file is an event of its own. Until its former file is known, the new one is refused, and reported again."""
+    moving = spec("t!", schedule=AllOf((A, B)))
+    await world.file(moving, path="old.py")
+    await world.updated("s://a")
+
+    for path in order:
+        await world.file(*((moving,) if path == "new.py" else ()), path=path)
+        await world.updated("s://other")
+    await world.updated("s://b")
+
+    assert await world.rows("SELECT dag.path, is_stale, number FROM dag JOIN dag_version AS v ON v.id = version_id") == [
+        ("new.py", False, 1)
+    ]
+    assert (len(await world.runs()), await world.outcomes()) == (1, {"consumed": 2})
+    assert await world.rows("SELECT FROM import_error") == []
+
+
+async def test_of_two_files_with_one_dag_the_second_takes_it_over_when_the_first_is_gone(world: World) -> None:
+    first, second = spec("t!", schedule=A), spec("t!", schedule=AnyOf((A, B)))
+    await world.file(first, path="first.py")
+    await world.file(second, path="second.py")
+    ((refused,),) = await world.rows("SELECT reason FROM import_error")
+    await world.updated("s://b")
+
+    for _ in range(ABSENT_SCANS):
+        await world.tell(ParsedFile(path="first.py", digest=None))
+    await world.file(second, path="second.py")
+    await world.updated("s://b")
+
+    assert refused == "DAG 'd' is already defined in first.py; rename one of them"
+    assert (len(await world.runs()), await world.outcomes()) == (1, {"consumed": 1})
+    assert await world.rows("SELECT FROM import_error") == []
 
 
 # Deleted DAGs -----------------------------------------------------------------------------------------------------
