@@ -192,7 +192,7 @@ async def test_a_kill_interrupts_the_query_on_the_server(bench: Bench) -> None:
 
     await bench.backend(spec.task).kill(handle)
 
-    assert (await bench.status(spec, handle)).phase is Phase.KILLED
+    assert (await bench.until_ended(spec, handle)).phase is Phase.KILLED
     assert await _is_quiet(bench)
 
 
