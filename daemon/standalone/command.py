@@ -2,20 +2,19 @@
 
 import os
 import signal
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import anyio
 import msgspec
 import uvloop
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
 
 from tidegate.daemon.identity import credentials
 from tidegate.daemon.identity.local_user import current_user
@@ -26,25 +25,20 @@ from tidegate.daemon.standalone.example import producer, report
 from tidegate.daemon.standalone.example.nycflights import FIRST
 from tidegate.daemon.standalone.example.pipelines import install
 from tidegate.daemon.standalone.process import Child, ServerError, spawn
+from tidegate.daemon.standalone.progress import Lines, Runs, table
 from tidegate.daemon.standalone.server import exclusive
 from tidegate.daemon.standalone.stack import Stack, stack
 from tidegate.daemon.standalone.web import Web
 from tidegate.schemas.error import UnavailableError
-from tidegate.schemas.queries import dag_pages, run_pages
+from tidegate.schemas.queries import dag_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunRow
 from tidegate.schemas.state import RunState
 
 POLL_S = 0.3
-LISTED = 200
 EXAMPLE_DAGS = frozenset({"daily_delays", "rolling_report"})
-SHOWN = 15
-COLOURS = {"success": "green", "failed": "red", "running": "yellow", "queued": "cyan"}
 
 T = TypeVar("T")
-
-Progress = tuple[str, int]
-"""The state of a run and how many of its tasks are unfinished."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,14 +63,16 @@ def main(options: Options, given: Settings) -> int:
 async def run(options: Options, given: Settings) -> int:
     """Run all servers; they are stopped before it returns or raises."""
     console = Console()
-    code = 0
-    with exclusive(options.data.absolute(), "choose another --data"):
+    code, home = 0, options.data.absolute()
+    with exclusive(home, "choose another --data"):
         async with anyio.create_task_group() as tg:
             with anyio.CancelScope() as serving:
                 tg.start_soon(_stop_on_signal, serving, console)
-                async with stack(options.data.absolute(), given, partial(console.print, style="dim", soft_wrap=True)) as running:
+                async with stack(home, given, partial(console.print, style="dim", soft_wrap=True)) as running:
                     code = await _kept_up(options, running, given, console)
             tg.cancel_scope.cancel()
+    with suppress(OSError):  # the terminal is gone
+        console.print(f"all servers have stopped; the data stay in {home}, and the next start goes on with them", soft_wrap=True)
     return code
 
 
@@ -120,17 +116,21 @@ async def login_link(web: Web, database: Database, given: Settings) -> str:
 def _print_addresses(running: Stack, console: Console) -> None:
     """The lines that another shell needs, before the example begins."""
     console.print(f"DAG files: {running.settings['dags_folder']}", soft_wrap=True, highlight=False, markup=False)
-    console.print("for commands in another shell, `eval $(tidegate standalone env)` or:", soft_wrap=True, highlight=False)
+    console.print(
+        f"for commands in another shell, `eval $(tidegate standalone env --data {quote(str(running.home))})` or:",
+        soft_wrap=True,
+        highlight=False,
+        markup=False,
+    )
     for name, value in environment(running.settings).items():
         console.print(f"  export {name}={quote(value)}", soft_wrap=True, highlight=False, markup=False)
 
 
 async def _serve(options: Options, running: Stack, database: Database, console: Console) -> int:
     code = await _week(options, running, database, console) if options.example else 0
-    if options.once:
-        return code
-    console.print("serving; Ctrl-C stops everything")
-    await anyio.sleep_forever()
+    if not options.once:
+        console.print("serving; a line follows for each run that ends; Ctrl-C stops everything")
+        await _print_ends(database, console, Runs(tasks=False))
     return code
 
 
@@ -144,9 +144,11 @@ async def _week(options: Options, running: Stack, database: Database, console: C
             tg.start_soon(_show, database, console)
             await _until_done(running, child, database, options.days)
             tg.cancel_scope.cancel()
-    failed = [run for run in await _read(database, example_runs) if run.state == RunState.FAILED]
+    failed = [run for run in await _read(database, _example_runs) if run.state == RunState.FAILED]
     for run in failed:
-        console.print(f"[red]{line(run)}[/]; `tidegate runs show {run.dag_id} {run.run_id}` says why")
+        console.print(
+            f"{run.dag_id} failed; `tidegate runs show {run.dag_id} {run.run_id}` says why", style="red", soft_wrap=True
+        )
     if limit.cancelled_caught:
         console.print(f"[red]the week did not end within {options.within_s:g} s[/]")
     else:
@@ -183,7 +185,7 @@ async def _until_done(running: Stack, child: Child, database: Database, days: in
     week = producer.span(FIRST, days)
 
     async def done() -> bool:
-        listed = await _read(database, example_runs)
+        listed = await _read(database, _example_runs)
         if any(run.state in {RunState.QUEUED, RunState.RUNNING} for run in listed):
             return False
         return any(run.state == RunState.FAILED for run in listed) or report.week_is_done(running.lake, week)
@@ -207,58 +209,25 @@ async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
         await anyio.sleep(POLL_S)
 
 
-async def example_runs(db: Db) -> list[RunRow]:
-    """The newest runs of the example, newest first. Other DAGs are the user's: their runs may wait for ever, or fail."""
-    found = [run for dag_id in EXAMPLE_DAGS for run in await run_pages.list_runs(db, dag_id=dag_id, limit=LISTED)]
-    return sorted(found, key=lambda run: run.created_at, reverse=True)
+async def _example_runs(db: Db) -> list[RunRow]:
+    """Other DAGs are the user's: their runs may wait for ever, or fail."""
+    return [shown.run for shown in await Runs(EXAMPLE_DAGS).read(db)]
 
 
 async def _show(database: Database, console: Console) -> None:
+    """On a terminal a table that changes, elsewhere a line for each end of a task and a run."""
     if not console.is_terminal:
-        await _print_changes(database, console)
+        await _print_ends(database, console, Runs(EXAMPLE_DAGS))
+    runs = Runs(EXAMPLE_DAGS)
     with Live(console=console, auto_refresh=False) as live:
         while True:
-            live.update(table(await _read(database, example_runs), datetime.now(UTC)), refresh=True)
+            live.update(table(await _read(database, runs.read), datetime.now(UTC)), refresh=True)
             await anyio.sleep(POLL_S)
 
 
-async def _print_changes(database: Database, console: Console) -> None:
-    before: Mapping[tuple[str, str], Progress] = progress_of(await _read(database, example_runs))
+async def _print_ends(database: Database, console: Console, runs: Runs) -> NoReturn:
+    lines = Lines(await _read(database, runs.read), partial(datetime.now, UTC))
     while True:
-        listed = await _read(database, example_runs)
-        for text in changes(before, listed):
-            console.print(text, highlight=False, soft_wrap=True)
-        before = progress_of(listed)
         await anyio.sleep(POLL_S)
-
-
-def progress_of(runs: Sequence[RunRow]) -> Mapping[tuple[str, str], Progress]:
-    """By (dag_id, run_id)."""
-    return {(run.dag_id, run.run_id): (run.state, run.unfinished) for run in runs}
-
-
-def changes(before: Mapping[tuple[str, str], Progress], runs: Sequence[RunRow]) -> list[str]:
-    """A line for each changed run, oldest first."""
-    changed = [run for run in runs if before.get((run.dag_id, run.run_id)) != (run.state, run.unfinished)]
-    return [line(run) for run in reversed(changed)]
-
-
-def line(run: RunRow) -> str:
-    """`daily_delays dataset__… running 3/5 tasks`."""
-    return f"{run.dag_id}  {run.run_id}  {run.state}  {run.tasks - run.unfinished}/{run.tasks} tasks"
-
-
-def table(runs: Sequence[RunRow], now: datetime) -> Table:
-    """The newest runs."""
-    shown = Table("DAG", "run", "state", "tasks", "took", title="Runs", title_justify="left")
-    for run in runs[:SHOWN]:
-        state = f"[{COLOURS[run.state]}]{run.state}[/]"
-        shown.add_row(run.dag_id, run.run_id, state, f"{run.tasks - run.unfinished}/{run.tasks}", took(run, now))
-    return shown
-
-
-def took(run: RunRow, now: datetime) -> str:
-    """The duration of a run until now or its end."""
-    if run.start_date is None:
-        return ""
-    return f"{((run.end_date or now) - run.start_date).total_seconds():.1f} s"
+        for text in lines.new(await _read(database, runs.read)):
+            console.print(text, highlight=False, soft_wrap=True, markup=False)

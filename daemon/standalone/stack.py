@@ -26,6 +26,7 @@ from tidegate.events import topics
 from tidegate.events.security import OPEN
 from tidegate.schemas.kafka_security import KafkaSecurity
 
+MB_OF_JARS = 46
 NOTIFYING = ("smtp_", "webhook_", "notify_", "callback_")
 SECURING = tuple(f"kafka_{field}" for field in KafkaSecurity.__struct_fields__)
 
@@ -61,6 +62,8 @@ async def stack(home: Path, given: Settings, say: Say) -> AsyncIterator[Stack]:
         mine: list[Server] = [connect]
         mine += [] if given.postgres_dsn else [postgres]
         mine += [] if given.kafka_servers else [kafka]
+        if kafka in mine:
+            _say_downloads(jars.cache_of(os.environ), say)
         await _start(mine, started, keeper)
         settings = {
             "postgres_dsn": given.postgres_dsn or postgres.dsn,
@@ -82,6 +85,11 @@ async def stack(home: Path, given: Settings, say: Say) -> AsyncIterator[Stack]:
             ports.forget(web)
         await _start([daemon, web], started, keeper)
         yield Stack(settings, (*mine, daemon, web), keeper, home, web)
+
+
+def _say_downloads(cache: Path, say: Say) -> None:
+    if absent := len(jars.missing(cache, needed := jars.locked())):
+        say(f"downloading {absent} jars of Kafka to {cache}, once, about {MB_OF_JARS * absent // len(needed)} MB")
 
 
 async def _clean_up(home: Path, say: Say) -> None:

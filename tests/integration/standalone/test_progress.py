@@ -1,0 +1,102 @@
+"""What a standalone shows of runs."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from functools import partial
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from tests.integration.cli.history import DAEMON, History
+from tidegate.daemon.postgres.database import connect
+from tidegate.daemon.standalone.command import EXAMPLE_DAGS
+from tidegate.daemon.standalone.progress import Lines, Runs, table
+
+USERS = """
+from tidegate import Dag, Dataset
+with Dag("of_a_user", schedule=Dataset("lake://flights")) as dag: dag.command("wait", ["true"], pool="missing")
+"""
+ROLLING = """
+from tidegate import Dag, Dataset
+with Dag("rolling_report", schedule=Dataset("lake://delays"), fail_fast=True) as dag: dag.command("roll", ["true"])
+"""
+now = partial(datetime.now, UTC)
+
+
+@pytest.fixture
+async def history(dsn: str) -> AsyncIterator[History]:
+    async with connect(dsn, writer=DAEMON) as database:
+        history = History(database)
+        await history.file()
+        await history.file(ROLLING, "rolling.py")
+        yield history
+
+
+async def test_the_example_does_not_wait_for_runs_of_other_dags(history: History) -> None:
+    await history.file(USERS, "users.py")
+    await history.run()
+
+    found = await history.database.run(Runs(EXAMPLE_DAGS).read)
+
+    assert [shown.run.dag_id for shown in found] == ["daily_delays"]
+
+
+async def test_a_line_tells_the_day_the_task_and_its_end(history: History) -> None:
+    runs = Runs(EXAMPLE_DAGS)
+    lines = Lines(await history.database.run(runs.read), now)
+    await history.run()
+    await history.worked()
+
+    first = lines.new(await history.database.run(runs.read))
+    await history.worked()
+    await history.relayed()
+    rest = lines.new(await history.database.run(runs.read))
+    again = lines.new(await history.database.run(runs.read))
+
+    assert [line.split()[:4] for line in first] == [["2013-01-01", "daily_delays", "join", "success"]]
+    assert [line.split()[:4] for line in rest] == [
+        ["2013-01-01", "daily_delays", "report", "success"],
+        ["2013-01-01", "daily_delays", "done", "success"],
+        ["2013-01-01", "daily_delays", "(3", "tasks)"],
+    ]
+    assert again == []
+
+
+async def test_the_day_of_a_run_is_that_of_the_run_that_made_its_event(history: History) -> None:
+    await history.run()
+    await history.worked()
+    await history.worked()
+    await history.relayed()
+
+    found = await history.database.run(Runs().read)
+
+    assert [(shown.run.dag_id, shown.when) for shown in found] == [
+        ("rolling_report", "2013-01-01"),
+        ("daily_delays", "2013-01-01"),
+    ]
+
+
+async def test_a_run_that_failed_is_told_with_the_command_that_says_why(history: History) -> None:
+    runs = Runs(tasks=False)
+    lines = Lines(await history.database.run(runs.read), now)
+    await history.updated("lake://delays", extra={"day": "2013-01-02"})
+    (attempt,) = await history.attempts_begin()
+    await history.attempt_ends(attempt.submission_id, "failed", "no memory")
+    found = await history.database.run(runs.read)
+
+    (line,) = lines.new(found)
+
+    assert line.startswith("2013-01-02  rolling_report  (1 task)    failed")
+    assert line.endswith(f"; `tidegate runs show rolling_report {found[0].run.run_id}` says why")
+
+
+async def test_the_table_shows_days_and_the_tasks_at_work(history: History) -> None:
+    await history.run()
+    await history.attempts_begin()
+    console = Console(width=100, record=True, file=StringIO())
+
+    console.print(table(await history.database.run(Runs(EXAMPLE_DAGS).read), now()))
+
+    (row,) = (line for line in console.export_text().splitlines() if "daily_delays" in line)
+    assert [cell.strip() for cell in row.split("│")][1:5] == ["2013-01-01", "daily_delays", "running", "0/3"]
