@@ -13,7 +13,7 @@ from tidegate.handlers.scheduling.next_runs import schedule_next_runs
 from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.schemas.conditions.condition import dataset_uris, patterns
 from tidegate.schemas.conditions.pattern import literal_prefix, matches
-from tidegate.schemas.dag import REPEAT_DIGEST, DagSpec, FunctionTask, ParsedFile
+from tidegate.schemas.dag import REPEAT_DIGEST, DagSpec, FunctionTask, ModuleSource, ParsedFile, SubmitTask
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import WakeBackfills
 from tidegate.schemas.effect.dag import (
@@ -168,8 +168,7 @@ def _store(file: ParsedFile, spec: DagSpec, state: State, version_id: int) -> It
         yield AdoptDag(spec.dag_id, file.path)
     else:
         number = stored.number + 1 if stored else 1
-        modules = file.modules if _has_functions(spec) else ()
-        yield StoreVersion(version_id, number, spec, file.path, file.digest or "", file.source, modules)
+        yield StoreVersion(version_id, number, spec, file.path, file.digest or "", file.source, modules_of(spec, file))
         yield references_of(spec, state.dataset_ids)
         yield from (DescribeDataset(dataset.uri, dataset.name, dataset.extra) for dataset in spec.datasets)
         dag = dag and _at_version(dag, graph_of(version_id, spec))
@@ -177,6 +176,14 @@ def _store(file: ParsedFile, spec: DagSpec, state: State, version_id: int) -> It
         if dag.is_stale:
             yield WakeBackfills(spec.dag_id, state.now)
         yield from schedule_next_runs(msgspec.structs.replace(dag, is_stale=False), state.now)
+
+
+def modules_of(spec: DagSpec, file: ParsedFile) -> tuple[ModuleSource, ...]:
+    """What runs of the version need beside the file: its applications, and all modules if it has functions."""
+    if _has_functions(spec):
+        return file.modules
+    applications = {task.application_digest for task in spec.tasks if isinstance(task, SubmitTask)}
+    return tuple(module for module in file.modules if module.digest in applications)
 
 
 def references_of(spec: DagSpec, dataset_ids: Mapping[str, int]) -> SetReferences:

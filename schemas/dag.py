@@ -156,11 +156,14 @@ class SqlTask(BaseTask, frozen=True, kw_only=True, tag="sql"):
 class SubmitTask(ProgramTask, frozen=True, kw_only=True, tag="submit"):
     """A spark-submit application: a path below the DAG folder, with what Spark distributes to its driver and executors.
 
+    `application_digest` is the SHA-256 in hex of an application in Python that the version keeps; empty for one that is read from
+    the folder when the task runs.
     `args`, the texts of `conf` and the entries of the tuples are Jinja templates. `py_files`, `files` and `jars` are paths below
     the DAG folder, or addresses such as `s3a://bucket/lib.jar`; `packages` are Maven coordinates.
     """
 
     application: Annotated[str, Meta(min_length=1)]
+    application_digest: Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?\Z")] = ""
     args: tuple[str, ...] = ()
     conf: dict[str, str | Secret] = {}
     py_files: tuple[str, ...] = ()
@@ -255,7 +258,7 @@ REPEAT_DIGEST = ""
 
 
 class ModuleSource(msgspec.Struct, frozen=True):
-    """A module below the DAG folder. `digest` is the SHA-256 of the file in hex."""
+    """A module or an application below the DAG folder. `digest` is the SHA-256 of the file in hex."""
 
     path: str
     digest: str
@@ -263,7 +266,7 @@ class ModuleSource(msgspec.Struct, frozen=True):
 
 
 class DagFile(msgspec.Struct, frozen=True):
-    """The file of a version of a DAG, and the modules that its functions import."""
+    """The file of a version of a DAG, the modules that its functions import, and its applications."""
 
     path: str
     source: str
@@ -275,7 +278,7 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
 
     `digest` is the SHA-256 of the content and of `imports` in hex, None if the file is gone, `REPEAT_DIGEST` to parse it again.
     `source` is the content, stored with each version. `imports` are the digests of the files that it depends on, by path;
-    `modules` are the modules among them.
+    `modules` are the modules and the applications among them.
     """
 
     path: str

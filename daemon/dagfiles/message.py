@@ -11,7 +11,7 @@ NOT_READ = ""
 """The digest of a file that is missing, or that was not read."""
 
 DENIED = "denied"
-"""Reported for a file that the user of the sandbox may not read."""
+"""Reported for a file that the sandbox has not read: its user may not, or it is an application of a task."""
 
 
 class Limits(msgspec.Struct, frozen=True):

@@ -9,7 +9,8 @@ from contextlib import ExitStack, asynccontextmanager
 import anyio
 import msgspec
 
-from tidegate.daemon.dagfiles.message import MAX_IMPORTS, Limits, Outcome, Reply, Request, decode_outcome
+from tidegate.daemon.dagfiles.applications import application_paths, with_digests
+from tidegate.daemon.dagfiles.message import DENIED, MAX_IMPORTS, Limits, Outcome, Reply, Request, decode_outcome
 from tidegate.daemon.dagfiles.sandbox import GoneError, Zygotes, open_zygotes
 from tidegate.daemon.dagfiles.slots import Slots
 from tidegate.daemon.dagfiles.source import Imports, RefusedError, Source, can_hold_dags, read, read_imports, with_imports
@@ -69,7 +70,8 @@ class Parser:
         if source is None:
             return ParsedFile(path=path, digest=None)
         outcome, duration_s = await self._run(path, source) if can_hold_dags(source) else (Outcome(), 0.0)
-        imports = await anyio.to_thread.run_sync(read_imports, self._root, outcome.imports) if outcome.imports else Imports()
+        reported = {**dict.fromkeys(application_paths(outcome.dags), DENIED), **outcome.imports}
+        imports = await anyio.to_thread.run_sync(read_imports, self._root, reported) if reported else Imports()
         if imports is None:
             return None
         return ParsedFile(
@@ -78,7 +80,7 @@ class Parser:
             imports=imports.digests,
             modules=tuple(map(self._shared, imports.modules)),
             source=source.text,
-            dags=outcome.dags,
+            dags=tuple(with_digests(spec, imports.modules) for spec in outcome.dags),
             problem=outcome.problem,
             duration_s=duration_s,
         )

@@ -28,7 +28,7 @@ class CallbackTask(BaseTask, frozen=True, kw_only=True, tag="callback"):
 
 class SubmissionSpec(msgspec.Struct, frozen=True, kw_only=True):
     """All inputs of one attempt. `submission_id` is its stamp. `source` is the DAG file at the run's version,
-    `modules` are the modules of the DAG folder that it imports.
+    `modules` are the modules of the DAG folder that it imports, and the applications of its tasks.
 
     `token` proves its end; empty for callbacks, whose ends are not published.
     `events_of` is the id of a run with too many events for `run.events`: the backend takes them from `events_file`.

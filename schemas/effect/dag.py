@@ -38,7 +38,8 @@ class ClearImportError(msgspec.Struct, frozen=True):
 
 
 class StoreVersion(msgspec.Struct, frozen=True):
-    """Store the version of a new or changed DAG, and make it the current one. `modules` are imported by its functions."""
+    """Store the version of a new or changed DAG, and make it the current one. `modules` are its applications and
+    what its functions import."""
 
     version_id: int
     number: int

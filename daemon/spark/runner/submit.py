@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from tidegate.daemon.spark.runner import application_files, child, environment
+from tidegate.daemon.spark.runner import application_files, child, environment, pinned_application
 from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.runner.template import render
@@ -27,7 +27,7 @@ _ESCAPED = str.maketrans({"\\": "\\\\", "=": "\\=", ":": "\\:", "#": "\\#", "!":
 
 def run(execution: Execution, task: SubmitTask) -> None:
     job, spool = execution.job, execution.spool
-    application = application_files.below(Path(job.dags_folder), task.application, "application")
+    application = _application(job, task, spool.work)
     arguments = [render(argument, job.spec, f"argument {number}") for number, argument in enumerate(task.args, start=1)]
     chosen = {key: environment.text(execution, value, f"conf {key!r}") for key, value in task.conf.items()}
     check_conf(chosen)
@@ -46,6 +46,14 @@ def run(execution: Execution, task: SubmitTask) -> None:
         child.run(argv, environment.of(execution, task.env) | for_spark(job), execution, "spark-submit")
     finally:
         conf.unlink(missing_ok=True)  # it may contain secrets
+
+
+def _application(job: Job, task: SubmitTask, work: Path) -> Path:
+    """The application of the run's version, else that of the DAG folder. Raises TaskError for one that is not there."""
+    for module in job.spec.modules:
+        if module.digest == task.application_digest:
+            return pinned_application.place(module, Path(job.dags_folder), work / "application")
+    return application_files.below(Path(job.dags_folder), task.application, "application")
 
 
 def settings(job: Job, chosen: dict[str, str], work: Path) -> dict[str, str]:

@@ -14,7 +14,7 @@ from tidegate.daemon.dagfiles.parse import Parser
 from tidegate.daemon.dagfiles.sandbox import Zygotes, open_zygotes
 from tidegate.daemon.dagfiles.source import MAX_BYTES, Imports, content_digest, read_imports
 from tidegate.daemon.settings import Settings
-from tidegate.schemas.dag import ModuleSource
+from tidegate.schemas.dag import ModuleSource, ParsedFile, SubmitTask
 
 USER = "from tidegate import Dag\nDag('user')\n"
 FUNCTION = "from tidegate import Dag\nwith Dag('user') as dag:\n    @dag.task()\n    def work(spark, run):\n        "
@@ -90,6 +90,33 @@ async def test_the_modules_among_the_imports_come_with_their_text(settings: Sett
     (parsed,) = await parse(settings, write("user.py", source))
 
     assert parsed.modules == (ModuleSource("lib/a.py", sha256("\N{BYTE ORDER MARK}x = 1"), "x = 1"),)
+
+
+async def test_an_application_is_part_of_the_dags_that_submit_it(settings: Settings, write: Write) -> None:
+    source = """\
+from tidegate import Dag
+with Dag("user") as dag:
+    dag.submit("load", "./jobs//load.py") >> dag.submit("more", "gone.py") >> dag.submit("java", "load.jar")
+    dag.submit("out", "../out.py")
+"""
+    user = write("user.py", source)
+    write("jobs/load.py", "1")
+    write("load.jar", "1")
+    (before,) = await parse(settings, user)
+    write("jobs/load.py", "2")
+    write("gone.py", "3")
+    (after,) = await parse(settings, user)
+
+    assert before.digest != after.digest
+    assert before.modules == (ModuleSource("jobs/load.py", sha256("1"), "1"),)
+    assert before.imports == {"jobs/load.py": sha256("1"), "gone.py": NOT_READ, "../out.py": NOT_READ}
+    assert _digests(before) == {"load": sha256("1"), "more": "", "java": "", "out": ""}
+    assert _digests(after) == {"load": sha256("2"), "more": sha256("3"), "java": "", "out": ""}
+
+
+def _digests(file: ParsedFile) -> Mapping[str, str]:
+    (spec,) = file.dags
+    return {task.task_id: task.application_digest for task in spec.tasks if isinstance(task, SubmitTask)}
 
 
 def test_files_that_changed_since_the_sandbox_read_them_are_not_mixed(root: Path, write: Write) -> None:

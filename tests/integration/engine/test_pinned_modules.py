@@ -1,13 +1,14 @@
 """The modules of a version: stored once for each content, and given to the runs of that version."""
 
 from collections.abc import Mapping
+from hashlib import sha256
 from uuid import uuid4
 
 from tests.integration.engine.world import World, utc
 from tests.shapes import spec
 from tidegate.daemon.duties.submission_specs import submission_specs
 from tidegate.handlers.dag_file_changed import ABSENT_SCANS
-from tidegate.schemas.dag import FunctionTask, ModuleSource, ParsedFile
+from tidegate.schemas.dag import FunctionTask, ModuleSource, ParsedFile, SubmitTask
 from tidegate.schemas.message import DagDeleteRequested, RunRequested
 from tidegate.schemas.queries import files, submissions
 
@@ -26,10 +27,10 @@ async def begin(world: World, run_id: str, day: int) -> None:
     await world.reconsider()
 
 
-async def submitted(world: World) -> Mapping[str, tuple[str, list[str]]]:
+async def submitted(world: World, backend: str = "spark-connect") -> Mapping[str, tuple[str, list[str]]]:
     """The file and the modules of each run."""
     await world.admit()
-    claims = await world.database.run(submissions.claim_intents, uuid4(), "here", "spark-connect", 10)
+    claims = await world.database.run(submissions.claim_intents, uuid4(), "here", backend, 10)
     built = await world.database.run(submission_specs, claims)
     found = [each for each in built if not isinstance(each, Exception)]
     return {each.run.run_id: (each.source, sorted(module.source for module in each.modules)) for each in found}
@@ -46,6 +47,17 @@ async def test_a_run_keeps_the_modules_of_its_version(world: World) -> None:
     await begin(world, "r2", 2)
 
     assert await submitted(world) == {"r1": ("before", ["before", "same"]), "r2": ("later", ["later", "same"])}
+
+
+async def test_a_run_keeps_the_application_of_its_version(world: World) -> None:
+    for number, text in enumerate(("before", "later"), start=1):
+        digest = sha256(text.encode()).hexdigest()
+        task = SubmitTask(task_id="load", application="load.py", application_digest=digest)
+        application = ModuleSource("load.py", digest, text)
+        await world.tell(ParsedFile(path="d.py", digest=text, dags=(spec(task),), modules=(application, OTHER)))
+        await begin(world, f"r{number}", number)
+
+    assert await submitted(world, "spark-submit") == {"r1": ("", ["before"]), "r2": ("", ["later"])}
 
 
 async def test_each_content_is_stored_once_while_a_version_has_it(world: World) -> None:

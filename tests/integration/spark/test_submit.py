@@ -1,5 +1,6 @@
 """Spark applications through spark-submit on a local master."""
 
+from hashlib import sha256
 from pathlib import Path
 from tempfile import gettempdir
 
@@ -7,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.integration.spark.submissions import Bench
 from tidegate.daemon.spark.contract import Phase
-from tidegate.schemas.dag import Secret, SubmitTask
+from tidegate.schemas.dag import ModuleSource, Secret, SubmitTask
 
 APPLICATION = """\
 import sys
@@ -82,6 +83,7 @@ async def test_conf_that_is_not_the_authors_is_refused(bench: Bench) -> None:
 
 ON_EXECUTORS = """\
 import os
+from pathlib import Path
 
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
@@ -98,15 +100,20 @@ def work(number):
 
 total = spark.sparkContext.parallelize(range(10), 1).map(work).sum()
 print("sum:", total, "unit:", spark.conf.get("spark.secret.factor"), "day:", os.environ["DAY"])
+print("beside:", Path(__file__).with_name("beside.txt").read_text())
 """
 
 
-async def test_executors_get_packages_and_files_of_the_dag_folder(bench: Bench) -> None:
+async def test_executors_get_packages_and_files_of_the_dag_folder_and_the_application_is_that_of_the_version(
+    bench: Bench,
+) -> None:
     """Executors of `local-cluster` are processes with a working folder of their own, as those of a standalone master."""
     dags = Path(bench.settings.dags_folder)
     (dags / "jobs" / "cleaning").mkdir(parents=True)
     (dags / "jobs" / "cleaning" / "rules.py").write_text("def double(number):\n    return 2 * number\n")
-    (dags / "jobs" / "clean.py").write_text(ON_EXECUTORS)
+    (dags / "jobs" / "clean.py").write_text("raise SystemExit('a newer version')")
+    (dags / "jobs" / "beside.txt").write_text("the neighbour")
+    application = ModuleSource("jobs/clean.py", sha256(ON_EXECUTORS.encode()).hexdigest(), ON_EXECUTORS)
     (dags / "factor.txt").write_text("100")
     (bench.secrets / "unit").write_text("metres\n")
     clusters = '{"small": {"master": "local-cluster[1,1,512]"}}'
@@ -114,6 +121,7 @@ async def test_executors_get_packages_and_files_of_the_dag_folder(bench: Bench) 
     task = SubmitTask(
         task_id="publish",
         application="jobs/clean.py",
+        application_digest=application.digest,
         py_files=("jobs/cleaning",),
         files=("{{ params.factor }}",),
         conf={"spark.executor.memory": "512m", "spark.secret.factor": Secret("unit")},
@@ -121,9 +129,12 @@ async def test_executors_get_packages_and_files_of_the_dag_folder(bench: Bench) 
         cluster="small",
     )
 
-    status, log = await cluster.outcome(task, factor="factor.txt")
+    spec = replace(cluster.spec(task, factor="factor.txt"), modules=(application,))
+    handle = await cluster.submit(spec)
+    status, log = await cluster.until_ended(spec, handle), (await cluster.log(spec, handle)).decode()
     bench.submitted += cluster.submitted
 
     assert status.phase is Phase.SUCCEEDED, log
     assert "sum: 9000 unit: metres day: factor.txt" in log
+    assert "beside: the neighbour" in log
     assert b"metres" not in b"".join(path.read_bytes() for path in Path(bench.settings.spool_dir).rglob("*.properties"))

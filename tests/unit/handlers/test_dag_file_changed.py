@@ -15,7 +15,7 @@ from tidegate.handlers.dag_file_changed import (
     references_of,
 )
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetSpec, PatternRef
-from tidegate.schemas.dag import REPEAT_DIGEST, DagSpec, FunctionTask, ImportProblem, ModuleSource, ParsedFile
+from tidegate.schemas.dag import REPEAT_DIGEST, DagSpec, FunctionTask, ImportProblem, ModuleSource, ParsedFile, SubmitTask
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import (
     AdoptDag,
@@ -74,6 +74,11 @@ def told(receiver: Receiver) -> DagSpec:
     return spec(task("t", callbacks=(Callback(On.FAILURE, receiver),)))
 
 
+def submit(digit: str) -> DagSpec:
+    """A DAG with an application of this content."""
+    return spec(SubmitTask(task_id="t", application="jobs/a.py", application_digest=digit * 64))
+
+
 def test_a_new_dag_gets_its_first_version() -> None:
     effects = decided(parsed("a.py", D))
 
@@ -98,6 +103,8 @@ def test_an_unchanged_dag_gets_no_version() -> None:
         pytest.param(D, D, "2", False, id="a comment"),
         pytest.param(F, F, "2", True, id="any line where a task is a function"),
         pytest.param(F, F, "1", False, id="nothing at all"),
+        pytest.param(submit("a"), submit("b"), "2", True, id="the content of an application"),
+        pytest.param(submit("a"), submit("a"), "2", False, id="a comment beside an application"),
         pytest.param(*[telling(FunctionReceiver("tell"))] * 2, "2", True, id="any line where a function is told of runs"),
         pytest.param(*[told(FunctionReceiver("tell"))] * 2, "2", True, id="any line where a function is told of a task"),
         pytest.param(*[telling(WebhookReceiver("http://x"))] * 2, "2", False, id="a comment where only others are told"),
@@ -131,6 +138,13 @@ def test_a_version_has_the_modules_that_its_functions_need(dag: DagSpec, is_stor
     effects = decided(msgspec.structs.replace(parsed("a.py", dag), modules=modules))
 
     assert [effect.modules for effect in effects if isinstance(effect, StoreVersion)] == [modules if is_stored else ()]
+
+
+def test_a_version_has_its_own_applications_and_no_other_modules() -> None:
+    mine, other = (ModuleSource(f"jobs/{name}.py", name * 64, name) for name in "ab")
+    effects = decided(msgspec.structs.replace(parsed("a.py", submit("a")), modules=(mine, other)))
+
+    assert [effect.modules for effect in effects if isinstance(effect, StoreVersion)] == [(mine,)]
 
 
 def test_a_dag_that_its_file_no_longer_defines_is_stale() -> None:
