@@ -3,16 +3,17 @@
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import chdir, contextmanager
+from contextlib import chdir, closing, contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from tidegate.daemon.settings import Settings, secrets_dirs
-from tidegate.daemon.spark.contract import SubmissionSpec
+from tidegate.daemon.settings import PREFIX, Settings, secrets_dirs
+from tidegate.daemon.spark.contract import CallbackTask, SubmissionSpec
 from tidegate.daemon.spark.process import tail
 from tidegate.daemon.spark.runner import environment, kinds, secrets
 from tidegate.daemon.spark.runner.execution import Execution
+from tidegate.daemon.spark.runner.own_session import LazySession
 from tidegate.daemon.spark.runner.produced import with_events
 from tidegate.daemon.spark.runner.task_outcome import outcome_of
 from tidegate.daemon.spark.spool import Job, Outcome, Spool
@@ -33,14 +34,14 @@ class Attempts:
         self._functions, self._replace = functions, replace
         self._spark = spark
 
-    def execute(self, task: TaskSpec, context: RunContext) -> Outcome:
+    def execute(self, task: TaskSpec | CallbackTask, context: RunContext) -> Outcome:
         """The outcome. Only an interrupt by the user, and what is no Exception in a replacement, is raised."""
         execution = self._execution(task, context)
         with chdir(self._folder):
             outcome = outcome_of(lambda: self._call(execution, task), self._folder, _report, Exception)
             return with_events(outcome, execution.run)
 
-    def _execution(self, task: TaskSpec, context: RunContext) -> Execution:
+    def _execution(self, task: TaskSpec | CallbackTask, context: RunContext) -> Execution:
         spec = SubmissionSpec(
             submission_id=uuid4(), try_number=context.try_number, task=task, run=context, dag_path="", source=""
         )
@@ -60,7 +61,7 @@ class Attempts:
         spool.log.touch()
         return Execution.of(job, spool)
 
-    def _call(self, execution: Execution, task: TaskSpec) -> object:
+    def _call(self, execution: Execution, task: TaskSpec | CallbackTask) -> object:
         if (replacement := self._replace.get(task.task_id)) is not None:
             return replacement(self._spark, execution.run)
         execution = execution._replace(secrets=secrets.read_all(execution.job))
@@ -74,6 +75,11 @@ class Attempts:
             case _:
                 with _printed(execution.spool.log):
                     return kinds.run(execution)
+
+
+def own_session() -> closing[LazySession]:
+    """The session of tasks that are given none, to close at the end of a `with` block."""
+    return closing(LazySession(os.environ.get(f"{PREFIX}SPARK_REMOTE", "")))
 
 
 def _report(error: BaseException) -> None:

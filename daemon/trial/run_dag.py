@@ -1,7 +1,6 @@
 """The test of a DAG, from its events to the ends of its runs."""
 
 from collections.abc import Sequence
-from contextlib import closing
 from datetime import UTC, datetime
 from os import environ
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import Any, Unpack
 
 import msgspec
 
-from tidegate.daemon.settings import PREFIX, read
+from tidegate.daemon.settings import read
 from tidegate.daemon.spark.runner.own_session import LazySession
-from tidegate.daemon.trial.attempt import Attempts
+from tidegate.daemon.trial.attempt import Attempts, own_session
 from tidegate.daemon.trial.run import RunOfTrial
 from tidegate.daemon.trial.scheduler import Scheduler
 from tidegate.schemas.authoring.arguments import aware_datetime
@@ -42,8 +41,7 @@ def run_dag(dag: Dag, **options: Unpack[TrialOptions]) -> Trial:
     graph = _graph(dag.spec(), events)
     request = _request(dag, options, has_events=bool(events))
     played: list[RunTrial] = []
-    own = LazySession(environ.get(f"{PREFIX}SPARK_REMOTE", ""))
-    with closing(own), TemporaryDirectory(prefix="tidegate-test-") as scratch:
+    with own_session() as own, TemporaryDirectory(prefix="tidegate-test-") as scratch:
         attempts = _attempts(dag, options, Path(scratch), own)
 
         def play(run: InsertRun, consumed: Sequence[PendingEvent]) -> RunState:

@@ -6,6 +6,7 @@ import typer
 
 from tidegate.daemon.cli.command import DagId, Json, MarkState, RunId, TaskId, Yes, command_group, examples, shared_options
 from tidegate.daemon.cli.commands.clearing import ClearOptions, clear_tasks
+from tidegate.daemon.cli.commands.task_test import try_task
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import TASKS, print_list
 from tidegate.daemon.cli.session import at, query, query_at, read_settings, shown, with_database
@@ -77,6 +78,9 @@ def result(context: typer.Context, dag_id: DagId, run_id: RunId, task_id: TaskId
         return await read_result(db, await find_run(db, dag_id, run_id), task_id)
 
     output.write_json(query(context, read))
+
+
+app.command("test", epilog=examples("tidegate tasks test daily_delays latest report"))(try_task)
 
 
 @app.command(

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tidegate.daemon.spark.contract import CallbackTask
+from tidegate.daemon.spark.contract import CallbackTask, SubmissionSpec
 from tidegate.daemon.spark.runner import application_files, child, environment, sql_result, submit
 from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.failure_reason import TaskError
@@ -116,12 +116,16 @@ def _named(job: Job, what: str, functions: Callable[[Dag], Mapping[str, Callable
 
     Raises TaskError if the file does not build it on this host; the file may depend on the host and import from the DAG folder.
     """
-    spec = job.spec
-    sys.path.insert(0, job.dags_folder)
-    filename = str(Path(job.dags_folder, spec.dag_path))
-    cache_lines(filename, spec.source)
-    PinnedModules(Path(job.dags_folder), spec.modules).install()
-    dag = next((dag for dag in build(spec.source, filename) if dag.dag_id == spec.run.dag_id), None)
+    spec, dag = job.spec, pinned_dag(job.dags_folder, job.spec)
     if dag is None or spec.task.task_id not in functions(dag):
         raise TaskError(f"{spec.dag_path} builds no DAG {spec.run.dag_id!r} with a {what} {spec.task.task_id!r} on this host")
     return functions(dag)[spec.task.task_id]
+
+
+def pinned_dag(folder: str, spec: SubmissionSpec) -> Dag | None:
+    """The DAG as the file builds it at the run's version, with the modules of the DAG folder as they were then."""
+    sys.path.insert(0, folder)
+    filename = str(Path(folder, spec.dag_path))
+    cache_lines(filename, spec.source)
+    PinnedModules(Path(folder), spec.modules).install()
+    return next((dag for dag in build(spec.source, filename) if dag.dag_id == spec.run.dag_id), None)

@@ -1,5 +1,10 @@
 """`tidegate tasks`: the tasks of a run, and the logs in the spool that runners write."""
 
+import sys
+from pathlib import Path
+
+import pytest
+
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.history import History
 from tests.integration.cli.mapped_attempts import mapped_attempts
@@ -57,3 +62,47 @@ async def test_a_run_shows_the_attempts_of_each_instance(cli: Cli, history: Hist
     assert {f"{id_}[{index}]": of for (id_, index), of in shown.items() if index is not None} == {
         name: [str(id_)] for name, id_ in attempts.items()
     }
+
+
+TRIED = """
+from tidegate import Dag, Dataset
+with Dag("tried", schedule=Dataset("lake://a")) as dag:
+
+    @dag.task(retries=2, outlets=[Dataset("lake://b")])
+    def load(spark, run):
+        print("loading")
+        rows = run.events[0].extra["rows"]
+        run.outlets["lake://b"].extra["rows"] = rows
+        return [rows, run.try_number, run.results["first"]]
+
+    @dag.task
+    def first(spark, run):
+        raise ValueError("no rows")
+
+    first >> load >> dag.empty("done")
+    first >> dag.command("each", ["true"]).expand(over=first)
+"""
+
+
+async def test_a_task_is_executed_with_what_its_run_has_and_nothing_is_recorded(
+    cli: Cli, history: History, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    monkeypatch.setenv("TIDEGATE_DAGS_FOLDER", str(tmp_path))
+    await history.file(TRIED, "tried.py")
+    await history.updated("lake://a", extra={"rows": 3})
+    (first,) = await history.attempts_begin()
+    await history.attempt_ends(first.submission_id, result={"found": 1})
+    before = (await cli("tasks", "list", "tried", "latest")).out
+
+    answer = await cli("tasks", "test", "tried", "latest", "load")
+    failed = await cli("tasks", "test", "tried", "latest", "first", "--json")
+
+    assert (answer.code, answer.err) == (0, "loading\n")
+    assert answer.out == 'load succeeded\nreturns [3,1,{"found":1}]\nsays of lake://b {"rows":3}\n'
+    assert (failed.code, failed.json["reason"]) == (1, "ValueError: no rows (tried.py, line 14)")
+    assert (await cli("tasks", "list", "tried", "latest")).out == before
+    for label, reason in {"done": "does no work", "each": "name an instance of it, like each[0]", "x": "has no task 'x'"}.items():
+        refused = await cli("tasks", "test", "tried", "latest", label)
+        assert (refused.code, reason in refused.err) == (1, True), refused.err
