@@ -1,5 +1,6 @@
 -- A hundred DAGs after a long life: almost all of it is over.
 SET synchronous_commit = off;
+ALTER TABLE note SET UNLOGGED;
 ALTER TABLE dag_run SET UNLOGGED;
 ALTER TABLE task_instance SET UNLOGGED;
 ALTER TABLE submission SET UNLOGGED;
