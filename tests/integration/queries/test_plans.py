@@ -259,6 +259,15 @@ async def test_the_outbox_is_read_in_its_order_and_no_further_than_asked(history
 
 
 @pytest.mark.parametrize("state", ["schema", "history"])
+async def test_the_days_of_a_dag_are_counted_from_an_index_alone(state: str, request: pytest.FixtureRequest) -> None:
+    """Its runs lie on almost as many pages of the table as there are runs."""
+    nodes = await settled_plan(request.getfixturevalue(state), "grid.days")
+
+    reads = [(node["Node Type"], node.get("Index Name")) for node in nodes if node.get("Relation Name") == "dag_run"]
+    assert reads == [("Index Only Scan", "dag_run_order")]
+
+
+@pytest.mark.parametrize("state", ["schema", "history"])
 async def test_offsets_are_moved_where_they_were_last(state: str, request: pytest.FixtureRequest) -> None:
     """By its key, a row is found behind all that it was before."""
     taking = "ARRAY['updates/1'], ARRAY[1], ARRAY[7], ARRAY[9], ARRAY['(0,1)'], {none}, {none}, {none}".format(**SAMPLES)
