@@ -2,12 +2,13 @@
 
 The engine applies the files in a transaction, and the clock visits the DAGs that are due by that. The difference is read, and all
 of it is undone. So a plan is what then happens, as long as no event and no run comes in between. It locks the DAGs that change
-and no others, for as long as the change itself will.
+and no others, a few at a time.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -30,6 +31,9 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.file_plans import ActiveRuns, DagState
 from tidegate.schemas.queries.files import StoredDag
 from tidegate.schemas.state import RunState
+
+BATCH = 50
+"""The files of a transaction."""
 
 MAX_VISITS = 10
 """The visits of the clock that a plan follows. Each starts up to a hundred runs by time."""
@@ -110,16 +114,59 @@ class _Stand(NamedTuple):
 
 async def plan_files(database: Database, parsed: Sequence[ParsedFile]) -> FilePlan:
     """Raises DagFaultError for DAGs whose decisions fail, and UnavailableError."""
-    return await database.run(_plan, parsed)
+    stored = await database.run(_stored, parsed)
+    changed = [file for file in parsed if may_change(file, stored)]
+    parts = [await database.run(_plan, batch) for batch in batches(changed, stored)]
+    dags, problems = (dag for part in parts for dag in part.dags), (problem for part in parts for problem in part.problems)
+    return FilePlan(sorted(dags, key=attrgetter("dag_id")), sorted(problems, key=attrgetter("path")))
 
 
-async def _plan(db: Db, parsed: Sequence[ParsedFile]) -> FilePlan:
-    specs = [spec.dag_id for file in parsed for spec in file.dags]
-    stored = {dag.dag_id: dag for dag in await files.stored_dags(db, [file.path for file in parsed], specs)}
-    if not (changed := [file for file in parsed if may_change(file, stored)]):
-        return FilePlan((), ())
+async def _stored(db: Db, parsed: Sequence[ParsedFile]) -> Mapping[str, StoredDag]:
+    """The DAGs that the files define, or that are stored for them."""
+    dag_ids = [spec.dag_id for file in parsed for spec in file.dags]
+    return {dag.dag_id: dag for dag in await files.stored_dags(db, [file.path for file in parsed], dag_ids)}
+
+
+def batches(changed: Sequence[ParsedFile], stored: Mapping[str, StoredDag]) -> Iterator[Sequence[ParsedFile]]:
+    """The files in their order, at most `BATCH` at once, so that locks are short. Files that share a DAG are together."""
+    batch: list[ParsedFile] = []
+    for group in _groups(changed, stored):
+        if batch and len(batch) + len(group) > BATCH:
+            yield batch
+            batch = []
+        batch += group
+    if batch:
+        yield batch
+
+
+class _Group(NamedTuple):
+    """Files by their place in the order, and the names of these files and of their DAGs."""
+
+    files: Mapping[int, ParsedFile]
+    names: frozenset[str]
+
+
+def _groups(changed: Sequence[ParsedFile], stored: Mapping[str, StoredDag]) -> Iterator[Sequence[ParsedFile]]:
+    groups: dict[str, _Group] = {}
+    for place, file in enumerate(changed):
+        group = _Group({place: file}, _names(file, stored))
+        for other in {id(found): found for name in group.names if (found := groups.get(name))}.values():
+            group = _Group({**other.files, **group.files}, other.names | group.names)
+        groups |= dict.fromkeys(group.names, group)
+    for group in {id(group): group for group in groups.values()}.values():
+        yield [file for _, file in sorted(group.files.items())]
+
+
+def _names(file: ParsedFile, stored: Mapping[str, StoredDag]) -> frozenset[str]:
+    """The names of the file, of its DAGs and of the files that have these now; a slash tells files from DAGs."""
+    dag_ids = [spec.dag_id for spec in file.dags]
+    return frozenset({f"/{file.path}", *dag_ids, *(f"/{stored[dag_id].path}" for dag_id in dag_ids if dag_id in stored)})
+
+
+async def _plan(db: Db, batch: Sequence[ParsedFile]) -> FilePlan:
+    dag_ids = {*await _stored(db, batch), *(spec.dag_id for file in batch for spec in file.dags)}
     async with db.undone():
-        return await _rehearsed(db, changed, {*stored, *specs})
+        return await _rehearsed(db, batch, dag_ids)
 
 
 def may_change(file: ParsedFile, stored: Mapping[str, StoredDag]) -> bool:

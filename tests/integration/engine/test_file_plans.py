@@ -16,6 +16,7 @@ from tests.integration.engine.random_consumers import URIS, extra
 from tests.integration.engine.random_edits import DAGS, KINDS, START, Files, kinds
 from tests.integration.engine.test_lives import TABLES
 from tests.integration.engine.world import OUTCOMES, World
+from tidegate.daemon import file_plan
 from tidegate.daemon.file_plan import FilePlan, PlannedDag, plan_files
 from tidegate.handlers.dag_file_changed import ABSENT_SCANS
 from tidegate.schemas.dag import ParsedFile
@@ -120,7 +121,9 @@ def _of_dag(before: Stand, after: Stand, dag_id: str) -> tuple[Any, ...]:
 
 @pytest.mark.long
 @pytest.mark.timeout(3600 if LONG else 120)
-async def test_a_plan_is_what_then_happens_and_changes_nothing(world: World) -> None:
+async def test_a_plan_is_what_then_happens_and_changes_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that share no DAG are planned each by itself."""
+    monkeypatch.setattr(file_plan, "BATCH", 1)
     print(f"TEST_SEED={SEED}")  # noqa: T201 - to draw the same again
     chance, drawn, reached = Random(SEED), Counter[str](), Counter[str]()
     upcoming = kinds(chance)
