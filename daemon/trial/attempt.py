@@ -18,21 +18,31 @@ from tidegate.daemon.spark.runner.produced import with_events
 from tidegate.daemon.spark.runner.task_outcome import outcome_of
 from tidegate.daemon.spark.spool import Job, Outcome, Spool
 from tidegate.schemas.authoring.trial import Replacements
-from tidegate.schemas.dag import FunctionTask, ProgramTask, SqlTask, TaskSpec
+from tidegate.schemas.dag import FunctionTask, ModuleSource, ProgramTask, SqlTask, TaskSpec
 from tidegate.schemas.run import RunContext
 
 log = logging.getLogger("tidegate")
 
 
 class Attempts:
-    """Executes each attempt in `folder`, the DAG folder. `scratch` gets its log and its temporary files."""
+    """Executes each attempt in `folder`, the DAG folder. `scratch` gets its log and its temporary files.
+
+    `modules` are files of the DAG folder as they were at the version of a run; applications are taken from them.
+    """
 
     def __init__(
-        self, settings: Settings, folder: Path, scratch: Path, functions: Replacements, replace: Replacements, spark: Any
+        self,
+        settings: Settings,
+        folder: Path,
+        scratch: Path,
+        functions: Replacements,
+        replace: Replacements,
+        spark: Any,
+        modules: tuple[ModuleSource, ...] = (),
     ) -> None:
         self._settings, self._folder, self._scratch = settings, folder, scratch
         self._functions, self._replace = functions, replace
-        self._spark = spark
+        self._spark, self._modules = spark, modules
 
     def execute(self, task: TaskSpec | CallbackTask, context: RunContext) -> Outcome:
         """The outcome. Only an interrupt by the user, and what is no Exception in a replacement, is raised."""
@@ -43,7 +53,13 @@ class Attempts:
 
     def _execution(self, task: TaskSpec | CallbackTask, context: RunContext) -> Execution:
         spec = SubmissionSpec(
-            submission_id=uuid4(), try_number=context.try_number, task=task, run=context, dag_path="", source=""
+            submission_id=uuid4(),
+            try_number=context.try_number,
+            task=task,
+            run=context,
+            dag_path="",
+            source="",
+            modules=self._modules,
         )
         job = Job(
             spec=spec,

@@ -14,11 +14,11 @@ from tidegate.schemas.error import RequestError
 
 
 def run_task(settings: Settings, spec: SubmissionSpec) -> Outcome:
-    """The outcome of the task, with the DAG file at the version of the run. Raises RequestError."""
+    """The outcome of the task, with the DAG file and the application at the version of the run. Raises RequestError."""
     folder = dags_root(settings)
     functions = _functions(folder, spec) if isinstance(spec.task, FunctionTask) else {}
     with own_session() as session, TemporaryDirectory(prefix="tidegate-test-") as scratch:
-        return Attempts(settings, folder, Path(scratch), functions, {}, session).execute(spec.task, spec.run)
+        return Attempts(settings, folder, Path(scratch), functions, {}, session, spec.modules).execute(spec.task, spec.run)
 
 
 def _functions(folder: Path, spec: SubmissionSpec) -> Replacements:
