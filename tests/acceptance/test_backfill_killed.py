@@ -11,6 +11,7 @@ import pytest
 
 from tests.acceptance.command import Command
 from tests.acceptance.daemon_pair import DaemonPair, two_daemons
+from tests.backfill_rules import MISCOUNTED
 
 LONG = bool(os.environ.get("TEST_LONG"))
 DATES, BEFORE = (2000, 396) if LONG else (250, 100)
@@ -34,16 +35,6 @@ KILLS = 6 if LONG else 2
 PAUSE_S = (1.0, 3.0)
 """Between two kills."""
 
-MISCOUNTED = """
-    SELECT backfill.* FROM backfill, LATERAL (
-        SELECT count(*) AS dates, count(*) FILTER (WHERE state = 'success') AS successes,
-            count(*) FILTER (WHERE state = 'failed') AS failures, count(*) FILTER (WHERE state = 'skipped') AS omissions,
-            count(*) FILTER (WHERE state = 'cancelled') AS cancels, max(ordinal) AS last, sum(tasks) AS tasks
-        FROM backfill_date WHERE backfill_id = backfill.id
-    ) AS counted
-    WHERE (backfill.dates, succeeded, failed, skipped, cancelled, backfill.dates, backfill.tasks)
-        IS DISTINCT FROM (counted.dates, successes, failures, omissions, cancels, last, counted.tasks)
-"""
 WITHOUT_FATE = """
     SELECT date.* FROM backfill_date AS date LEFT JOIN dag_run AS run ON run.id = date.dag_run_id
     WHERE date.state IN ('open', 'retry') OR (date.state = 'success' AND run.state IS DISTINCT FROM 'success')

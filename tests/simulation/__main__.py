@@ -14,6 +14,7 @@ from pathlib import Path
 import anyio
 
 from tests.simulation import jobs, replaced
+from tests.simulation.dags import GROUPS
 from tests.simulation.faults import AIMED, FAULTS
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.play import Player
@@ -40,7 +41,7 @@ def main(chosen: Namespace) -> int:
 
 
 async def _tell(loop: VirtualLoop, chosen: Namespace) -> int:
-    async with Player(loop, chosen.dsn, AIMED.get(chosen.fault, ())) as player:
+    async with Player(loop, chosen.dsn, _groups(chosen)) as player:
         for number in range(chosen.after):
             await player.play(chosen.base + number)
         played = await player.play(chosen.seed)
@@ -50,7 +51,7 @@ async def _tell(loop: VirtualLoop, chosen: Namespace) -> int:
 
 async def _judge(loop: VirtualLoop, chosen: Namespace) -> int:
     all_, began = Verdict(), time.monotonic()
-    async with Player(loop, chosen.dsn, AIMED.get(chosen.fault, ())) as player:
+    async with Player(loop, chosen.dsn, _groups(chosen)) as player:
         seeds = _seeds(chosen)
         for start in range(0, len(seeds), PART):
             part = await _play(player, seeds[start : start + PART], chosen)
@@ -64,6 +65,11 @@ async def _judge(loop: VirtualLoop, chosen: Namespace) -> int:
     if not chosen.json:
         all_.write(as_json=False)
     return 1 if all_.broken else 0
+
+
+def _groups(chosen: Namespace) -> Sequence[str]:
+    """The chosen group, or the groups of the fault; none: all."""
+    return [chosen.group] if chosen.group else AIMED.get(chosen.fault, ())
 
 
 async def _play(player: Player, seeds: Sequence[int], chosen: Namespace) -> Verdict:
@@ -98,6 +104,7 @@ def read() -> Namespace:
     parser.add_argument("--seconds", type=float, default=86_400.0, help="at most about so long")
     parser.add_argument("--kept", action="store_true")
     parser.add_argument("--fault", choices=sorted(FAULTS), default="")
+    parser.add_argument("--group", choices=sorted(GROUPS), default="", help="only schedules about these DAGs")
     parser.add_argument("--faults", action="store_true")
     parser.add_argument("--bases", type=int, default=5)
     parser.add_argument("--first", action="store_true", help="end with the first schedule that breaks something")

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -10,7 +9,7 @@ from uuid import UUID
 import anyio
 import anyio.abc
 
-from tests.simulation.server import Server
+from tests.simulation.clock import SimulatedClock, beginning_with
 from tests.simulation.session import Pool
 from tests.simulation.spark import Backend
 from tests.simulation.step import DUTY
@@ -29,29 +28,12 @@ from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.wake import Signals, notify_peers
 from tidegate.schemas.queries.leases import Job, Terms
-from tidegate.schemas.queries.memory import Memory
 from tidegate.schemas.wire.event import Kind
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
 IGNORED = anyio.TASK_STATUS_IGNORED
-
-
-class SimulatedClock:
-    """In the place of the server's clock, which all daemons go by."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-
-    async def now(self, _connection: object) -> datetime:
-        return self._server.now
-
-    def told(self, said: datetime) -> datetime:
-        return said
-
-    def known(self) -> datetime:
-        return self._server.now
 
 
 class Daemon:
@@ -83,7 +65,7 @@ class Daemon:
         id_ = UUID(int=world.chance.getrandbits(128), version=4)
         job = Job(id_, self.address, self.number, "simulated", Terms(lease_ttl_s=plan.ttl_s))
         database = Database(Pool(self, world.scheduler), job.id, self.address)  # type: ignore[arg-type]  # what it has is all that is asked for
-        database.memory = _beginning_with(world.memory)
+        database.memory = beginning_with(world.memory)
         database.clock = SimulatedClock(world.server)  # type: ignore[assignment]  # as above
         backend = Backend(self)
         return Context(settings, database, HeldLeases(job), Signals(), Outages(), {backend.name: backend})
@@ -141,14 +123,6 @@ class Daemon:
             return None
         error = self._task.exception()
         return None if self._killed else error
-
-
-def _beginning_with(known: Memory) -> Memory:
-    """What never changes may be known from earlier schedules; the hints of each daemon are its own."""
-    memory = Memory()
-    memory.installation = "simulation"
-    memory.graphs, memory.files, memory.dataset_ids = known.graphs, known.files, known.dataset_ids
-    return memory
 
 
 async def _named(name: str, duty: Callable[[], Awaitable[Any]]) -> None:

@@ -1,13 +1,19 @@
 """The DAGs of all schedules, filed once. Each of a few groups has datasets of its own; a schedule is about one group."""
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any, NamedTuple
 
+from tests.simulation.server import START
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, TaskSpec
+from tidegate.schemas.timetable.spec import Cron
 
 NARROW = "narrow"
 """The pool with the few slots."""
+
+PAST = "past"
+"""The group whose DAG users run for past dates, too."""
 
 
 class Group(NamedTuple):
@@ -65,6 +71,12 @@ def pools() -> Group:
     return Group([uri("near"), uri("far")], [near, far])
 
 
+def past() -> DagSpec:
+    """A run of each event, and the dates of a timetable that has ended: only backfills make runs of these."""
+    dates = {"timetable": Cron(("0 0 * * *",)), "end_date": START - timedelta(days=5), "missed": "skip"}
+    return dag(PAST, of(PAST), task("t", pool=NARROW), task("u", "t"), runs=2, mode="each", **dates)
+
+
 GROUPS: Mapping[str, Group] = {
     "one": Group([uri("one")], [dag("one", of("one"))]),
     "both": Group([uri("left"), uri("right")], [dag("both", AllOf((of("left"), of("right"))))]),
@@ -75,6 +87,7 @@ GROUPS: Mapping[str, Group] = {
     "pools": pools(),
     "single": Group([uri("single")], [single()]),
     "limited": Group([uri("limited")], [limited()]),
+    PAST: Group([uri(PAST)], [past()]),
 }
 
 SPECS: Mapping[str, DagSpec] = {spec.dag_id: spec for group in GROUPS.values() for spec in group.dags}

@@ -11,6 +11,8 @@ BEGIN
     DELETE FROM dagrun_dataset_event;
     DELETE FROM discarded_dataset_event;
     DELETE FROM dag_run;
+    DELETE FROM backfill_date;
+    DELETE FROM backfill;
     DELETE FROM run_state_log;
     DELETE FROM run_to_reconsider;
     DELETE FROM task_instance;

@@ -6,6 +6,7 @@ from uuid import UUID
 import anyio
 import msgspec
 
+from tests.simulation.dags import PAST
 from tests.storms import faults as storms
 from tests.storms.limits import faults as limits
 from tests.storms.replace import replace, without
@@ -22,10 +23,12 @@ from tidegate.daemon.postgres.low_watermark import OutboxWatermark
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import Handle
 from tidegate.daemon.wake import Signal
+from tidegate.handlers.backfills import step
 from tidegate.handlers.runs import outlets
 from tidegate.handlers.scheduling import condition as scheduling
+from tidegate.schemas.backfill import Activity, BackfillView
 from tidegate.schemas.conditions import condition
-from tidegate.schemas.queries import inbox, runs, submissions
+from tidegate.schemas.queries import backfills, inbox, runs, submissions
 from tidegate.schemas.queries import leases as leases_sql
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import Identity, OffsetMove
@@ -242,6 +245,24 @@ def all_of_met_by_any() -> None:
         replace(module, "met_by_inputs", met_by_inputs)
 
 
+def active_runs_of_backfills_not_counted() -> None:
+    """A backfill does not know how many of its runs are running."""
+
+    async def activity(_db: Db, sequential: Mapping[int, bool]) -> Mapping[int, Activity]:
+        return {id_: Activity() for id_ in sequential}
+
+    replace(backfills, "activity", activity)
+
+
+def backfills_end_with_their_planning() -> None:
+    """A backfill ends once its dates are planned, whatever their runs do: so did a peer."""
+
+    def unfinished(_backfill: BackfillView) -> int:
+        return 0
+
+    replace(step, "unfinished", unfinished)
+
+
 STORMS = (
     "offset_not_compared",
     "queue_rows_not_locked",
@@ -284,6 +305,8 @@ FAULTS: Mapping[str, Callable[[], None]] = {
             first_move_of_a_row_told,
             success_told_as_failure,
             end_of_batch_counted,
+            active_runs_of_backfills_not_counted,
+            backfills_end_with_their_planning,
         )
     },
 }
@@ -299,5 +322,7 @@ AIMED: Mapping[str, Sequence[str]] = {
     "ids_not_remembered": ("one", "each"),
     "all_of_met_by_any": ("both",),
     "outlets_of_runs_not_told_apart": ("chain",),
+    "active_runs_of_backfills_not_counted": (PAST,),
+    "backfills_end_with_their_planning": (PAST,),
 }
 """The DAGs that a fault has to do with; those of other faults are drawn from all."""

@@ -7,6 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.conditions import is_met
+from tests.simulation.backfills import (
+    each_date_has_one_run_or_one_reason,
+    no_backfill_starts_more_than_it_may,
+    the_counts_of_backfills_are_those_of_their_dates,
+)
 from tests.simulation.dags import SPECS
 from tests.simulation.statements import occupies
 from tidegate.daemon.spark.contract import Phase
@@ -55,7 +60,12 @@ def _ends(world: "World", key: str) -> Set[int]:
     return {record.offset + 1 for record in world.kafka.logs[Partition(topic, int(partition))]}
 
 
-AT_COMMIT: Sequence[Callable[["World", "Done"], Awaitable[Iterable[str]]]] = (no_limit_is_exceeded, each_record_is_taken_once)
+AT_COMMIT: Sequence[Callable[["World", "Done"], Awaitable[Iterable[str]]]] = (
+    no_limit_is_exceeded,
+    each_record_is_taken_once,
+    no_backfill_starts_more_than_it_may,
+    the_counts_of_backfills_are_those_of_their_dates,
+)
 
 # At rest --------------------------------------------------------------------------------------------------------------
 
@@ -105,6 +115,7 @@ RUNS = """
     LEFT JOIN dagrun_dataset_event AS taken ON taken.dag_run_id = run.id
     LEFT JOIN dataset_event AS event ON event.id = taken.dataset_event_id
     LEFT JOIN dataset ON dataset.id = event.dataset_id
+    WHERE run.run_type <> 'backfill'
     GROUP BY run.id
 """
 
@@ -231,4 +242,5 @@ AT_REST: Sequence[Callable[["World"], Awaitable[Iterable[str]]]] = (
     the_topics_tell_each_run,
     the_last_record_of_a_run_is_its_newest,
     outlets_tell_each_success_once,
+    each_date_has_one_run_or_one_reason,
 )

@@ -71,6 +71,7 @@ async def _judge(chosen: Namespace, dsns: Sequence[str]) -> int:
     verdict, codes = Verdict(), set[int]()
     began = time.monotonic()
     limits = ["--seconds", f"{chosen.seconds}", "--lines", f"{chosen.lines}", *(["--first"] if chosen.first else [])]
+    limits += ["--group", chosen.group] if chosen.group else []
     with Progress(console=Console(stderr=True), transient=True, disable=chosen.json) as progress:
         shown = progress.add_task("schedules", total=chosen.schedules)
         async with anyio.create_task_group() as tg:

@@ -26,5 +26,5 @@ SELECT 'DAG ' || dag.dag_id || ' has ' || found || ' of ' || allowed || ' active
 FROM dag
 JOIN dag_version AS version ON version.id = dag.version_id
 CROSS JOIN LATERAL (SELECT coalesce((version.spec ->> 'max_active_runs')::integer, 16) AS allowed OFFSET 0) AS limited
-CROSS JOIN LATERAL (SELECT count(*) AS found FROM dag_run AS run WHERE run.dag_id = dag.dag_id AND run.state = 'running') AS runs
+CROSS JOIN LATERAL (SELECT count(*) AS found FROM dag_run AS run WHERE run.dag_id = dag.dag_id AND run.backfill_id IS NULL AND run.state = 'running') AS runs
 WHERE found > allowed

@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
-from tests.simulation.dags import GROUPS
+from tests.simulation.dags import GROUPS, PAST
 from tests.simulation.kafka import KAFKA
 from tests.simulation.session import POSTGRES
 from tests.simulation.spark import CLUSTER
+from tests.simulation.user import requests
 
 RECORDS = "records"
 """It has read them, and not begun to take them."""
@@ -29,6 +30,9 @@ SHORT, LONG, OUTLIVED = "short", "long", "outlived"
 
 FREEZES = [*product((RECORDS, CLAIMS, SENDS), (SHORT, LONG, OUTLIVED)), *3 * [(LEASES, SHORT)]]
 """At its leases it is in a transaction, which Postgres ends before long."""
+
+EACH = 8
+"""Of so many seeds one is about backfills. Which one is not drawn: the others mean what they meant before."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,9 +62,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     happenings: Sequence[tuple[Any, ...]]
 
 
-def draw(chance: Random, groups: Collection[str]) -> Plan:
+def draw(chance: Random, groups: Collection[str], seed: int) -> Plan:
     """About one of these groups of DAGs, or of all."""
-    group = chance.choice(sorted(groups or GROUPS))
+    is_past = not groups and seed % EACH == 3
+    group = PAST if is_past else chance.choice(sorted(groups or GROUPS.keys() - {PAST}))
     daemons = chance.choice([2, 2, 2, 3])
     at_stake, frozen = chance.choice(FREEZES)
     return Plan(
@@ -80,11 +85,16 @@ def draw(chance: Random, groups: Collection[str]) -> Plan:
         at_stake=at_stake,
         frozen=frozen,
         alone=chance.random() < 0.8,
-        happenings=_happenings(chance, GROUPS[group].uris),
+        happenings=_happenings(chance, group),
     )
 
 
-def _happenings(chance: Random, uris: Sequence[str]) -> Sequence[tuple[Any, ...]]:
+def _happenings(chance: Random, group: str) -> Sequence[tuple[Any, ...]]:
+    events = _events(chance, GROUPS[group].uris)
+    return _with_requests(chance, events) if group == PAST else events
+
+
+def _events(chance: Random, uris: Sequence[str]) -> Sequence[tuple[Any, ...]]:
     sent = [("publish", chance.choice(uris), f"e{number}") for number in range(chance.choice([1, 2, 3, 5]))]
     again = [chance.choice(sent) for _ in range(chance.choice([0, 0, 1]))]
     found: list[tuple[Any, ...]] = [*sent, *again]
@@ -95,3 +105,13 @@ def _happenings(chance: Random, uris: Sequence[str]) -> Sequence[tuple[Any, ...]
     for name, end in (("freeze", "thaw"), ("part", "heal")):
         rest += [(end,)] * rest.count((name,))
     return [first, *rest]
+
+
+def _with_requests(chance: Random, happenings: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
+    """What a user asks for, somewhere between the others, in its order."""
+    found = list(happenings)
+    asked = requests(chance)
+    places = sorted(chance.randint(0, len(found)) for _ in asked)
+    for before, (place, request) in enumerate(zip(places, asked, strict=True)):
+        found.insert(before + place, ("ask", request))
+    return found

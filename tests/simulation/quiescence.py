@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tests.simulation.dags import PAST
+
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
@@ -21,6 +23,7 @@ CRASHING = 0.25
 OPEN = """
     SELECT what FROM (
         SELECT 'run ' || run_id || ' is ' || state AS what FROM dag_run WHERE state IN ('queued', 'running')
+        UNION ALL SELECT 'backfill ' || id || ' is ' || state FROM backfill WHERE state NOT IN ('cancelled', 'success', 'failed')
         UNION ALL SELECT 'outbox ' || id FROM outbox
         UNION ALL SELECT 'run to reconsider ' || dag_run_id FROM run_to_reconsider
         UNION ALL SELECT 'attempt ' || submission_id || ' is ' || state FROM submission WHERE ended_at IS NULL
@@ -63,6 +66,9 @@ async def _work(world: "World") -> None:
         for _ in world.cluster.running:
             await world.end_application()
         await world.run_those(lambda _: True)
+    if world.plan.group == PAST:
+        await world.user.resume_all()
+        await world.scheduler.settle()
 
 
 async def left_open(world: "World") -> Sequence[str]:

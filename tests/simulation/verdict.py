@@ -15,6 +15,8 @@ RARE = (
     "stop",
     "freeze",
     "part",
+    "request",
+    "request refused",
     "cut before",
     "done, unanswered",
     "accepted, unanswered",

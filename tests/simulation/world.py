@@ -18,6 +18,7 @@ from tests.simulation.server import Server
 from tests.simulation.session import POSTGRES, UNANSWERED, Statement
 from tests.simulation.spark import Cluster, is_submit
 from tests.simulation.step import Step
+from tests.simulation.user import User
 from tests.storms.limits.faults import LINGER_S
 from tidegate.daemon.intake import ingest
 from tidegate.daemon.postgres.database import Database
@@ -60,7 +61,7 @@ class World:
         self.seed = seed
         self.chance = Random(seed)
         random.seed(seed)  # the product's own back-off
-        self.plan: plan.Plan = plan.draw(self.chance, groups)
+        self.plan: plan.Plan = plan.draw(self.chance, groups, seed)
         self.scheduler = Scheduler(loop, server, self.chance)
         self.kafka = Kafka(self)
         self.cluster = Cluster(self)
@@ -74,6 +75,8 @@ class World:
         self.at_rest = False
         self.open_at: tuple[object, Sequence[str]] | None = None
         self.taken: Counter[str] = Counter()
+        self.backfill_runs: Counter[int] = Counter()
+        self.user = User(self)
         Source.daemons = {}
         Present.world = self
 
@@ -92,7 +95,7 @@ class World:
         while self.scheduler.steps < self.plan.steps and not self.at_rest:
             await self.turn(todo, pace)
         for happening in todo:
-            if happening[0] == "publish":
+            if happening[0] in ("publish", "ask"):
                 await self.happen(happening)
         self.left = await come_to_rest(self)
         while self.kafka.stalled:
@@ -170,6 +173,9 @@ class World:
         match happening:
             case ("publish", uri, id_):
                 self.publish(uri, id_)
+                await self.scheduler.settle()
+            case ("ask", request):
+                self.user.ask(request)
                 await self.scheduler.settle()
             case ("crash",):
                 await self.crash(self.chance.choice(self.alive))
@@ -298,6 +304,7 @@ class World:
     async def end(self) -> None:
         for daemon in self.alive:
             daemon.kill()
+        self.user.leave()
         await self.scheduler.settle()
         for handle in self.late:
             handle.cancel()

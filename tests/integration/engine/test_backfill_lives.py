@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.backfill_rules import BROKEN
 from tests.integration.engine.test_backfills import WORK, act, asked, counts_agree, daily, day, settle
 from tests.integration.engine.world import World
 from tidegate.schemas.backfill import Reprocess
@@ -22,41 +23,6 @@ BESIDE = CommandTask(task_id="beside", argv=("true",))
 
 ACTIONS = [*BackfillAction, *[BackfillAction.RETRY] * 3, BackfillAction.CANCEL]
 """Retries are drawn often: a cancel between a retry and the end of its runs is where counts went wrong."""
-
-BROKEN = {
-    "a date without a run or a reason": """
-        SELECT backfill_id, ordinal FROM backfill_date
-        WHERE CASE state WHEN 'skipped' THEN reason = '' ELSE dag_run_id IS NULL END
-    """,
-    "a date that is planned twice": """
-        SELECT backfill_id, logical_date FROM backfill_date GROUP BY 1, 2 HAVING count(*) > 1
-    """,
-    "a run at work for a backfill that does not wait for it": """
-        SELECT run.run_id, run.backfill_id FROM dag_run AS run JOIN backfill ON backfill.id = run.backfill_id
-        LEFT JOIN backfill_date AS date ON (date.backfill_id, date.dag_run_id) = (backfill.id, run.id)
-        WHERE run.state IN ('queued', 'running')
-          AND (backfill.state IN ('cancelled', 'success', 'failed') OR coalesce(date.state NOT IN ('open', 'retry'), true))
-    """,
-    "an open date whose run has ended": """
-        SELECT date.backfill_id, date.ordinal FROM backfill_date AS date JOIN dag_run AS run ON run.id = date.dag_run_id
-        WHERE date.state = 'open' AND run.state IN ('success', 'failed')
-    """,
-    "a state that is not what the dates say": """
-        SELECT id, state::text, dates, succeeded, failed, skipped, cancelled, is_planned, stop_reason
-        FROM backfill
-        CROSS JOIN LATERAL (SELECT dates - succeeded - failed - skipped - cancelled AS unfinished) AS it
-        WHERE NOT deleted AND NOT CASE state
-            WHEN 'success' THEN unfinished + failed + cancelled = 0 AND is_planned AND stop_reason = ''
-            WHEN 'failed' THEN unfinished = 0 AND failed > 0 AND (is_planned OR stop_reason <> '')
-            WHEN 'cancelled' THEN unfinished = 0 AND was_cancelled
-            WHEN 'cancelling' THEN unfinished > 0 AND was_cancelled
-            ELSE unfinished > 0 OR NOT (is_planned OR stop_reason <> '')
-        END
-    """,
-    "an end without its time, or the other way round": """
-        SELECT id, state::text FROM backfill WHERE (state IN ('cancelled', 'success', 'failed')) <> (run_end_date IS NOT NULL)
-    """,
-}
 
 
 async def holds(world: World) -> None:

@@ -59,7 +59,7 @@ WHERE task.state = 'none' AND task.elements = 0 AND task.task_index BETWEEN 0 AN
       <> (now.awaited, now.success, now.failed, now.skipped, now.upstream_failed)
 UNION ALL
 SELECT 'DAG ' || dag_id || ' has ' || found || ' running runs'
-FROM dag, LATERAL (SELECT count(*) AS found FROM dag_run AS run WHERE run.dag_id = dag.dag_id AND run.state = 'running') AS runs
+FROM dag, LATERAL (SELECT count(*) AS found FROM dag_run AS run WHERE run.dag_id = dag.dag_id AND run.backfill_id IS NULL AND run.state = 'running') AS runs
 JOIN LATERAL (SELECT 1) AS one ON true
 WHERE found > (SELECT coalesce((spec ->> 'max_active_runs')::integer, 16) FROM dag_version WHERE id = dag.version_id)
 UNION ALL
