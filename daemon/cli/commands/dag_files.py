@@ -60,14 +60,25 @@ def plan(context: typer.Context, paths: Paths = None, *, json: Json = False) -> 
 
 async def _plan(database: "Database", settings: Settings, below: Sequence[str]) -> "FilePlan":
     from tidegate.daemon.dagfiles.parse import parse_all
-    from tidegate.daemon.dagfiles.scan import listing
     from tidegate.daemon.file_plan import plan_files
     from tidegate.handlers.dag_file_changed import ABSENT_SCANS
     from tidegate.schemas.queries import files
 
     known = await database.autocommit(files.known, ABSENT_SCANS)
-    parsed = await parse_all(settings, wanted(below, listing(dags_root(settings)).files, known))
+    parsed = await parse_all(settings, wanted(below, _present(dags_root(settings)), known))
     return await plan_files(database, list(parsed.values()))
+
+
+def _present(root: Path) -> Iterable[str]:
+    """The files of the DAG folder. Raises RequestError where some may be hidden, which would count as deleted."""
+    from tidegate.daemon.dagfiles.scan import listing
+
+    if not root.is_dir():
+        raise RequestError(f"the DAG folder {root} does not exist; set TIDEGATE_DAGS_FOLDER")
+    found = listing(root)
+    if found.unreadable:
+        raise RequestError(f"these folders below {root} cannot be read: {', '.join(found.unreadable)}; mend their permissions")
+    return found.files
 
 
 def wanted(below: Sequence[str], present: Iterable[str], known: Mapping[str, "KnownFile"]) -> Sequence[str]:

@@ -84,6 +84,16 @@ async def test_a_plan_of_some_files_has_those_alone(cli: Cli, history: History, 
     assert [(dag["dag_id"], dag["action"]) for dag in of_folder.json["dags"]] == [("other", "added")]
 
 
+async def test_a_missing_dag_folder_is_an_error_and_deletes_nothing(cli: Cli, history: History, folder: Path) -> None:
+    await history.file()
+    folder.rmdir()
+
+    answer = await cli("dags", "plan")
+
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err == f"tidegate: the DAG folder {folder} does not exist; set TIDEGATE_DAGS_FOLDER\n"
+
+
 async def test_broken_files_and_unknown_ones_are_errors(cli: Cli, history: History, folder: Path) -> None:
     await history.file()
     (folder / "daily.py").write_text("from tidegate import Dag\nDag(\n")
