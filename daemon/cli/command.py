@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 import msgspec
 import typer
 
+from tidegate.daemon.cli.completion import dag_ids
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.terminal import printable
 from tidegate.schemas.error import RequestError
@@ -19,7 +20,8 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="The most rows to print.")]
-DagId = Annotated[str, typer.Argument(metavar="DAG", help="The id of the DAG.")]
+DagId = Annotated[str, typer.Argument(metavar="DAG", help="The id of the DAG.", autocompletion=dag_ids)]
+OnlyDag = Annotated[str | None, typer.Argument(metavar="DAG", help="Only this DAG.", autocompletion=dag_ids)]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The id of the run, or `latest`.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 TaskId = Annotated[str, typer.Argument(metavar="TASK", help="The id of the task.")]

@@ -36,7 +36,9 @@ The options `--postgres-dsn`, `--kafka-servers`, `--topic-prefix` and `--dags-fo
 | 3 | A server is unavailable. |
 | 4 | `dags plan` found changes. |
 
-`tidegate --install-completion` completes commands and options in the shell that calls it: bash, zsh, fish or PowerShell.
+`tidegate --install-completion` completes commands, options and ids of DAGs in the shell that calls it.
+It knows bash, zsh, fish and PowerShell.
+Ids come from the Postgres of the settings, if it answers at once.
 `tidegate --show-completion` prints the script instead.
 
 Commands that change many runs or records list them first and ask for confirmation.

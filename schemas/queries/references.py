@@ -56,6 +56,16 @@ async def awaited(db: Db, uris: Collection[str]) -> set[str]:
     return {uri for uri, _ in await _consumers_by_pattern(db, uris)}
 
 
+async def is_awaited(db: Db, uri: str) -> bool:
+    """Whether a DAG waits for the dataset, by its name or by a pattern."""
+    return bool(await db.fetch(_SQL["consumers_of"], uri) or await awaited(db, [uri]))
+
+
+async def awaited_names(db: Db, limit: int) -> list[str]:
+    """The first datasets and patterns that DAGs wait for."""
+    return [name for (name,) in await db.fetch(_SQL["awaited_names"], limit)]
+
+
 async def _consumers_by_pattern(db: Db, uris: Collection[str]) -> list[tuple[str, str]]:
     near = await db.fetch(_SQL["patterns_near"], list(uris))
     return [(uri, dag_id) for uri, pattern, dag_id in near if matches(pattern, uri)]

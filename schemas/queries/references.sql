@@ -17,6 +17,19 @@ CROSS JOIN LATERAL generate_series(0, length(new.uri)) AS prefix (length)
 CROSS JOIN LATERAL (SELECT * FROM dag_schedule_pattern_reference WHERE prefix = left(new.uri, prefix.length) OFFSET 0) AS pattern
 WHERE EXISTS (SELECT FROM dag_schedule_pattern_reference)
 
+-- name: consumers_of
+-- The DAGs that wait for a dataset by its name.
+SELECT reference.dag_id
+FROM dag_schedule_dataset_reference AS reference
+JOIN dataset ON dataset.id = reference.dataset_id
+WHERE dataset.uri = $1
+
+-- name: awaited_names
+-- Datasets that DAGs wait for, and their patterns.
+(SELECT uri FROM dataset WHERE id IN (SELECT dataset_id FROM dag_schedule_dataset_reference) ORDER BY uri LIMIT $1)
+UNION ALL
+(SELECT DISTINCT pattern FROM dag_schedule_pattern_reference ORDER BY pattern LIMIT $1)
+
 -- name: datasets_matching
 -- The datasets that match patterns. Their URIs begin with the literal prefix of the pattern; no URI has a character above 126.
 SELECT DISTINCT dataset.id, dataset.uri

@@ -12,6 +12,7 @@ from tidegate.daemon.cli.command import (
     DagId,
     Json,
     Limit,
+    OnlyDag,
     Yes,
     command_group,
     confirm,
@@ -145,7 +146,7 @@ def _dry_run(context: typer.Context, spec: BackfillSpec, limit: int, *, json: bo
 @app.command("list", epilog=examples("tidegate backfills list --state running", "tidegate backfills list daily_sales --json"))
 def list_(
     context: typer.Context,
-    dag_id: Annotated[str | None, typer.Argument(metavar="DAG", help="Only this DAG.")] = None,
+    dag_id: OnlyDag = None,
     *,
     state: Annotated[BackfillState | None, typer.Option(help="Only backfills in this state.")] = None,
     deleted: Annotated[bool, typer.Option("--deleted", help="Also deleted ones.")] = False,

@@ -1,5 +1,6 @@
 """`tidegate datasets`: list datasets and their events, publish updates, audit the event ledger."""
 
+from contextlib import suppress
 from typing import Annotated
 
 import anyio
@@ -11,9 +12,12 @@ from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.datasets import print_audit, print_events, print_life
 from tidegate.daemon.cli.pages.lists import DATASETS, print_list
 from tidegate.daemon.cli.session import at, listed, query, read_settings, shown, with_database
-from tidegate.daemon.read_model.datasets import EventOutcomes, read_events
+from tidegate.daemon.identity.local_user import current_user
+from tidegate.daemon.read_model.datasets import EventOutcomes, nearest_if_unawaited, read_events
 from tidegate.daemon.read_model.event import EventLife, read_life
+from tidegate.daemon.settings import Settings
 from tidegate.daemon.terminal import printable
+from tidegate.schemas.error import TidegateError
 from tidegate.schemas.queries import datasets
 from tidegate.schemas.queries.datasets import DatasetRow
 from tidegate.schemas.queries.db import Db
@@ -23,6 +27,7 @@ from tidegate.schemas.wire.event import EventId
 app = command_group()
 
 SOURCE = "tidegate-cli"
+ASK_S = 2.0
 
 Uri = Annotated[str, typer.Argument(metavar="URI", help="The URI of the dataset.")]
 
@@ -111,7 +116,10 @@ def publish(
     source: Annotated[str, typer.Option(metavar="NAME", help="The program; source and id identify the event.")] = SOURCE,
     json: Json = False,
 ) -> None:
-    """Publish that a dataset has new data; returns when Kafka has stored the event."""
+    """Publish that a dataset has new data; returns when Kafka has stored the event.
+
+    If Postgres is set and no DAG waits for the dataset, stderr says so, with the nearest names.
+    """
     from tidegate.events import Publisher
 
     event_extra = parse_json_object("--extra", extra)
@@ -126,3 +134,22 @@ def publish(
     identity = anyio.run(send)
     document = {"uri": uri, "source": identity.source, "id": identity.id}
     output.write_result(document, f"published {uri} as {printable(identity.id)}", json=json)
+    if settings.postgres_dsn:
+        _say_if_unawaited(settings, uri)
+
+
+def _say_if_unawaited(settings: Settings, uri: str) -> None:
+    """The event is published all the same, so that a Postgres that is away is no error."""
+    import asyncpg
+
+    from tidegate.daemon.cli.postgres import open_database
+
+    async def read() -> list[str] | None:
+        with anyio.move_on_after(ASK_S):
+            async with open_database(settings, current_user(settings)) as database:
+                return await database.run(nearest_if_unawaited, uri)
+        return None
+
+    with suppress(TidegateError, OSError, asyncpg.PostgresError):
+        if (nearest := anyio.run(read)) is not None:
+            output.say(f"no DAG waits for {uri}{'; did you mean ' + ' or '.join(nearest) + '?' if nearest else ''}")

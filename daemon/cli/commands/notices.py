@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tidegate.daemon.cli.command import MAX_ID, Json, Limit, command_group, examples
+from tidegate.daemon.cli.command import MAX_ID, Json, Limit, OnlyDag, command_group, examples
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import DEADLINES, NOTIFICATIONS, print_list
 from tidegate.daemon.cli.session import listed, query, read_settings
@@ -20,13 +20,11 @@ from tidegate.schemas.receiver import FunctionReceiver, Receiver
 deadlines = command_group()
 notifications = command_group()
 
-Dag = Annotated[str | None, typer.Argument(metavar="DAG", help="Only this DAG.")]
-
 
 @deadlines.command("list", epilog=examples("tidegate deadlines list --missed", "tidegate deadlines list daily_delays --json"))
 def list_of_deadlines(
     context: typer.Context,
-    dag_id: Dag = None,
+    dag_id: OnlyDag = None,
     *,
     missed: Annotated[bool, typer.Option("--missed", help="Only missed deadlines.")] = False,
     limit: Limit = 50,
@@ -46,7 +44,7 @@ def list_of_deadlines(
 )
 def list_of_notifications(
     context: typer.Context,
-    dag_id: Dag = None,
+    dag_id: OnlyDag = None,
     *,
     failed: Annotated[bool, typer.Option("--failed", help="Only notifications that failed for good.")] = False,
     limit: Limit = 50,

@@ -11,6 +11,7 @@ from tidegate.daemon.cli.command import (
     Json,
     Limit,
     MarkState,
+    OnlyDag,
     RunId,
     Since,
     Until,
@@ -65,7 +66,7 @@ LogicalDate = Annotated[
 )
 def list_(
     context: typer.Context,
-    dag_id: Annotated[str | None, typer.Argument(metavar="DAG", help="Only this DAG.")] = None,
+    dag_id: OnlyDag = None,
     *,
     state: Annotated[RunState | None, typer.Option(help="Only runs in this state.")] = None,
     run_type: Annotated[RunType | None, typer.Option("--type", help="Only runs of this type.")] = None,

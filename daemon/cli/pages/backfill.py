@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from tidegate.daemon.backfills import Preview
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import Listing
 from tidegate.daemon.read_model.backfill import BackfillPage, Progress, Stage, has_all_dates, why
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow
 from tidegate.schemas.timetable.text import age, span, took, utc
+
+if TYPE_CHECKING:
+    from tidegate.daemon.backfills import Preview
 
 
 def line(found: Progress, *, with_time: bool = True) -> str:
@@ -113,7 +116,7 @@ def _limits(row: BackfillRow) -> str:
     return ", ".join((*limits, f"priority {row.priority}"))
 
 
-def print_preview(found: Preview) -> None:
+def print_preview(found: "Preview") -> None:
     titles = ("LOGICAL DATE", "ACTION", "RUN", "REASON")
     output.table(
         titles, ((it.logical_date, it.action, it.run_id, it.reason) for it in found.dates), empty="no date or run in this time"

@@ -9,6 +9,11 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.history import History
 
+BY_PATTERN = """
+from tidegate import Dag, DatasetPattern
+with Dag("by_pattern", schedule=DatasetPattern("raw://a/*")) as dag: dag.empty("done")
+"""
+
 
 async def test_datasets_are_listed_with_who_makes_and_who_waits_for_them(cli: Cli, history: History) -> None:
     await history.file()
@@ -106,11 +111,34 @@ async def test_an_update_is_published_with_its_identity(cli: Cli, kafka: str, to
 
     answer = await cli(*at, "datasets", "publish", "lake://flights", "--event-id", "e-1", "--extra", '{"day": 1}', "--json")
 
-    assert answer == (0, answer.out, "")
+    assert answer == (0, answer.out, "no DAG waits for lake://flights\n")
     assert answer.json == {"uri": "lake://flights", "source": "tidegate-cli", "id": "e-1"}
     (record,) = await records(kafka, f"{topic_prefix}dataset-updated", 1)
     assert json.loads(record.value or b"") == {"uri": "lake://flights", "extra": {"day": 1}}
     assert {name: value.decode() for name, value in record.headers}["ce_id"] == "e-1"
+
+
+async def test_a_name_that_no_dag_waits_for_is_told_with_the_nearest_ones(
+    cli: Cli, history: History, kafka: str, topic_prefix: str
+) -> None:
+    at = ("--kafka-servers", kafka, "--topic-prefix", topic_prefix)
+    away = ("--postgres-dsn", "postgresql://127.0.0.1:1/none")
+    await cli(*at, "topics", "create", "--partitions", "1")
+    await history.file()
+    await history.file(BY_PATTERN, "pattern.py")
+
+    told = {
+        uri: (await cli(*at, "datasets", "publish", uri)).err for uri in ("lake://flights", "raw://a/b", "lake://flihgts", "x")
+    }
+    silent = await cli(*at, *away, "datasets", "publish", "lake://flihgts")
+
+    assert told == {
+        "lake://flights": "",
+        "raw://a/b": "",
+        "lake://flihgts": "no DAG waits for lake://flihgts; did you mean lake://flights?\n",
+        "x": "no DAG waits for x\n",
+    }
+    assert (silent.code, silent.err) == (0, "")
 
 
 async def test_each_update_is_a_new_event_unless_it_is_named(cli: Cli, kafka: str, topic_prefix: str) -> None:

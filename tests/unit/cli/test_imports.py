@@ -44,7 +44,7 @@ def test_completion_imports_no_client_of_a_server() -> None:
     assert (ONLY_DAEMONS | ONLY_SERVERS) & modules <= {"pydantic"}
 
 
-@pytest.mark.parametrize("noun", ["dags", "runs", "pools", "datasets", "deadletters"])
+@pytest.mark.parametrize("noun", ["dags", "runs", "pools", "datasets", "deadletters", "backfills"])
 def test_a_list_imports_the_client_of_postgres_alone(noun: str) -> None:
     code, modules = imported(noun, "list", TIDEGATE_POSTGRES_DSN="postgresql://127.0.0.1:1/none")
 

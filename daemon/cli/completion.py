@@ -1,0 +1,38 @@
+"""Ids that a shell completes. Without a server there are none: a command line that is being typed has no place for an error."""
+
+import os
+
+import typer
+
+from tidegate.schemas.error import FATAL
+
+WITHIN_S = 0.3
+DAG_IDS = "SELECT dag_id FROM dag WHERE starts_with(dag_id, $1) ORDER BY dag_id LIMIT 100"
+
+
+def dag_ids(context: typer.Context, incomplete: str) -> list[str]:
+    """The DAG ids that begin with a text, from the Postgres of the settings if it answers within `WITHIN_S`."""
+    given = context.find_root().params.get("postgres_dsn") or os.environ.get("TIDEGATE_POSTGRES_DSN")
+    if not given:
+        return []
+    import anyio
+
+    try:
+        return anyio.run(_read, given, DAG_IDS, incomplete)
+    except FATAL:
+        raise
+    except Exception:  # noqa: BLE001 - whatever is wrong, the next command says it
+        return []
+
+
+async def _read(dsn: str, sql: str, text: str) -> list[str]:
+    import anyio
+
+    from tidegate.daemon.postgres.primary import connect
+
+    with anyio.fail_after(WITHIN_S):
+        connection = await connect(dsn, timeout=WITHIN_S)
+        try:
+            return [id_ for (id_,) in await connection.fetch(sql, text)]
+        finally:
+            connection.terminate()
