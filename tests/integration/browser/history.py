@@ -10,9 +10,11 @@ from tests.integration.cli.history import DAILY
 from tests.integration.web.conftest import Site
 from tidegate.daemon.web.app import SCREENS
 from tidegate.daemon.web.screen import Screen
+from tidegate.schemas.notice import LogExcerpt
 from tidegate.schemas.queries import run_pages
 
 LONG_ID = "long_" + "x" * 120
+LOG = LogExcerpt(host="worker-1", path=f"/spool/{'x' * 120}/log", tail="\n".join(f"line {n} {'y' * 120}" for n in range(20)))
 
 FAILING = """
 from tidegate import Dag
@@ -73,7 +75,7 @@ async def _failed_run(site: Site) -> None:
     for attempt in await site.history.attempts_begin():
         await site.history.attempt_ends(attempt.submission_id)
     for number, attempt in enumerate(await site.history.attempts_begin()):
-        await site.history.attempt_ends(attempt.submission_id, "failed" if number else "succeeded", REASON)
+        await site.history.attempt_ends(attempt.submission_id, "failed" if number else "succeeded", REASON, log=LOG)
 
 
 async def _backfill(site: Site) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.integration.cli.history import DAILY
 from tests.integration.web.conftest import MakeSite, Site
+from tidegate.schemas.notice import LogExcerpt
 from tidegate.schemas.queries import run_pages
 
 TIMED = """
@@ -102,12 +103,15 @@ async def test_a_failed_run_shows_the_error_first(site: Site) -> None:
     await site.history.file(DAILY.replace("retries=1", "retries=0"))
     await site.history.run()
     (claimed,) = await site.history.attempts_begin()
-    await site.history.attempt_ends(claimed.submission_id, "failed", reason="OSError: <the disk> is full")
+    log = LogExcerpt(host="worker-1", path="/spool/1/log", tail="writing <42> rows\nOSError: it is full")
+    await site.history.attempt_ends(claimed.submission_id, "failed", reason="OSError: <the disk> is full", log=log)
 
     text = await page(site, await run_path(site))
 
     assert "OSError: &lt;the disk&gt; is full" in text
     assert "join failed" in text
+    assert "writing &lt;42&gt; rows\nOSError: it is full</pre>" in text
+    assert "the end of its log, /spool/1/log on worker-1" in text
     assert text.index("What failed") < text.index("<h2>Tasks</h2>")
 
 
