@@ -3,10 +3,11 @@
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
 from tidegate.daemon.gateway.lists import Id, Keyset, Listed
+from tidegate.daemon.identity import credentials as credentials_of
 from tidegate.daemon.permissions import Right
 from tidegate.schemas.error import NotFoundError
 from tidegate.schemas.queries import credentials
-from tidegate.schemas.queries.credentials import TokenRow
+from tidegate.schemas.queries.credentials import EndedSessions, TokenRow
 from tidegate.schemas.queries.db import Db
 
 
@@ -14,6 +15,12 @@ class TokenPath(Params, frozen=True):
     """A token by its number."""
 
     id: Id
+
+
+class UserPath(Params, frozen=True):
+    """A user by its name."""
+
+    username: str
 
 
 BY_ID = Keyset("tokens", ("id",), (Id,))
@@ -33,7 +40,13 @@ async def revoke_token(call: Call[TokenPath], _body: Nothing) -> TokenRow:
     return (await call.database.run(credentials.list_tokens, after=id_ - 1, limit=1))[0]
 
 
+async def end_sessions(call: Call[UserPath], _body: Nothing) -> EndedSessions:
+    """End the browser sessions of a user, however they began. Its tokens are still valid."""
+    return await call.database.run(credentials_of.end_sessions, call.params.username, call.caller.username)
+
+
 ENDPOINTS = (
     Read("/tokens", Right.ADMINISTER, list_tokens, Listed, Page[TokenRow]),
     Act("DELETE", "/tokens/{id}", Right.ADMINISTER, revoke_token, TokenPath, Nothing, TokenRow),
+    Act("DELETE", "/users/{username}/sessions", Right.ADMINISTER, end_sessions, UserPath, Nothing, EndedSessions),
 )

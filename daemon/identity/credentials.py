@@ -9,7 +9,7 @@ from tidegate.daemon.identity.grants import RefusedLoginError
 from tidegate.daemon.identity.secret import digest_of, new_secret
 from tidegate.daemon.permissions import Caller, Role
 from tidegate.schemas.queries import credentials, pools
-from tidegate.schemas.queries.credentials import Kind, NewCredential, Owner, Stored
+from tidegate.schemas.queries.credentials import EndedSessions, Kind, NewCredential, Owner, Stored
 from tidegate.schemas.queries.db import Db
 
 SESSION_S = timedelta(hours=12).total_seconds()
@@ -109,6 +109,13 @@ async def end_session(db: Db, session: Session, login: Login) -> None:
     """End the session of a browser."""
     await credentials.remove(db, session.id)
     await pools.record(db, session.caller.username, "logged out", _named(session.id), login.details)
+
+
+async def end_sessions(db: Db, username: str, who: str) -> EndedSessions:
+    """End the sessions of a user that another one, `who`, logs out everywhere."""
+    ended = EndedSessions(username, await credentials.end_sessions(db, username))
+    await pools.record(db, who, "ended sessions", f"user {username}", {"sessions": ended.sessions})
+    return ended
 
 
 async def record_refusal(db: Db, login: Login, username: str | None, reason: str) -> None:

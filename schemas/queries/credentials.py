@@ -44,6 +44,13 @@ class Stored(NamedTuple):
     expires_at: datetime
 
 
+class EndedSessions(msgspec.Struct, frozen=True):
+    """How many sessions of a user were ended."""
+
+    username: str
+    sessions: int
+
+
 class TokenRow(msgspec.Struct, frozen=True):
     """A line of the list of tokens."""
 
@@ -90,6 +97,11 @@ async def revoke(db: Db, id_: int) -> str | None:
     """Revoke a token, and end its sessions. Returns the user; None if there is no such valid token."""
     rows = await db.fetch(_SQL["revoke"], id_)
     return str(rows[0][0]) if rows else None
+
+
+async def end_sessions(db: Db, username: str) -> int:
+    """End all sessions of a user; returns how many there were."""
+    return len(await db.fetch(_SQL["end_sessions"], username))
 
 
 async def remove(db: Db, id_: int) -> None:

@@ -37,6 +37,9 @@ LIMIT $2
 UPDATE credential SET revoked_at = now() WHERE id = $1 AND kind = 'token' AND revoked_at IS NULL
 RETURNING username
 
+-- name: end_sessions
+DELETE FROM credential WHERE kind = 'session' AND username = $1 RETURNING id
+
 -- name: remove
 DELETE FROM credential WHERE id = $1
 

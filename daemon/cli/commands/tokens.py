@@ -8,12 +8,12 @@ import typer
 from tidegate.daemon.cli.command import MAX_ID, Json, command_group, examples
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import TOKENS, print_list
-from tidegate.daemon.cli.session import listed, query, read_settings
+from tidegate.daemon.cli.session import at, changed, listed, query, read_settings
 from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.permissions import ANY_DAG, Caller, Role
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import credentials, pools
-from tidegate.schemas.queries.credentials import TokenRow
+from tidegate.schemas.queries.credentials import EndedSessions, TokenRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.timetable.text import seconds, utc
 
@@ -101,3 +101,19 @@ def revoke(
 
     user = query(context, work)
     output.write_result({"id": id_, "user": user}, f"revoked token {id_} of {user}", json=json)
+
+
+@app.command("log-out", epilog=examples("tidegate tokens log-out anna"))
+def log_out(
+    context: typer.Context,
+    user: Annotated[str, typer.Argument(metavar="USER", help="The name of the user.")],
+    *,
+    json: Json = False,
+) -> None:
+    """End the browser sessions of a user, however they began. Its tokens are still valid."""
+    from tidegate.daemon.identity.credentials import end_sessions
+
+    who = current_user(read_settings(context))
+    change = "DELETE", at("users", user, "sessions")
+    ended = changed(context, change, EndedSessions, lambda database: database.run(end_sessions, user, who))
+    output.write_result(ended, f"ended {ended.sessions} sessions of {user}", json=json)

@@ -19,6 +19,7 @@ PATH = {
     "id": "999",
     "number": "999",
     "name": "none",
+    "username": "none",
 }
 """No such object exists, so that no request changes anything."""
 

@@ -5,6 +5,8 @@ import pytest
 
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.history import History
+from tidegate.daemon.identity import credentials
+from tidegate.daemon.permissions import Caller, Role
 
 
 @pytest.fixture
@@ -69,3 +71,16 @@ async def test_concurrent_writers_make_one_chain(cli: Cli, history: History) -> 
         await first.commit()
 
     assert (await cli("audit", "verify", "--json")).json["number"] == 40
+
+
+async def test_the_sessions_of_a_user_are_ended(cli: Cli, history: History) -> None:
+    login = credentials.Login("OpenID Connect", "10.0.0.7", "r")
+    await history.database.run(credentials.begin_session, Caller("anna", Role.VIEWER), login)
+
+    assert await cli("tokens", "log-out", "anna") == (0, "ended 1 sessions of anna\n", "")
+    assert (await cli("tokens", "log-out", "anna", "--json")).json == {"username": "anna", "sessions": 0}
+    assert [row["what"] for row in (await cli("audit", "list", "--json")).json] == [
+        "ended sessions",
+        "ended sessions",
+        "logged in",
+    ]

@@ -70,6 +70,17 @@ async def test_a_session_ends_with_its_token(site: Site) -> None:
     assert answer.url.path == "/login"
 
 
+async def test_an_admin_ends_the_sessions_of_a_user(site: Site) -> None:
+    async with site.browser(user="anna") as anna, site.browser(user="ben") as ben, site.program(user="cleo") as admin:
+        ended = await admin.delete("/api/v1/users/anna/sessions")
+        pages = [await client.get("/dags") for client in (anna, ben)]
+
+    assert ended.json() == {"username": "anna", "sessions": 1}
+    assert [page.url.path for page in pages] == ["/login", "/dags"]
+    entry = "SELECT object, details ->> 'sessions' FROM audit_log WHERE who = 'cleo' AND what = 'ended sessions'"
+    assert [tuple(row) for row in await site.history.database.pool.fetch(entry)] == [("user anna", "1")]
+
+
 async def test_a_log_out_ends_the_session(site: Site) -> None:
     async with site.browser() as client:
         cookies = dict(client.cookies)
