@@ -11,7 +11,7 @@ from tidegate.daemon.spark.process import identify
 from tidegate.daemon.standalone.kept_ports import KeptPorts
 from tidegate.daemon.standalone.process import Child, ServerError
 from tidegate.daemon.standalone.record import Recorder, Say, ServerRecord, ServerState, now
-from tidegate.daemon.standalone.server import Server
+from tidegate.daemon.standalone.server import LOG_FOLLOWS, Server
 
 
 class Keeper:
@@ -57,7 +57,7 @@ class Keeper:
             try:
                 await server.start()
             except (ServerError, OSError) as error:
-                reason = str(error).partition("\n")[0].rstrip(":")
+                reason = str(error).partition(LOG_FOLLOWS)[0]
                 if reason != said:
                     self._say(f"{reason}; it is tried again")
                 said = reason

@@ -32,7 +32,7 @@ class KeptPorts:
             server.port = kept
         else:
             say(
-                f"port {kept} of {server.name} is taken by another program: it gets a new one for good;"
+                f"{server.name} gets a new port for good, because another program has taken its port {kept};"
                 " settings that were exported before are no longer valid"
             )
 

@@ -18,6 +18,9 @@ from tidegate.daemon.standalone.process import Child, ServerError
 ATTEMPTS = 5
 PROBE_S = 0.05
 
+LOG_FOLLOWS = "; the end of "
+"""What is between the reason of an error and the lines of a log."""
+
 
 class Server(ABC):
     """A server on loopback that writes below `home` only.
@@ -147,7 +150,7 @@ class Server(ABC):
 
     def _log_end(self, child: Child) -> str:
         tail = child.tail()
-        return f"; the end of {self.log}:\n{tail}" if tail else f"; {self.log} is empty"
+        return f"{LOG_FOLLOWS}{self.log}:\n{tail}" if tail else f"; {self.log} is empty"
 
 
 @contextmanager

@@ -145,5 +145,8 @@ async def test_a_standalone_in_the_background_starts_servers_again_and_leaves_no
     assert down.out == f"stopped; the data stay in {standalone.home}\n"
     assert (child.process.returncode, standalone.record()) == (0, None)
     assert not any(map(alive, processes))
-    assert f"port {ports['postgres']} of Postgres is taken by another program: it gets a new one" in child.log.read_text()
+    assert (
+        f"Postgres gets a new port for good, because another program has taken its port {ports['postgres']};"
+        in child.log.read_text()
+    )
     assert kept == {name: kept[name] if name == "postgres" else ports[name] for name in kept}

@@ -43,7 +43,7 @@ def test_a_port_that_was_taken_is_told_and_another_one_is_kept(tmp_path: Path) -
 
     assert port == 0
     assert said == [
-        f"port {first} of Postgres is taken by another program: it gets a new one for good;"
+        f"Postgres gets a new port for good, because another program has taken its port {first};"
         " settings that were exported before are no longer valid"
     ]
     assert proposed(tmp_path) == (second, [])

@@ -1,0 +1,83 @@
+"""The keeper of a standalone: which server starts again, and what is said about it."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+import anyio
+import pytest
+
+from tidegate.daemon import outage
+from tidegate.daemon.standalone import record
+from tidegate.daemon.standalone.keeper import Keeper
+from tidegate.daemon.standalone.kept_ports import KeptPorts
+from tidegate.daemon.standalone.process import Child, ServerError, spawn
+from tidegate.daemon.standalone.record import Recorder, ServerRecord, ServerState
+from tidegate.daemon.standalone.server import Server
+
+
+class Sleeper(Server):
+    """A process that sleeps, and does not start while its folder has a file `broken`."""
+
+    name: ClassVar[str] = "The sleeper"
+    ports_needed: ClassVar[int] = 0
+    refusals = 0
+
+    async def _prepare(self) -> None:
+        if (self.home / "broken").exists():
+            self.refusals += 1
+            raise ServerError(f"The sleeper is broken; the end of its log:\nat {anyio.current_time()}")
+
+    async def _spawn(self, chosen: tuple[int, ...]) -> Child:
+        assert chosen == ()
+        command = (sys.executable, "-c", "import time; time.sleep(600)")
+        return await spawn(command, log=self.log, cwd=self.home, env=os.environ, on_orphaned=signal.SIGKILL)
+
+    async def _answers(self, child: Child, port: int) -> bool:
+        return child.alive and not port
+
+
+def recorded(home: Path) -> ServerRecord:
+    found = record.read(home)
+    assert found is not None
+    return found.servers["sleeper"]
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    with anyio.fail_after(60):
+        while not holds():
+            await anyio.sleep(0.02)
+
+
+async def test_a_server_is_started_until_it_works_and_each_reason_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outage, "LONGEST_PAUSE_S", 0.2)
+    said: list[str] = []
+    keeper, server = Keeper(KeptPorts(tmp_path), Recorder(tmp_path), said.append), Sleeper(tmp_path / "sleeper")
+    await keeper.start(server)
+    first = recorded(tmp_path)
+
+    async with anyio.create_task_group() as tg:
+        tg.start_soon(keeper.keep, server)
+        (server.home / "broken").touch()
+        os.kill(server.pid, signal.SIGKILL)
+        await until(lambda: server.refusals >= 3)
+        assert recorded(tmp_path).state is ServerState.RESTARTING
+        (server.home / "broken").unlink()
+        await until(lambda: recorded(tmp_path).state is ServerState.READY)
+        again = recorded(tmp_path)
+        tg.cancel_scope.cancel()
+    await server.stop()
+
+    assert (first.restarts, again.restarts) == (0, 1)
+    assert first.process != again.process
+    assert said[1:3] == [
+        f"The sleeper was ended by SIGKILL and starts again; its log is {server.log}",
+        "The sleeper is broken; it is tried again",
+    ]
+    assert said[3].startswith("The sleeper is ready again after ")
+    assert len(said) == 4
