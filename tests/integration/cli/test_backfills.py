@@ -153,7 +153,7 @@ async def test_it_is_paused_changed_resumed_cancelled_and_deleted(cli: Cli, dail
             id="no tick",
         ),
         pytest.param(("show", "9"), 1, "there is no backfill 9; `tidegate backfills list` shows all", id="no backfill"),
-        pytest.param(("pause", str(10**30)), 1, "there is no backfill", id="a long number"),
+        pytest.param(("pause", str(10**30)), 2, "invalid value for 'ID'", id="a long number"),
         pytest.param(("set", "9"), 2, "give a limit, or --to", id="no change"),
         pytest.param(("set", "9", "--share", "0"), 1, "there is no backfill 9", id="a change of none"),
         pytest.param(("list", "nothing"), 1, "there is no DAG 'nothing'", id="a list of no DAG"),
