@@ -7,6 +7,7 @@ import msgspec
 
 from tidegate.handlers.backfills.dates import next_ticks
 from tidegate.handlers.backfills.rejections import no_such_backfill
+from tidegate.handlers.backfills.stop import has_dates_to_retry
 from tidegate.schemas.error import DagFaultError, NotFoundError
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import backfill_pages, backfills, versions
@@ -133,21 +134,32 @@ async def read_backfill(db: Db, id_: int, *, deleted: bool = False) -> BackfillR
 
 def why(row: BackfillRow) -> str:
     """Why a backfill starts nothing now, or why it stopped."""
-    by = f" by {row.stopped_by} at {utc(row.stopped_at)}" if row.stopped_by and row.stopped_at else ""
+    if row.state in BACKFILL_ENDED:
+        return _why_ended(row)
     if row.was_cancelled:
-        return f"cancelled{by}"
+        return f"cancelled{_by(row)}"
     if row.stop_reason:
         return row.stop_reason
-    if row.state in BACKFILL_ENDED:
-        return ""
     if row.state is BackfillState.PAUSED:
-        return f"paused{by}; `tidegate backfills resume {row.id}` resumes it"
+        return f"paused{_by(row)}; `tidegate backfills resume {row.id}` resumes it"
     if row.dag_state:
         return f"its DAG is {row.dag_state}; `tidegate dags why-not {row.dag_id}` says what to do"
     if row.waiting and row.failed:
         waiting = f"{row.waiting} of its runs wait for earlier dates, of which {row.failed} failed"
         return f"{waiting}; `tidegate backfills retry {row.id}` runs these again"
     return f"its limit of {row.max_active_runs} active runs is reached" if row.running >= row.max_active_runs else ""
+
+
+def _why_ended(row: BackfillRow) -> str:
+    """Why it did not succeed, and how it goes on; "" for one that did."""
+    failed = f"{row.failed} of its dates failed (`tidegate backfills dates {row.id} --state failed`)" if row.failed else ""
+    reason = f"cancelled{_by(row)}" if row.was_cancelled else row.stop_reason or failed
+    can_go_on = has_dates_to_retry(row) and not row.deleted
+    return f"{reason}; `tidegate backfills retry {row.id}` lets it go on" if can_go_on else reason
+
+
+def _by(row: BackfillRow) -> str:
+    return f" by {row.stopped_by} at {utc(row.stopped_at)}" if row.stopped_by and row.stopped_at else ""
 
 
 def with_reasons(row: BackfillRow, dates: Sequence[DateRow]) -> list[DateRow]:

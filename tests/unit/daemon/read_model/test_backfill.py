@@ -11,6 +11,8 @@ from tidegate.schemas.queries.backfill_pages import DateRow, UnendedTask
 from tidegate.schemas.state import BackfillState, DateState, TaskState
 
 STOPPED: dict[str, Any] = {"stopped_by": "ben", "stopped_at": NOW}
+CANCELLED: dict[str, Any] = {"was_cancelled": True, "stop_reason": "x", **STOPPED}
+GO_ON = "; `tidegate backfills retry 1` lets it go on"
 PAUSED: dict[str, Any] = {"state": BackfillState.PAUSED}
 
 
@@ -21,7 +23,12 @@ PAUSED: dict[str, Any] = {"state": BackfillState.PAUSED}
         ({"running": 10}, "its limit of 10 active runs is reached"),
         ({**PAUSED, **STOPPED}, "paused by ben at 2024-05-01 12:00:00Z; `tidegate backfills resume 1` resumes it"),
         (PAUSED, "paused; `tidegate backfills resume 1` resumes it"),
-        ({"was_cancelled": True, "stop_reason": "x", **STOPPED}, "cancelled by ben at 2024-05-01 12:00:00Z"),
+        ({"state": "success"}, ""),
+        ({"state": "failed", "failed": 2}, f"2 of its dates failed (`tidegate backfills dates 1 --state failed`){GO_ON}"),
+        ({"state": "failed", "failed": 2, "stop_reason": "x"}, f"x{GO_ON}"),
+        ({"state": "cancelled", **CANCELLED}, f"cancelled by ben at 2024-05-01 12:00:00Z{GO_ON}"),
+        ({"state": "cancelled", "deleted": True, **CANCELLED}, "cancelled by ben at 2024-05-01 12:00:00Z"),
+        (CANCELLED, "cancelled by ben at 2024-05-01 12:00:00Z"),
         ({"stop_reason": "2 of its dates failed"}, "2 of its dates failed"),
         ({"dag_state": "paused"}, "its DAG is paused; `tidegate dags why-not daily` says what to do"),
     ],
