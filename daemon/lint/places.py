@@ -1,6 +1,7 @@
 """The lines of a DAG file that its tasks and their texts come from. The serialised form has no lines."""
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -16,7 +17,7 @@ class Places:
         task = None if task_id is None else self._definition(task_id.rpartition(".")[2])
         if task is not None and (inside := _lines_of(task, text)):
             return inside[0]
-        anywhere = _lines_of(self._tree, text) if text else []
+        anywhere = self._lines.get(text, [])
         if len(anywhere) == 1:
             return anywhere[0]
         return None if task is None else task.lineno
@@ -28,6 +29,15 @@ class Places:
             return ast.parse(self._source)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return ast.Module(body=[], type_ignores=[])
+
+    @cached_property
+    def _lines(self) -> dict[str, list[int]]:
+        """The lines of each text."""
+        found: dict[str, list[int]] = defaultdict(list)
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found[node.value].append(node.lineno)
+        return found
 
     @cached_property
     def _definitions(self) -> dict[str, ast.Call | ast.FunctionDef]:
