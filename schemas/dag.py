@@ -135,9 +135,13 @@ class EmptyTask(BaseTask, frozen=True, kw_only=True, tag="empty"):
 
 
 class ProgramTask(BaseTask, frozen=True, kw_only=True):
-    """The fields of tasks that run a program or a function on the host. `env`: added variables, whose texts are templates."""
+    """The fields of tasks that run a program or a function on the host.
+
+    `env`: added variables, whose texts are templates. `python`: an interpreter on the host; empty for that of the daemon.
+    """
 
     env: dict[str, str | Secret] = {}
+    python: Annotated[str, Meta(pattern=r"^(/.+)?\Z")] = ""
 
 
 class FunctionTask(ProgramTask, frozen=True, kw_only=True, tag="function"):

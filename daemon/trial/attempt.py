@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import msgspec
+
 from tidegate.daemon.settings import PREFIX, Settings, secrets_dirs
 from tidegate.daemon.spark.contract import CallbackTask, SubmissionSpec
 from tidegate.daemon.spark.process import tail
@@ -107,7 +109,7 @@ def _report(error: BaseException) -> None:
 def _environment(execution: Execution, task: ProgramTask) -> Iterator[None]:
     """The variables of the task, until it ends."""
     before = dict(os.environ)
-    os.environ |= environment.of(execution, task.env)
+    os.environ |= environment.of(execution, msgspec.structs.replace(task, python=""))  # a function is called in this process
     try:
         yield
     finally:

@@ -183,7 +183,7 @@ class Dag:
             if not callable(function):
                 raise DagError(f"{self._where}: @dag.task decorates a function, not {function!r:.100}")
             chosen = task_id if task_id is not None else getattr(function, "__name__", None)
-            where, fields = self._new_task(chosen, options, "env", "cluster")
+            where, fields = self._new_task(chosen, options, "env", "python", "cluster")
             callable_with(where, function, "spark", "run")
             spec = FunctionTask(**fields)
             return self._add(PythonTask(self.dag_id, fits_type(where, spec), function))
@@ -215,7 +215,7 @@ class Dag:
         for their working folders; `jars`: archives of Java classes. Each is a path below the DAG folder or an address with a
         scheme. `packages`: Maven coordinates. All but `application` are templates. Raises DagError.
         """
-        where, fields = self._new_task(task_id, options, "env", "cluster")
+        where, fields = self._new_task(task_id, options, "env", "python", "cluster")
         spec = SubmitTask(
             application=application,
             args=string_tuple(where, "args", args),
@@ -234,7 +234,7 @@ class Dag:
         `argv`: the program and its arguments. `cwd`: its working folder, relative to the DAG folder, which is the default.
         All are templates. Raises DagError.
         """
-        where, fields = self._new_task(task_id, options, "env")
+        where, fields = self._new_task(task_id, options, "env", "python")
         return self._add_spec(where, CommandTask(argv=string_tuple(where, "argv", argv), cwd=cwd, **fields))
 
     def empty(self, task_id: str, **options: Unpack[Options]) -> Task:

@@ -80,10 +80,12 @@ class SparkOptions(Options, total=False):
 class ProgramOptions(Options, total=False):
     """Options of tasks that run a program or a function on the host.
 
-    `env`: additional environment variables, whose texts are templates.
+    `env`: additional environment variables, whose texts are templates. `python`: the absolute path of the interpreter of an
+    environment on the host, for functions with tidegate[daemon,spark] of the daemon's version; default that of the daemon.
     """
 
     env: Texts
+    python: str
 
 
 class SparkProgramOptions(SparkOptions, ProgramOptions, total=False):
@@ -133,6 +135,14 @@ def _cluster(where: str, option: str, value: object) -> str:
     return value
 
 
+def _interpreter(where: str, option: str, value: object) -> str:
+    if not isinstance(value, str) or not value.startswith("/") or not value.isprintable():
+        raise DagError(
+            f"{where}: {option} is the absolute path of an interpreter, like '/opt/etl/bin/python', not {value!r:.100}"
+        )
+    return value
+
+
 def _unchanged(_where: str, _option: str, value: object) -> object:
     return value
 
@@ -165,5 +175,6 @@ _FIELDS: Mapping[str, tuple[str, Callable[[str, str, object], object]]] = {
 _OF_KINDS: Mapping[str, tuple[str, Callable[[str, str, object], object]]] = {
     "cluster": ("cluster", _cluster),
     "env": ("env", environment),
+    "python": ("python", _interpreter),
 }
 """As `_FIELDS`, the options of some kinds of tasks."""

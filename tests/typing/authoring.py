@@ -40,7 +40,7 @@ with Dag("daily_delays", schedule=flights & weather | delays, max_active_runs=4,
 
     report = dag.sql("report", "SELECT 1", retries=1, cluster="nightly")
     publish = dag.submit("publish", "publish.py", args=["--run", "{{ run_id }}"], conf={"spark.executor.memory": "1g"})
-    notify = dag.command("notify", ["echo", "done"], env={"WHO": "all"}, resources={"memory": "1g"})
+    notify = dag.command("notify", ["echo", "done"], env={"WHO": "all"}, python="/usr/bin/python3", resources={"memory": "1g"})
     done = dag.empty("done", trigger_rule="all_done")
     cluster = dag.command("cluster", ["start"]).as_setup()
     stop = dag.command("stop", ["stop"]).as_teardown(setups=cluster)

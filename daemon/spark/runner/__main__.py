@@ -5,13 +5,10 @@
 """
 
 import argparse
-import faulthandler
 import gc
-import logging
 import os
 import signal
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
@@ -20,6 +17,7 @@ import msgspec
 
 from tidegate.daemon.spark.launch import ALREADY_CLAIMED
 from tidegate.daemon.spark.process import identify
+from tidegate.daemon.spark.runner.task_log import set_up_log
 from tidegate.daemon.spark.spool import Outcome, Spool
 
 
@@ -27,7 +25,7 @@ def main() -> None:
     arguments = _arguments()
     announce = _detach() if arguments.detach else None
     spool = Spool(arguments.spool.absolute().parent, UUID(arguments.spool.name))
-    _set_up_log()
+    set_up_log()
     if arguments.action == "reap":
         from tidegate.daemon.spark.runner.reap import reap  # noqa: PLC0415 - as below
 
@@ -83,15 +81,6 @@ def _report(announce: int | None, code: int) -> None:
         with suppress(BrokenPipeError):
             os.write(announce, bytes((code,)))
         os.close(announce)
-
-
-def _set_up_log() -> None:
-    """The log also gets the line of a crash in C, after which nothing in Python is executed."""
-    faulthandler.enable(all_threads=False)
-    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%SZ", level=logging.INFO)
-    logging.Formatter.converter = time.gmtime
-    for name in ("aiokafka", "py4j", "SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ def execute(spool: Spool) -> NoReturn:
     attempt.listen()
     attempt.limit()
     attempt.await_confirmation()
+    log.info("task %s of run %s started", job.spec.task.task_id, job.spec.run.run_id)
     attempt.finish(attempt.perform())
 
 
@@ -94,7 +95,6 @@ class Attempt:
 
     def perform(self) -> Outcome:
         """Run the task. Never raises: an exception of the task becomes its outcome, with the traceback in the log."""
-        log.info("task %s of run %s started", self._job.spec.task.task_id, self._job.spec.run.run_id)
         execution = Execution.of(self._job, self._spool)
         return self._explained(with_events(self._perform(execution), execution.run))
 

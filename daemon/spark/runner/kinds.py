@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.daemon.spark.contract import CallbackTask, SubmissionSpec
-from tidegate.daemon.spark.runner import application_files, child, environment, sql_result, submit
+from tidegate.daemon.spark.runner import application_files, child, environment, own_python, sql_result, submit
 from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.runner.pinned_modules import PinnedModules, cache_lines
@@ -46,9 +46,12 @@ def end(job: Job) -> None:
 
 
 def _run_function(execution: Execution, task: FunctionTask) -> object:
-    """Call the function, at the run's version, in this thread; returns its result."""
+    """Call the function, at the run's version, in this thread; returns its result. In an environment of its own: its outcome."""
     job = execution.job
-    os.environ |= environment.of(execution, task.env)
+    variables = environment.of(execution, task)
+    if task.python:
+        return own_python.call(execution, task.python, variables)
+    os.environ |= variables
     session = _session(job)
     function = _named(job, "function", lambda dag: dag.functions)
     return function(session.begin(job), execution.run)
@@ -87,7 +90,7 @@ def _run_statement(spark: Any, statement: str, run: Run) -> None:
 def _run_command(execution: Execution, task: CommandTask) -> None:
     job = execution.job
     argv = [render(argument, job.spec, f"argument {number} of the command") for number, argument in enumerate(task.argv)]
-    child.run(argv, environment.of(execution, task.env), execution, argv[0], _working_folder(job, task))
+    child.run(argv, environment.of(execution, task), execution, argv[0], _working_folder(job, task))
 
 
 def _working_folder(job: Job, task: CommandTask) -> Path:

@@ -43,7 +43,7 @@ def run(execution: Execution, task: SubmitTask) -> None:
         *arguments,
     ]
     try:
-        child.run(argv, environment.of(execution, task.env) | for_spark(job), execution, "spark-submit")
+        child.run(argv, environment.of(execution, task) | for_spark(job, task.python), execution, "spark-submit")
     finally:
         conf.unlink(missing_ok=True)  # it may contain secrets
 
@@ -68,11 +68,11 @@ def settings(job: Job, chosen: dict[str, str], work: Path) -> dict[str, str]:
     return defaults | chosen | stamp
 
 
-def for_spark(job: Job) -> dict[str, str]:
-    """The environment variables that spark-submit needs."""
-    home = str(spark_home())
+def for_spark(job: Job, python: str = "") -> dict[str, str]:
+    """The environment variables that spark-submit needs; `python` runs the driver and the workers of the executors."""
+    home, python = str(spark_home()), python or sys.executable
     local = {"SPARK_LOCAL_IP": "127.0.0.1"} if is_local(job) else {}
-    return local | {"SPARK_HOME": home, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    return local | {"SPARK_HOME": home, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
 
 
 def check_conf(conf: Mapping[str, str]) -> None:

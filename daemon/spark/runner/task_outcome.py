@@ -18,7 +18,10 @@ log = logging.getLogger("tidegate")
 def outcome_of(
     call: Callable[[], object], folder: Path, report: Callable[[BaseException], None], caught: type[BaseException] = BaseException
 ) -> Outcome:
-    """The outcome of a call. `report` gets an exception of the task; what is not `caught` is raised."""
+    """The outcome of a call. `report` gets an exception of the task; what is not `caught` is raised.
+
+    The outcome itself is returned by a call that ran in another process.
+    """
     try:
         returned = call()
     except SystemExit as stop:
@@ -30,7 +33,7 @@ def outcome_of(
     except caught as error:
         report(error)
         return Outcome(outcome="failed", reason=failure_reason.from_exception(error, folder))
-    return success(returned)
+    return returned if isinstance(returned, Outcome) else success(returned)
 
 
 def _exited(code: object) -> Outcome:

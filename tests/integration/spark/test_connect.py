@@ -3,6 +3,8 @@
 import os
 import signal
 import socket
+import sys
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -15,6 +17,7 @@ from tidegate.daemon.spark.contract import Phase
 from tidegate.daemon.spark.process import end_all
 from tidegate.daemon.spark.runner.reap import ADVICE
 from tidegate.schemas.dag import FunctionTask, Secret, SqlTask
+from tidegate.schemas.wire.event import DatasetUpdated
 
 TICKING = """\
 import time
@@ -266,3 +269,47 @@ def test_a_test_of_a_dag_works_on_the_server(spark_connect: str, monkeypatch: py
     run = dag.test().run
 
     assert run.published == (Event("lake://tried", {"rows": 12}),), run.tasks
+
+
+OWN = """\
+import os
+import sys
+
+from tidegate import Dag
+
+with Dag("contract") as dag:
+
+    @dag.task
+    def own(spark, run):
+        import only_there
+
+        run.outlets["lake://made"].extra["rows"] = spark.range(3).count()
+        run.publish("lake://checked", {"by": only_there.NAME})
+        print("prefix:", sys.prefix, "day:", os.environ["DAY"])
+        return {"params": run.params["day"]}
+"""
+
+
+async def test_a_function_runs_in_an_environment_of_its_own(bench: Bench, tmp_path: Path) -> None:
+    home = environment_with(tmp_path / "etl", "only_there", "NAME = 'etl'")
+    python = str(home / "bin" / "python")
+    task = FunctionTask(task_id="own", python=python, env={"DAY": "{{ params.day }}"}, outlets=("lake://made",))
+
+    status, log = await bench.outcome(task, OWN, day="2013-01-01")
+
+    assert status.phase is Phase.SUCCEEDED, log
+    assert (status.result, status.outlets) == ({"params": "2013-01-01"}, {"lake://made": {"rows": 3}})
+    assert status.events == (DatasetUpdated(uri="lake://checked", extra={"by": "etl"}),)
+    assert f"prefix: {home} day: 2013-01-01" in log
+
+
+def environment_with(home: Path, module: str, source: str) -> Path:
+    """A virtual environment with a module, and all packages of this one."""
+    packages = Path("lib", f"python{sys.version_info.major}.{sys.version_info.minor}", "site-packages")
+    (home / packages).mkdir(parents=True)
+    (home / "bin").mkdir()
+    (home / "bin" / "python").symlink_to(os.path.realpath(sys.executable))
+    (home / "pyvenv.cfg").write_text(f"home = {Path(os.path.realpath(sys.executable)).parent}\n")
+    (home / packages / f"{module}.py").write_text(source)
+    (home / packages / "base.pth").write_text(f"import site; site.addsitedir({str(Path(sys.prefix, packages))!r})\n")
+    return home

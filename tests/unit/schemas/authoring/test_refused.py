@@ -135,6 +135,10 @@ def test_a_teardown_fails_the_run_or_does_not(wrong: Any) -> None:
             "cluster '': a name of TIDEGATE_SPARK_CLUSTERS is letters, digits, _, - or .",
         ),
         (lambda dag: dag.command("t", ["ls"], cluster="x"), "unknown option cluster"),
+        (
+            lambda dag: dag.command("t", ["ls"], python="python3"),
+            "python is the absolute path of an interpreter, like '/opt/etl/bin/python', not 'python3'",
+        ),
         (lambda dag: dag.sql("t", "SELECT 1", env={}), "unknown option env"),
         (lambda dag: dag.command("t", "ls -l"), "argv must be a list of strings, not 'ls -l'"),
         (lambda dag: dag.command("t", []), "argv: expected `array` of length >= 1"),

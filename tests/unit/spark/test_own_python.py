@@ -1,0 +1,53 @@
+"""The interpreter of a task: what activates its environment, and the environments that cannot run functions."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tidegate.daemon.spark.runner import own_python
+from tidegate.daemon.spark.runner.failure_reason import TaskError
+
+
+def program(path: Path, text: str, mode: int = 0o755) -> str:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(mode)
+    return str(path)
+
+
+def test_an_interpreter_that_a_host_cannot_start_is_named_with_the_host(tmp_path: Path) -> None:
+    own_python.check("", "vm")
+    own_python.check(sys.executable, "vm")
+
+    with pytest.raises(TaskError, match=r"^python '.*/gone' does not exist on host vm$"):
+        own_python.check(str(tmp_path / "gone"), "vm")
+    with pytest.raises(TaskError, match=r"^python '.*/python' is not executable on host vm$"):
+        own_python.check(program(tmp_path / "python", "", 0o600), "vm")
+
+
+def test_the_programs_of_the_environment_come_first(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    python = str(tmp_path / "bin" / "python")
+    plain = own_python.variables(python, {"PATH": "/bin"})
+    (tmp_path / "pyvenv.cfg").touch()
+
+    assert own_python.variables("", {"PATH": "/bin"}) == {}
+    assert plain == {"PATH": f"{tmp_path}/bin:/bin"}
+    assert own_python.variables(python, {"PATH": "/bin"}) == {"PATH": f"{tmp_path}/bin:/bin", "VIRTUAL_ENV": str(tmp_path)}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("echo 0.0.1", r"has tidegate 0\.0\.1, and the daemon \S+; install tidegate\[daemon,spark\]==\S+ there$"),
+        (
+            "echo Traceback >&2; echo 'PackageNotFoundError: No package metadata was found for tidegate' >&2; exit 1",
+            r"cannot run functions: PackageNotFoundError: No package metadata was found for tidegate; install tidegate\[",
+        ),
+        ("exit 2", r"cannot run functions: exit code 2; install tidegate\["),
+    ],
+)
+def test_an_environment_without_this_version_of_tidegate_says_what_to_install(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(TaskError, match=problem):
+        own_python._check_version(program(tmp_path / "python", text), dict(os.environ))
