@@ -109,6 +109,13 @@ def environment(where: str, option: str, value: Any) -> dict[str, str | Secret]:
     return chosen
 
 
+def client_mode(where: str, value: object) -> None:
+    """The deploy mode of an application. In cluster mode, the end of spark-submit is not that of the driver."""
+    if value != "client":
+        why = "a driver inside of the cluster could be neither followed nor ended"
+        raise DagError(f"{where}: deploy_mode {value!r:.100}: {why}; leave it out: the driver runs on the host of the daemon")
+
+
 def string_tuple(where: str, option: str, value: Iterable[str]) -> tuple[str, ...]:
     """Several strings. One bare string is refused: it would be taken apart into characters."""
     if isinstance(value, str) or not isinstance(value, Iterable):

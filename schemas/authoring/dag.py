@@ -28,6 +28,7 @@ from tidegate.schemas.authoring.arguments import (
     Texts,
     aware_datetime,
     callable_with,
+    client_mode,
     fits_type,
     limit_seconds,
     string_dict,
@@ -206,6 +207,7 @@ class Dag:
         files: Sequence[str] = (),
         jars: Sequence[str] = (),
         packages: Sequence[str] = (),
+        deploy_mode: Literal["client"] = "client",
         **options: Unpack[SparkProgramOptions],
     ) -> Task:
         """Add a task that submits an application with spark-submit.
@@ -213,9 +215,11 @@ class Dag:
         `application`: its path below the DAG folder. `conf`: Spark's configuration.
         `py_files`: modules, zip archives and folders of Python packages for the driver and the executors; `files`: other files
         for their working folders; `jars`: archives of Java classes. Each is a path below the DAG folder or an address with a
-        scheme. `packages`: Maven coordinates. All but `application` are templates. Raises DagError.
+        scheme. `packages`: Maven coordinates. All but `application` are templates. `deploy_mode`: the driver runs on the host of
+        the daemon, which follows and ends it. Raises DagError.
         """
         where, fields = self._new_task(task_id, options, "env", "python", "cluster")
+        client_mode(where, deploy_mode)
         spec = SubmitTask(
             application=application,
             args=string_tuple(where, "args", args),

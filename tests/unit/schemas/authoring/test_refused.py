@@ -12,6 +12,7 @@ from tidegate import Dag, DagError, Dataset, Param, Secret, Task
 DELAYS = Dataset("lake://delays")
 OUT_OF_RANGE = "is out of range; write a time from 1900-01-01 to 2200-01-01 UTC"
 FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+CLUSTER_MODE: Any = {"deploy_mode": "cluster"}
 NAMES: list[Any] = ["", "two words", "line\n", "a/b", "x" * 251, ".", "..", None, 5]
 
 
@@ -140,6 +141,11 @@ def test_a_teardown_fails_the_run_or_does_not(wrong: Any) -> None:
             "python is the absolute path of an interpreter, like '/opt/etl/bin/python', not 'python3'",
         ),
         (lambda dag: dag.sql("t", "SELECT 1", env={}), "unknown option env"),
+        (
+            lambda dag: dag.submit("t", "a.py", **CLUSTER_MODE),
+            "deploy_mode 'cluster': a driver inside of the cluster could be neither followed nor ended; leave it out:"
+            " the driver runs on the host of the daemon",
+        ),
         (lambda dag: dag.command("t", "ls -l"), "argv must be a list of strings, not 'ls -l'"),
         (lambda dag: dag.command("t", []), "argv: expected `array` of length >= 1"),
         (lambda dag: dag.command("t", ["ls", 1]), "argv[1]: expected `str`, got `int`"),
