@@ -105,6 +105,8 @@ async def test_a_note_is_written_changed_and_removed(site: Site) -> None:
         ("anna", f"{subject}, task_id join", None, "known"),
         ("anna", subject, hostile, None),
     ]
+    await site.history.database.pool.execute("DELETE FROM dag_run")
+    assert await site.history.database.pool.fetchval("SELECT count(*) FROM note") == 0
 
 
 async def test_a_clearing_shows_the_tasks_and_clears_them(site: Site) -> None:
