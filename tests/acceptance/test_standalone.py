@@ -105,6 +105,7 @@ async def test_a_standalone_in_the_background_starts_servers_again_and_leaves_no
     assert up.code == 0, up
     assert "Kafka is ready after" in up.out
     assert "/login?link=" in up.out
+    assert up.out.endswith(f"ready; `tidegate standalone down --data {standalone.home}` stops all servers\n")
 
     settings, status = await standalone.exported(), await standalone.status()
     assert status.ready

@@ -41,7 +41,8 @@ def up(
         return
     options = ("--data", str(home), "--example" if example else "--no-example", f"--days={days}", f"--pace={pace_s}")
     background.start(home, options, context.obj, output.write)
-    output.write("ready; `eval $(tidegate standalone env)` sets the addresses, `tidegate standalone down` stops all servers")
+    of_data = "" if data == DATA else f" --data {shlex.quote(str(data))}"
+    output.write(f"ready; `tidegate standalone down{of_data}` stops all servers")
 
 
 @app.command(epilog=examples("tidegate standalone down"))
