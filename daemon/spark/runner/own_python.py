@@ -6,7 +6,6 @@ A function runs there in a process of its own, which imports Tidegate of the sam
 import os
 import subprocess
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
@@ -56,6 +55,8 @@ def call(execution: Execution, python: str, env: Mapping[str, str]) -> Outcome:
 
 def _check_version(python: str, env: Mapping[str, str]) -> None:
     """The environment needs the same version: the spool is its interface."""
+    from importlib.metadata import version  # noqa: PLC0415 - every runner would take longer to start, and few tasks need it
+
     own = version("tidegate")
     hint = f"install tidegate[daemon,spark]=={own} there"
     try:
