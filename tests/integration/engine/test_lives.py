@@ -30,7 +30,7 @@ TABLES = (
     "dag_run, task_instance, submission, run_state_log, task_result, run_to_reconsider, outbox, ignored_finish, schedule_note,"
     " note, dagrun_dataset_event, discarded_dataset_event, dataset_dag_run_queue, dataset_event, dag_schedule_dataset_reference,"
     " dag_schedule_pattern_reference, task_outlet_dataset_reference, dataset, dag, dag_version, version_module, import_error,"
-    " dag_file, event_dedupe, dataset_subscription, dataset_event_arrival, note"
+    " dag_file, event_dedupe, dataset_subscription, dataset_event_arrival"
 )
 RUNS = """
     SELECT run.dag_id, coalesce(run.logical_date, run.start_date) AS at, array_remove(array_agg(event.event_id), NULL)

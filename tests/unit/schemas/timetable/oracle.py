@@ -28,7 +28,10 @@ class Matcher:
         self.minutes, self.hours, self.days, self.months, self.weekdays, self.seconds = (
             numbers(field, *LIMITS[position]) for position, field in enumerate(fields)
         )
-        self.either = fields[2] != "*" and fields[4] != "*"
+        # Beside a `*` or a `*/4` of the other field, a field with all of its numbers says as little as `*`.
+        all_days = fields[2] == "*" or ("*" in fields[4] and len(self.days) == 31)
+        all_weekdays = fields[4] == "*" or ("*" in fields[2] and len(self.weekdays) == 7)
+        self.either = not (all_days or all_weekdays)
         self.last = fields[2] == "l"
         self.every_hour = len(self.hours) == 24
 

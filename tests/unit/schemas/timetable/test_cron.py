@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.unit.schemas.timetable.given import cron, fires, utc
 from tests.unit.schemas.timetable.oracle import Matcher
-from tidegate.schemas.timetable.cron import Expression, compiled
+from tidegate.schemas.timetable.cron import Expression, compiled, month_days
 
 SECOND = timedelta(seconds=1)
 SPANS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7), (0, 59))
@@ -92,6 +92,16 @@ def test_an_expression_that_never_fires_is_accepted_and_has_no_ticks(expression:
     assert never.after(datetime(2024, 1, 1)) is None  # noqa: DTZ001 - a wall clock
     assert never.until(datetime(2024, 1, 1)) is None  # noqa: DTZ001 - a wall clock
     assert fires(cron(expression, zone="Europe/Zurich"), 1, "2024-01-01") == []
+
+
+@pytest.mark.parametrize("weekdays", ["*/1", "0/1", "0-6", "1-7", "0,1,2,3,4,5,6"])
+@pytest.mark.parametrize(("days", "are_all"), [("*/4", False), ("1,5,9", True)])
+def test_all_weekdays_are_as_free_as_a_star_only_beside_one(days: str, weekdays: str, *, are_all: bool) -> None:
+    """Beside numbers they add all days, as two lists of days do."""
+    text = f"0 0 {days} * {weekdays}"
+
+    assert (len(month_days(compiled(text), 2024, 5)) == 31) is are_all
+    assert Matcher(text).either is are_all
 
 
 def any_expression(chance: Random) -> str:
