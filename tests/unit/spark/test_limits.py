@@ -1,21 +1,17 @@
 """The limits of a task: memory of real processes, the processors it is bound to, and what the kernel says of a unit."""
 
 import os
-import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
 
-from tidegate.daemon.spark.process import STAMP, end_all
+from tests.unit.spark.memory_of_child import findings_about
 from tidegate.daemon.spark.runner import limits
-from tidegate.daemon.spark.runner.limits import MemoryLimit, bind_processors, descendants, has_kernel_killed, own_cgroup, size
+from tidegate.daemon.spark.runner.limits import bind_processors, descendants, has_kernel_killed, own_cgroup, size
 
-HOLD = "import sys, time; held = b'x' * (96 << 20); print('held', flush=True); time.sleep(600)"
+HOLD = "import time; held = b'x' * (96 << 20); print(0, flush=True); time.sleep(600)"
 PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {HOLD!r}])"
 APART = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {HOLD!r}], start_new_session=True)"
 FORKING = """
@@ -28,43 +24,29 @@ time.sleep(600)
 ID = UUID("5d9f3a52-6d0e-5e0b-9d0a-0d8f4f0b7c11")
 
 
-@pytest.fixture(params=[PARENT, APART], ids=["a grandchild", "a process that has left the tree"])
-def held_by(request: pytest.FixtureRequest) -> Iterator[UUID]:
-    """The submission of a process with 96 MiB."""
-    submission_id = uuid4()
-    with subprocess.Popen(
-        [sys.executable, "-c", request.param], env=os.environ | {STAMP: str(submission_id)}, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"held\n"
-        yield submission_id
-        end_all(submission_id, 0)
+@pytest.mark.parametrize("code", [PARENT, APART], ids=["a grandchild", "a process that has left the tree"])
+def test_the_memory_of_all_processes_of_a_task_counts(code: str) -> None:
+    found = findings_about(uuid4(), code)
+
+    used_mb = int(str(found["over"]).removeprefix("it used ").partition(" MiB")[0])
+    assert 90 <= used_mb - int(str(found["own_mb"])) <= 130
+    assert found["within"] is None
 
 
-def test_the_memory_of_all_processes_of_a_task_counts(held_by: UUID) -> None:
-    own_mb = limits._sum({os.getpid()}, "smaps_rollup", limits._EXACT) >> 10
+def test_the_memory_of_another_task_does_not_count() -> None:
+    found = findings_about(uuid4(), APART)
 
-    problem = MemoryLimit(held_by, own_mb + 64).problem()
-
-    assert problem is not None
-    used_mb = int(problem.removeprefix("it used ").partition(" MiB")[0])
-    assert 90 <= used_mb - own_mb <= 130
-    assert MemoryLimit(held_by, own_mb + 200).problem() is None
+    assert found["over"] is not None
+    assert found["of_another"] is None
 
 
 def test_memory_that_processes_share_counts_once() -> None:
-    with subprocess.Popen([sys.executable, "-c", FORKING], stdout=subprocess.PIPE) as parent:
-        assert parent.stdout is not None
-        child = int(parent.stdout.readline())
-        both = {parent.pid, child}
-        own_mb = limits._sum({os.getpid(), *both}, "smaps_rollup", limits._EXACT) >> 10
+    found = findings_about(uuid4(), FORKING)
 
-        assert limits._sum(both, "status", limits._ROUGH) >> 10 >= 192
-        assert limits._sum(both, "smaps_rollup", limits._EXACT) >> 10 < 150
-        assert both <= set(descendants(os.getpid()))
-        assert MemoryLimit(uuid4(), own_mb + 64).problem() is None
-        os.kill(child, signal.SIGKILL)
-        parent.kill()
+    assert int(str(found["rough_mb"])) >= 192
+    assert int(str(found["exact_mb"])) < 150
+    assert found["are_descendants"] is True
+    assert found["within"] is None
 
 
 def test_processes_that_are_gone_hold_nothing() -> None:
