@@ -19,7 +19,7 @@ OTHER = UUID(int=7)
 
 
 def main(submission_id: UUID, code: str) -> None:
-    """Print the findings about a process that executes `code`. It prints the pid of a process that it shares memory with, or 0."""
+    """Print the findings about a process that executes `code`, which prints the pid of one that it shares memory with, or 0."""
     own_mb = exact_mb({os.getpid()})
     with subprocess.Popen(
         [sys.executable, "-c", code], env=os.environ | {STAMP: str(submission_id)}, stdout=subprocess.PIPE
