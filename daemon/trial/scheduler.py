@@ -12,7 +12,7 @@ from tidegate.handlers.scheduling.blockers import condition_result
 from tidegate.handlers.scheduling.next_runs import schedule_after_ends, schedule_next_runs
 from tidegate.schemas.authoring.trial import Event
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents, SetPaused, UpdateSchedule
+from tidegate.schemas.effect.dag import ConsumeEvents, CountFailures, DiscardEvents, SetPaused, UpdateSchedule
 from tidegate.schemas.effect.run import InsertRun
 from tidegate.schemas.explain.reasons import Reason
 from tidegate.schemas.graph import Graph
@@ -27,7 +27,7 @@ MAX_WAKEUPS = 1000
 """After the last event, the clock visits the DAG as often as this at most."""
 
 Play = Callable[[InsertRun, Sequence[PendingEvent]], RunState]
-"""Plays a run that consumes these events to its end."""
+"""Plays a run that consumes these events to its end, on a clock of the run: other runs do not wait for its retries."""
 
 
 class Scheduler:
@@ -63,7 +63,9 @@ class Scheduler:
             self._wake(self._dag.due_at)
 
     def waits_for(self) -> str:
-        """What the next run waits for."""
+        """What the next run waits for. Only failed runs pause the DAG of a test."""
+        if self._dag.is_paused:
+            return f"an unpause: {self._dag.failed_runs} runs failed in a row"
         result = condition_result(self._dag, self.now) if self._dag.graph.schedule is not None else None
         return result.text if isinstance(result, Reason) else "its next time"
 
@@ -106,6 +108,8 @@ class Scheduler:
                     self._take(events)
                 case UpdateSchedule():
                     self._dag = _scheduled(self._dag, effect)
+                case CountFailures(failed_runs=failed_runs):
+                    self._dag = msgspec.structs.replace(self._dag, failed_runs=failed_runs)
                 case SetPaused(is_paused=is_paused):
                     self._dag = msgspec.structs.replace(self._dag, is_paused=is_paused)
                 case _:

@@ -96,6 +96,27 @@ def test_retries_follow_at_once_on_a_clock_of_their_own() -> None:
     assert (run.tasks["join"].state, run.tasks["join"].try_number, run.tasks["join"].result) == ("success", 3, 3)
 
 
+def test_other_runs_do_not_wait_for_the_retries_of_a_run() -> None:
+    with Dag("each", schedule=flights, default_args={"retries": 1, "retry_delay": timedelta(hours=1)}) as dag:
+        dag.command("say", ["true"])
+
+    trial = dag.test(events=[flights, Event(flights, after=timedelta(minutes=10))], replace={"say": failing(1)})
+
+    first, second = trial.runs
+    assert [run.tasks["say"].try_number for run in trial.runs] == [2, 2]
+    assert second.started_at - first.started_at == timedelta(minutes=10)
+
+
+def test_failed_runs_in_a_row_pause_the_dag() -> None:
+    with Dag("each", schedule=flights, mode="each", max_active_runs=1, max_consecutive_failed_dag_runs=2) as dag:
+        dag.command("say", ["true"])
+
+    trial = dag.test(events=[flights] * 4, replace={"say": fails})
+
+    assert [run.state for run in trial.runs] == ["failed", "failed"]
+    assert trial.waits_for == "an unpause: 2 runs failed in a row"
+
+
 def test_filters_and_expiry_discard_events_with_the_reason() -> None:
     with Dag("some", schedule=Dataset("lake://a", where="rows > 0", expire_after=timedelta(hours=1)) & weather) as dag:
         dag.empty("done")
