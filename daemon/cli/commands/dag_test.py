@@ -1,7 +1,7 @@
 """`tidegate dags test`: run a DAG in this process, without servers."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ from tidegate.schemas.state import RunState
 
 if TYPE_CHECKING:
     from tidegate.schemas.authoring.dag import Dag
-    from tidegate.schemas.authoring.trial import Event
+    from tidegate.schemas.authoring.trial import Event, Replacements
 
 EVENT = "--event"
 
@@ -47,7 +47,7 @@ def try_dag(
     """
     from tidegate.daemon.cli.pages.trial import print_trial
 
-    folder = dags_root(read_settings(context))
+    folder = _folder(path, dags_root(read_settings(context)).resolve())
     dag = _dag(path, folder, dag_id)
     # What tasks print is not the answer of the command.
     with redirect_stdout(sys.stderr):
@@ -55,8 +55,8 @@ def try_dag(
             events=[_event(text) for text in events or ()],
             params=None if conf is None else parse_json_object("--conf", conf),
             logical_date=logical_date,
-            replace=dict.fromkeys(_others(dag, tasks or ()), _nothing),
-            folder=folder if path.resolve().is_relative_to(folder.resolve()) else path.resolve().parent,
+            replace=_others(dag, tasks) if tasks else {},
+            folder=folder,
         )
     output.write_page(trial, lambda: print_trial(trial), json=json)
     if not trial.runs:
@@ -65,16 +65,22 @@ def try_dag(
         raise typer.Exit(1)
 
 
+def _folder(path: Path, root: Path) -> Path:
+    """The DAG folder of a file: that of the file if it is not below `root`."""
+    return root if path.resolve().is_relative_to(root) else path.resolve().parent
+
+
 def _dag(path: Path, folder: Path, dag_id: str | None) -> "Dag":
     """Raises RequestError for a file that cannot be read, and if it is not clear which DAG is meant."""
+    from tidegate.daemon.dagfiles.source import decode
     from tidegate.schemas.authoring.build import build
 
     sys.path.insert(0, str(folder))
     try:
-        dags = {dag.dag_id: dag for dag in build(path.read_text(), str(path.resolve()))}
+        dags = {dag.dag_id: dag for dag in build(decode(path.read_bytes()).text, str(path.resolve()))}
     except FATAL:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise RequestError(f"{path} builds no DAGs: {described(error)}; `tidegate check {path}` says where") from error
     if dag_id is None and len(dags) == 1:
         return next(iter(dags.values()))
@@ -85,16 +91,25 @@ def _dag(path: Path, folder: Path, dag_id: str | None) -> "Dag":
     return dags[dag_id]
 
 
-def _others(dag: "Dag", tasks: Sequence[str]) -> Iterable[str]:
-    """The tasks that do nothing because others are named. Raises RequestError for an unknown one."""
-    for task_id in tasks:
+def _others(dag: "Dag", named: Sequence[str]) -> "Replacements":
+    """What the tasks do that are not named. Raises RequestError for a named one that is unknown, or has nothing to map over."""
+    for task_id in named:
         if task_id not in dag.tasks:
             raise RequestError(f"DAG {dag.dag_id!r} has no task {task_id!r}{did_you_mean(task_id, dag.tasks)}")
-    return [task_id for task_id in dag.tasks if task_id not in tasks] if tasks else []
+        over = dag.tasks[task_id].spec.over
+        if over is not None and over not in named:
+            raise RequestError(f"task {task_id!r} is mapped over the result of {over!r}: add --task {over}")
+    mapped_over = {task.spec.over for task in dag.tasks.values()}
+    return {task_id: _one if task_id in mapped_over else _nothing for task_id in dag.tasks if task_id not in named}
 
 
 def _nothing(_spark: object, _run: object) -> None:
     return
+
+
+def _one(_spark: object, _run: object) -> list[None]:
+    """A list for the tasks that are mapped over it, which would fail without."""
+    return [None]
 
 
 def _event(text: str) -> "Event":

@@ -60,6 +60,58 @@ def test_of_named_tasks_only_those_do_their_work() -> None:
     assert run(["dags", "test", "d.py", "--event", 'lake://a={"rows": 10}', "--task", "tell"]) == 0
 
 
+MAPPED = """
+from tidegate import Dag
+with Dag("m") as dag:
+
+    @dag.task
+    def carriers(spark, run):
+        return ["AA", "UA"]
+
+    @dag.task
+    def load(spark, run):
+        return run.item
+
+    load.expand(over=carriers) >> dag.command("tell", ["true"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("named", "code", "shown"),
+    [
+        (["tell"], 0, ["carriers", "load", "load[0]", "tell"]),
+        (["load", "carriers"], 0, ["carriers", "load", "load[0]", "load[1]", "tell"]),
+        (["load"], 1, []),
+    ],
+)
+def test_a_mapped_task_needs_the_one_that_returns_its_list(
+    named: list[str], code: int, shown: list[str], here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "m.py").write_text(MAPPED)
+
+    assert run(["dags", "test", "m.py", *(word for task in named for word in ("--task", task))]) == code
+
+    out, err = capsys.readouterr()
+    assert [line.split()[0] for line in out.splitlines()[2:]] == shown
+    assert ("task 'load' is mapped over the result of 'carriers': add --task carriers" in err) is (code == 1)
+
+
+def test_a_file_outside_of_the_dag_folder_imports_what_is_beside_it(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder, name in (("dags", "of the folder"), ("other", "beside")):
+        (here / folder).mkdir()
+        (here / folder / "neighbour.py").write_text(f"NAME = {name!r}\n")
+    (here / "other" / "o.py").write_text(
+        "\ufefffrom neighbour import NAME\nfrom tidegate import Dag\n"
+        "with Dag('o') as dag:\n    dag.task(lambda spark, run: NAME, task_id='t')\n"
+    )
+    monkeypatch.setenv("TIDEGATE_DAGS_FOLDER", str(here / "dags"))
+
+    assert run(["dags", "test", "other/o.py"]) == 0
+    assert capsys.readouterr().out.splitlines()[2].endswith('"beside"')
+
+
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
@@ -69,6 +121,7 @@ def test_of_named_tasks_only_those_do_their_work() -> None:
         (["helper.py"], 1, "helper.py has no DAGs"),
         (["gone.py"], 1, "gone.py builds no DAGs: FileNotFoundError"),
         (["broken.py"], 1, "broken.py builds no DAGs: SyntaxError"),
+        (["leaves.py"], 1, "leaves.py builds no DAGs: SystemExit: 0"),
         (["d.py", "--event", "lake://a={x}"], 2, "write a JSON object"),
         (["d.py", "--event", "lake://a", "--conf", "{}"], 1, "events start runs"),
     ],
@@ -77,6 +130,7 @@ def test_what_cannot_be_tested_is_one_sentence(
     args: list[str], code: int, said: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (here / "broken.py").write_text("with (")
+    (here / "leaves.py").write_text("raise SystemExit(0)")
 
     assert run(["dags", "test", *args]) == code
     assert said in capsys.readouterr().err
