@@ -2,20 +2,20 @@
 
 import logging
 import os
-from collections.abc import Iterator
-from contextlib import chdir, closing, contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import msgspec
 
-from tidegate.daemon.settings import PREFIX, Settings, secrets_dirs
+from tidegate.daemon.settings import Settings, secrets_dirs
+from tidegate.daemon.spark import launch
 from tidegate.daemon.spark.contract import CallbackTask, SubmissionSpec
 from tidegate.daemon.spark.process import tail
 from tidegate.daemon.spark.runner import environment, kinds, secrets
 from tidegate.daemon.spark.runner.execution import Execution
-from tidegate.daemon.spark.runner.own_session import LazySession
 from tidegate.daemon.spark.runner.produced import with_events
 from tidegate.daemon.spark.runner.task_outcome import outcome_of
 from tidegate.daemon.spark.spool import Job, Outcome, Spool
@@ -25,10 +25,17 @@ from tidegate.schemas.run import RunContext
 
 log = logging.getLogger("tidegate")
 
+OF_PYSPARK = ("SPARK_", "PYSPARK_")
+"""How variables begin in which pyspark keeps what it knows of the sessions of this process."""
+
+TEMPORARY = "TMPDIR"
+"""Python reads it once in a process, so temporary files of a function are where those of the process are."""
+
 
 class Attempts:
     """Executes each attempt in `folder`, the DAG folder. `scratch` gets its log and its temporary files.
 
+    `functions` returns the function of a task, in the environment of the task; what it raises is the outcome.
     `modules` are files of the DAG folder as they were at the version of a run; applications are taken from them.
     """
 
@@ -37,7 +44,7 @@ class Attempts:
         settings: Settings,
         folder: Path,
         scratch: Path,
-        functions: Replacements,
+        functions: Callable[[str], Callable[..., Any]],
         replace: Replacements,
         spark: Any,
         modules: tuple[ModuleSource, ...] = (),
@@ -82,11 +89,15 @@ class Attempts:
     def _call(self, execution: Execution, task: TaskSpec | CallbackTask) -> object:
         if (replacement := self._replace.get(task.task_id)) is not None:
             return replacement(self._spark, execution.run)
-        execution = execution._replace(secrets=secrets.read_all(execution.job))
+        with _environment(execution.spool, task.env if isinstance(task, ProgramTask) else ()):
+            return self._perform(execution._replace(secrets=secrets.read_all(execution.job)), task)
+
+    def _perform(self, execution: Execution, task: TaskSpec | CallbackTask) -> object:
         match task:
             case FunctionTask():
-                with _environment(execution, task):
-                    return self._functions[task.task_id](self._spark, execution.run)
+                here = msgspec.structs.replace(task, python="")  # a function is called in this process
+                os.environ |= environment.of(execution, here)
+                return self._functions(task.task_id)(self._spark, execution.run)
             case SqlTask():
                 kinds.run_statement(self._spark, execution, task)
                 return None
@@ -95,26 +106,28 @@ class Attempts:
                     return kinds.run(execution)
 
 
-def own_session() -> closing[LazySession]:
-    """The session of tasks that are given none, to close at the end of a `with` block."""
-    return closing(LazySession(os.environ.get(f"{PREFIX}SPARK_REMOTE", "")))
-
-
 def _report(error: BaseException) -> None:
     """Without a configuration of logs, the traceback is printed."""
     log.warning("the task raised", exc_info=error)
 
 
 @contextmanager
-def _environment(execution: Execution, task: ProgramTask) -> Iterator[None]:
-    """The variables of the task, until it ends."""
+def _environment(spool: Spool, given: Collection[str]) -> Iterator[None]:
+    """The variables that a daemon passes on to tasks, and none of its settings, until the task ends. `given` are of the task."""
     before = dict(os.environ)
-    os.environ |= environment.of(execution, msgspec.structs.replace(task, python=""))  # a function is called in this process
+    own = {name: value for name, value in launch.environment(before, spool).items() if name != TEMPORARY}
+    own |= {name: value for name, value in before.items() if name == TEMPORARY or name.startswith(OF_PYSPARK)}
+    _set(own)
     try:
         yield
     finally:
-        os.environ.clear()
-        os.environ.update(before)
+        of_session = {name for name in os.environ if name.startswith(OF_PYSPARK)} - {*own, *given}
+        _set(before | {name: os.environ[name] for name in of_session})
+
+
+def _set(variables: Mapping[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(variables)
 
 
 @contextmanager

@@ -9,9 +9,9 @@ from typing import Any, Unpack
 
 import msgspec
 
-from tidegate.daemon.settings import read
-from tidegate.daemon.spark.runner.own_session import LazySession
-from tidegate.daemon.trial.attempt import Attempts, own_session
+from tidegate.daemon.settings import PREFIX, read
+from tidegate.daemon.spark.runner.own_session import LazySession, own_session
+from tidegate.daemon.trial.attempt import Attempts
 from tidegate.daemon.trial.run import RunOfTrial
 from tidegate.daemon.trial.scheduler import Scheduler
 from tidegate.schemas.authoring.arguments import aware_datetime
@@ -41,7 +41,7 @@ def run_dag(dag: Dag, **options: Unpack[TrialOptions]) -> Trial:
     graph = _graph(dag.spec(), events)
     request = _request(dag, options, has_events=bool(events))
     played: list[RunTrial] = []
-    with own_session() as own, TemporaryDirectory(prefix="tidegate-test-") as scratch:
+    with own_session(environ.get(f"{PREFIX}SPARK_REMOTE", "")) as own, TemporaryDirectory(prefix="tidegate-test-") as scratch:
         attempts = _attempts(dag, options, Path(scratch), own)
 
         def play(run: InsertRun, consumed: Sequence[PendingEvent]) -> RunState:
@@ -77,15 +77,17 @@ def _request(dag: Dag, options: TrialOptions, *, has_events: bool) -> tuple[dict
 
 
 def _attempts(dag: Dag, options: TrialOptions, scratch: Path, own: LazySession) -> Attempts:
-    """Raises DagError for an unknown task to replace."""
+    """Raises DagError for an unknown task to replace, and a folder that is not there."""
     replace = options.get("replace") or {}
     for task_id in replace:
         if task_id not in dag.tasks:
             raise DagError(f"DAG {dag.dag_id!r}: replace: there is no task {task_id!r}{did_you_mean(task_id, dag.tasks)}")
     spark = options.get("spark")
     session = own if spark is None else spark
-    folder = options.get("folder") or Path.cwd()
-    return Attempts(read(environ, needs=()), folder, scratch, dag.functions, replace, session)
+    folder = Path(options.get("folder") or "").absolute()
+    if not folder.is_dir():
+        raise DagError(f"DAG {dag.dag_id!r}: folder: {folder} does not exist")
+    return Attempts(read(environ, needs=()), folder, scratch, dag.functions.__getitem__, replace, session)
 
 
 def _event(event: Event | HasUri | str) -> Event:

@@ -126,9 +126,16 @@ def _named(job: Job, what: str, functions: Callable[[Dag], Mapping[str, Callable
 
 
 def pinned_dag(folder: str, spec: SubmissionSpec) -> Dag | None:
-    """The DAG as the file builds it at the run's version, with the modules of the DAG folder as they were then."""
+    """The DAG as the file builds it at the run's version, with the modules of the DAG folder as they were then.
+
+    Raises TaskError for a file that exits, which would look like the end of the task.
+    """
     sys.path.insert(0, folder)
     filename = str(Path(folder, spec.dag_path))
     cache_lines(filename, spec.source)
     PinnedModules(Path(folder), spec.modules).install()
-    return next((dag for dag in build(spec.source, filename) if dag.dag_id == spec.run.dag_id), None)
+    try:
+        built = build(spec.source, filename)
+    except SystemExit as stop:
+        raise TaskError(f"{spec.dag_path} called sys.exit({stop.code!r}) on this host; a DAG file only builds DAGs") from stop
+    return next((dag for dag in built if dag.dag_id == spec.run.dag_id), None)

@@ -1,8 +1,20 @@
 """A Spark session for tasks that run outside of a runner."""
 
+import os
+from contextlib import closing
+from functools import cache
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tidegate.daemon.spark.runner.failure_reason import TaskError
+
+CONNECT_MODE = "SPARK_CONNECT_MODE_ENABLED"
+"""pyspark sets it when it opens a session of a server, and then makes all columns for servers."""
+
+
+def own_session(remote: str) -> "closing[LazySession]":
+    """The session of tasks that are given none, to close at the end of a `with` block."""
+    return closing(LazySession(remote))
 
 
 class LazySession:
@@ -14,6 +26,7 @@ class LazySession:
     def __init__(self, remote: str) -> None:
         self._remote = remote
         self._session: Any = None
+        self._was_in_connect_mode = CONNECT_MODE in os.environ
 
     def __getattr__(self, name: str) -> Any:
         if self._session is None:
@@ -25,19 +38,35 @@ class LazySession:
         if self._session is not None and self._remote:
             self._session.stop()
             self._session = None
+            if not self._was_in_connect_mode:
+                os.environ.pop(CONNECT_MODE, None)
 
 
 def _open(remote: str) -> Any:
-    """Raises TaskError when pyspark is not installed."""
+    """A new session of the server: that of the caller stays open. Raises TaskError without pyspark or an answer of the server."""
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - a test without Spark needs no pyspark
     except ImportError as error:
         raise TaskError(f"a task uses Spark, which needs tidegate[spark]: {error}") from error
-    if remote:
-        return SparkSession.builder.remote(remote).getOrCreate()
-    local: dict[str, Any] = {
+    if not remote:
+        return SparkSession.builder.master("local[2]").config(map=local_conf()).getOrCreate()
+    from tidegate.daemon.spark.runner.session import await_server  # noqa: PLC0415 - it imports pyspark
+
+    await_server(remote)
+    return SparkSession.builder.remote(remote).create()
+
+
+def local_conf() -> dict[str, Any]:
+    """Settings of Spark in this process. Its tables are not in the working folder, which is the DAG folder."""
+    return {
         "spark.ui.enabled": "false",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
+        "spark.sql.warehouse.dir": _warehouse().name,
     }
-    return SparkSession.builder.master("local[2]").config(map=local).getOrCreate()
+
+
+@cache
+def _warehouse() -> "TemporaryDirectory[str]":
+    """It is there as long as Spark in this process."""
+    return TemporaryDirectory(prefix="tidegate-warehouse-", ignore_cleanup_errors=True)

@@ -25,7 +25,7 @@ RETRIES = 7
 
 def begin(job: Job) -> SparkSession:
     """Raises TaskError when the server does not answer."""
-    _await_server(job.spark_remote)
+    await_server(job.spark_remote)
     spark: SparkSession = SparkSession.builder.remote(address(job)).getOrCreate()
     spark.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES)])
     spark.addTag(f"tidegate-{job.spec.submission_id}")
@@ -64,7 +64,7 @@ def _end(job: Job) -> None:
         client.close()
 
 
-def _await_server(remote: str) -> None:
+def await_server(remote: str) -> None:
     """Fails fast: the client would retry silently for ten minutes."""
     url = urlsplit(remote)
     deadline = time.monotonic() + PATIENCE_S

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.integration.spark.submissions import Bench, runner_of, until_nothing_runs
 from tidegate import Dag, Dataset, Event, Run
@@ -254,8 +255,9 @@ async def _is_quiet(bench: Bench) -> bool:
     return bench.executions() == before
 
 
-def test_a_test_of_a_dag_works_on_the_server(spark_connect: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_test_of_a_dag_works_on_the_server_in_a_session_of_its_own(spark_connect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEGATE_SPARK_REMOTE", spark_connect)
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
     with Dag("tried") as dag:
 
         @dag.task
@@ -266,9 +268,14 @@ def test_a_test_of_a_dag_works_on_the_server(spark_connect: str, monkeypatch: py
 
         count >> dag.sql("write", "SELECT {{ results.count }} AS `extra.rows`", outlets=[Dataset("lake://tried")])
 
-    run = dag.test().run
+    of_the_caller = SparkSession.builder.remote(spark_connect).create()
+    try:
+        run = dag.test().run
 
-    assert run.published == (Event("lake://tried", {"rows": 12}),), run.tasks
+        assert run.published == (Event("lake://tried", {"rows": 12}),), run.tasks
+        assert of_the_caller.range(2).count() == 2
+    finally:
+        of_the_caller.stop()
 
 
 OWN = """\

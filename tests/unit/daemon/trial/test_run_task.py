@@ -1,23 +1,28 @@
 """One task of a run, with what the run has."""
 
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import SubmissionSpec
+from tidegate.daemon.spark.runner import session
 from tidegate.daemon.trial.run_task import run_task
-from tidegate.schemas.dag import FunctionTask, ModuleSource, SubmitTask, TaskSpec
+from tidegate.schemas.dag import FunctionTask, ModuleSource, SqlTask, SubmitTask, TaskSpec
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.run import RunContext
 
 RUN = RunContext(dag_id="d", run_id="r", run_type="manual", run_after=datetime(2013, 1, 1, tzinfo=UTC), params={}, try_number=1)
 
 
-def submission(task: TaskSpec, *modules: ModuleSource) -> SubmissionSpec:
-    source = "from tidegate import Dag\nDag('d')\n"
+EMPTY = "from tidegate import Dag\nDag('d')\n"
+
+
+def submission(task: TaskSpec, *modules: ModuleSource, source: str = EMPTY) -> SubmissionSpec:
     return SubmissionSpec(
         submission_id=UUID(int=1), try_number=1, task=task, run=RUN, dag_path="d.py", source=source, modules=modules
     )
@@ -44,8 +49,45 @@ def test_an_application_is_that_of_the_version(modules: tuple[ModuleSource, ...]
     assert outcome.reason.startswith(reason)
 
 
-def test_a_function_that_the_file_does_not_build_is_named(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(settings.dags_folder)
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (EMPTY, "d.py builds no DAG 'd' with a task 't' on this host"),
+        ("import sys\nsys.exit(0)\n", "d.py called sys.exit(0) on this host; a DAG file only builds DAGs"),
+        ("\nraise ValueError('no tables')\n", "ValueError: no tables (d.py, line 2)"),
+    ],
+)
+def test_a_file_that_does_not_build_the_function_fails_the_task(
+    source: str, reason: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
 
-    with pytest.raises(RequestError, match=r"d.py builds no DAG 'd' with a task 't' on this host"):
-        run_task(settings, submission(FunctionTask(task_id="t")))
+    outcome = run_task(settings, submission(FunctionTask(task_id="t"), source=source))
+
+    assert (outcome.outcome, outcome.reason) == ("failed", reason)
+
+
+@pytest.mark.parametrize(("cluster", "port"), [("", 1), ("nightly", 2)])
+def test_a_statement_runs_where_its_run_did(cluster: str, port: int, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "PATIENCE_S", 0.01)
+    clusters = '{"nightly": {"remote": "sc://127.0.0.1:2"}}'
+    settings = msgspec.structs.replace(settings, spark_remote="sc://127.0.0.1:1", spark_clusters=clusters)
+
+    outcome = run_task(settings, submission(SqlTask(task_id="t", sql="SELECT 1", cluster=cluster)))
+
+    assert outcome.reason.startswith(f"Spark Connect does not answer at sc://127.0.0.1:{port}: ")
+
+
+@pytest.mark.parametrize(
+    ("folder", "task", "reason"),
+    [
+        ("", SqlTask(task_id="t", sql="", cluster="other"), "cluster 'other' is not in TIDEGATE_SPARK_CLUSTERS"),
+        ("gone", SqlTask(task_id="t", sql=""), "the DAG folder .*/gone does not exist; set TIDEGATE_DAGS_FOLDER"),
+    ],
+)
+def test_what_this_host_lacks_is_told(folder: str, task: TaskSpec, reason: str, settings: Settings) -> None:
+    settings = msgspec.structs.replace(settings, dags_folder=str(Path(settings.dags_folder, folder)))
+
+    with pytest.raises(RequestError, match=reason):
+        run_task(settings, submission(task))

@@ -200,6 +200,7 @@ def test_a_manual_run_has_params_and_a_date() -> None:
         ({"events": ["lake://a b"]}, "events: 'lake://a b' is no event of a dataset: a URI"),
         ({"events": [Event(flights, {"rows": object()})]}, "is no event of a dataset"),
         ({"replace": {"joni": returning(1)}}, r"replace: there is no task 'joni'; did you mean join\?"),
+        ({"folder": Path("gone")}, "folder: .*/gone does not exist"),
         ({"logical_date": datetime(2013, 1, 1)}, "logical_date has no time zone"),  # noqa: DTZ001 - what is refused
     ],
 )
@@ -259,18 +260,58 @@ def test_a_task_that_depends_on_the_past_runs() -> None:
 
 
 def test_programs_are_executed_with_their_templates_and_print_what_they_say(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "sub").mkdir()
     script = "import os, sys; print(os.getcwd(), os.environ['DAY'], sys.argv[1]); sys.exit(3)"
     with Dag("programs", params={"day": "2013-01-01"}) as dag:
         dag.command("run", [sys.executable, "-c", script, "{{ run.run_type }}"], env={"DAY": "{{ params.day }}"}, cwd="sub")
 
-    run = dag.test(folder=tmp_path).run
+    monkeypatch.chdir(tmp_path.parent)
+
+    run = dag.test(folder=Path(tmp_path.name)).run
 
     printed = f"{tmp_path}/sub 2013-01-01 manual"
     assert capfd.readouterr().err == f"{printed}\n"
     assert run.tasks["run"].reason == f"{sys.executable} ended with exit code 3: {printed}"
+
+
+def test_tasks_get_what_a_daemon_passes_on_and_none_of_its_settings(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TIDEGATE_POSTGRES_DSN", "postgresql://tidegate:canary@127.0.0.1/tidegate")
+    monkeypatch.setenv("PGPASSWORD", "canary")
+    with Dag("env") as dag:
+
+        @dag.task
+        def read(spark: Any, run: Run) -> list[str]:
+            return list(os.environ.values())
+
+        dag.command("say", [sys.executable, "-c", "import os; print(os.environ)"])
+
+    run = dag.test().run
+
+    assert run.state == "success"
+    assert "canary" not in f"{run.tasks['read'].result} {capfd.readouterr()}"
+    assert os.environ["PGPASSWORD"] == "canary"
+
+
+def test_what_pyspark_keeps_in_the_environment_is_there_in_the_next_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_KEPT", "")  # so that it is removed in the end
+    monkeypatch.delenv("SPARK_KEPT")
+    with Dag("env") as dag:
+
+        @dag.task(env={"SPARK_OWN": "1"})
+        def opens(spark: Any, run: Run) -> None:
+            os.environ |= {"SPARK_KEPT": "1", "OTHER": "1"}
+
+        @dag.task
+        def uses(spark: Any, run: Run) -> list[bool]:
+            return [name in os.environ for name in ("SPARK_KEPT", "SPARK_OWN", "OTHER")]
+
+        opens >> uses
+
+    assert dag.test().run.tasks["uses"].result == [True, False, False]
 
 
 def test_a_function_has_its_environment_only_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
