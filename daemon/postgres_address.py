@@ -1,8 +1,16 @@
 """The shape of an address of Postgres."""
 
 import re
+from urllib.parse import parse_qs
 
 _HOST = re.compile(r"(\[[\da-fA-F:.%]+\]|[^:\[\]]*)(:\d{1,5})?")
+
+
+def has_password(dsn: str) -> bool:
+    """Whether the address has a password, of the user or of a key, and not the name of a file with it."""
+    location, _, options = dsn.partition("://")[2].partition("?")
+    user = location.partition("/")[0].rpartition("@")[0]
+    return ":" in user or any(name.endswith("password") for name in parse_qs(options))
 
 
 def is_postgres_address(dsn: str) -> bool:

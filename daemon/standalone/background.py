@@ -1,5 +1,6 @@
 """A standalone in the background: its start, its end, and what is known of it."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -26,11 +27,9 @@ def start(home: Path, options: Sequence[str], env: Mapping[str, str], show: Say)
 
     Raises RequestError when it ends before that. An interrupt stops it.
     """
-    log = LogFile(own_log(home))
-    log.last(0)
     process = _spawn(home, options, env)
     try:
-        return _until_ready(home, process, log, show)
+        return _until_ready(home, process, LogFile(own_log(home)), show)
     except BaseException:
         process.terminate()
         process.wait()
@@ -38,11 +37,12 @@ def start(home: Path, options: Sequence[str], env: Mapping[str, str], show: Say)
 
 
 def _spawn(home: Path, options: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Its output has the link that logs in, so that the log is for its user alone."""
+    """Its output has the link that logs in, so that the log is for its user alone, and begins anew."""
     try:
         home.mkdir(parents=True, exist_ok=True)
-        own_log(home).touch(mode=0o600)
         with own_log(home).open("ab") as output:
+            os.fchmod(output.fileno(), 0o600)
+            output.truncate(0)
             return subprocess.Popen(  # noqa: S603 - it is this program
                 [*COMMAND, *options],
                 stdin=subprocess.DEVNULL,

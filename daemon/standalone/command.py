@@ -1,6 +1,5 @@
 """`tidegate standalone`: real servers, the daemon and the example pipelines on one machine, with one command."""
 
-import os
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -21,13 +20,15 @@ from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.permissions import Caller, Role
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.settings import Settings, environment
+from tidegate.daemon.standalone.daemon import environment_of
 from tidegate.daemon.standalone.example import producer, report
 from tidegate.daemon.standalone.example.nycflights import FIRST
 from tidegate.daemon.standalone.example.pipelines import install
 from tidegate.daemon.standalone.process import Child, ServerError, spawn
 from tidegate.daemon.standalone.progress import Lines, Runs, table
+from tidegate.daemon.standalone.record import UNTOLD
 from tidegate.daemon.standalone.server import exclusive
-from tidegate.daemon.standalone.stack import Stack, stack
+from tidegate.daemon.standalone.stack import SECURING, Stack, passed_on, stack
 from tidegate.daemon.standalone.web import Web
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import dag_pages
@@ -68,11 +69,12 @@ async def run(options: Options, given: Settings) -> int:
         async with anyio.create_task_group() as tg:
             with anyio.CancelScope() as serving:
                 tg.start_soon(_stop_on_signal, serving, console)
-                async with stack(home, given, partial(console.print, style="dim", soft_wrap=True)) as running:
+                async with stack(home, given, partial(console.print, style="dim", soft_wrap=True, markup=False)) as running:
                     code = await _kept_up(options, running, given, console)
             tg.cancel_scope.cancel()
     with suppress(OSError):  # the terminal is gone
-        console.print(f"all servers have stopped; the data stay in {home}, and the next start goes on with them", soft_wrap=True)
+        text = f"all servers have stopped; the data stay in {home}, and the next start goes on with them"
+        console.print(text, soft_wrap=True, markup=False)
     return code
 
 
@@ -100,8 +102,8 @@ async def _kept_up(options: Options, running: Stack, given: Settings, console: C
         async with connect(running.settings["postgres_dsn"]) as database:
             console.print(f"web page: {await login_link(running.web, database, given)} (once, within 15 minutes)", soft_wrap=True)
             _print_addresses(running, console)
-            running.keeper.announce(running.settings, running.web.address)
-            code = await _serve(options, running, database, console)
+            running.keeper.announce(running.told, running.web.address)
+            code = await _serve(options, running, given, database, console)
         tg.cancel_scope.cancel()
     return code
 
@@ -122,24 +124,26 @@ def _print_addresses(running: Stack, console: Console) -> None:
         highlight=False,
         markup=False,
     )
-    for name, value in environment(running.settings).items():
+    for name, value in environment(running.told).items():
         console.print(f"  export {name}={quote(value)}", soft_wrap=True, highlight=False, markup=False)
+    if running.settings != running.told:
+        console.print(f"  ({UNTOLD})", soft_wrap=True, highlight=False, markup=False)
 
 
-async def _serve(options: Options, running: Stack, database: Database, console: Console) -> int:
-    code = await _week(options, running, database, console) if options.example else 0
+async def _serve(options: Options, running: Stack, given: Settings, database: Database, console: Console) -> int:
+    code = await _week(options, running, given, database, console) if options.example else 0
     if not options.once:
         console.print("serving; a line follows for each run that ends; Ctrl-C stops everything")
         await _print_ends(database, console, Runs(tasks=False))
     return code
 
 
-async def _week(options: Options, running: Stack, database: Database, console: Console) -> int:
+async def _week(options: Options, running: Stack, given: Settings, database: Database, console: Console) -> int:
     """Run the example: days arrive, pipelines run, a table shows the result."""
     install(Path(running.settings["dags_folder"]))
     with anyio.move_on_after(options.within_s) as limit:
         await _until_loaded(database, console)
-        child = await _produce(options, running)
+        child = await _produce(options, running, given)
         async with anyio.create_task_group() as tg:
             tg.start_soon(_show, database, console)
             await _until_done(running, child, database, options.days)
@@ -166,7 +170,8 @@ async def _until_loaded(database: Database, console: Console) -> None:
     console.print("the example's DAGs are loaded", style="dim")
 
 
-async def _produce(options: Options, running: Stack) -> Child:
+async def _produce(options: Options, running: Stack, given: Settings) -> Child:
+    """Of the settings it gets only how to log in to Kafka."""
     command = producer.command(
         running.lake,
         running.settings["kafka_servers"],
@@ -175,7 +180,8 @@ async def _produce(options: Options, running: Stack) -> Child:
         topic_prefix=running.settings["topic_prefix"],
     )
     log = running.home / "producer.log"
-    return await spawn(command, log=log, cwd=running.home, env=os.environ, on_orphaned=signal.SIGTERM)
+    env = environment_of(passed_on(given, SECURING))
+    return await spawn(command, log=log, cwd=running.home, env=env, on_orphaned=signal.SIGTERM)
 
 
 async def _until_done(running: Stack, child: Child, database: Database, days: int) -> None:

@@ -1,6 +1,5 @@
 """The daemon as a server of standalone."""
 
-import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,9 +8,9 @@ from typing import ClassVar
 
 import asyncpg
 
-from tidegate.daemon.postgres.primary import connect
-from tidegate.daemon.settings import PREFIX, environment
-from tidegate.daemon.standalone.process import Child, spawn
+from tidegate.daemon.postgres.primary import REFUSALS, connect
+from tidegate.daemon.settings import environment
+from tidegate.daemon.standalone.process import Child, inherited, spawn
 from tidegate.daemon.standalone.server import Server
 
 STARTED = "SELECT EXISTS (SELECT FROM live_job WHERE pid = $1)"
@@ -27,6 +26,7 @@ class Daemon(Server):
 
     name: ClassVar[str] = "The daemon"
     ports_needed: ClassVar[int] = 0
+    unanswered = (*REFUSALS, asyncpg.InterfaceError)
 
     def __init__(self, home: Path, settings: Mapping[str, str], command: Sequence[str] = COMMAND) -> None:
         super().__init__(home)
@@ -41,10 +41,7 @@ class Daemon(Server):
         return await spawn(self._command, log=self.log, cwd=self.home, env=env, on_orphaned=signal.SIGTERM)
 
     async def _answers(self, child: Child, port: int) -> bool:  # noqa: ARG002 - it listens on none
-        try:
-            connection = await connect(self._settings["postgres_dsn"], timeout=5)
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InternalClientError):
-            return False
+        connection = await connect(self._settings["postgres_dsn"], timeout=5)
         try:
             return bool(await connection.fetchval(STARTED, child.pid))
         finally:
@@ -53,5 +50,4 @@ class Daemon(Server):
 
 def environment_of(settings: Mapping[str, str]) -> dict[str, str]:
     """The environment of this process, with these settings instead of its own."""
-    others = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
-    return others | environment(settings)
+    return inherited() | environment(settings)

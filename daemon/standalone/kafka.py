@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaError
 
 from tidegate.daemon.standalone import jars, java
 from tidegate.daemon.standalone.port import LOOPBACK, listens
-from tidegate.daemon.standalone.process import Child, ServerError, spawn
+from tidegate.daemon.standalone.process import Child, ServerError, inherited, spawn
 from tidegate.daemon.standalone.server import Server, ending
 
 MIB = 1024 * 1024
@@ -120,7 +120,7 @@ class Kafka(Server):
             (str(self._java), f"-Xmx{self.heap_mb}m", *JVM, logging, temporary, "-cp", self._classpath, *arguments),
             log=self.log,
             cwd=self.home,
-            env=os.environ,
+            env=inherited(),
             on_orphaned=signal.SIGKILL,
         )
 

@@ -11,8 +11,9 @@ import anyio
 import asyncpg
 import psutil
 
+from tidegate.daemon.postgres.primary import REFUSALS
 from tidegate.daemon.standalone.port import LOOPBACK
-from tidegate.daemon.standalone.process import Child, ServerError, installed, spawn
+from tidegate.daemon.standalone.process import Child, ServerError, inherited, installed, spawn
 from tidegate.daemon.standalone.server import Server, ending
 
 DATABASE = "tidegate"
@@ -52,6 +53,7 @@ class Postgres(Server):
     name: ClassVar[str] = "Postgres"
     stop_signal: ClassVar[signal.Signals] = signal.SIGINT
     settings: ClassVar[Mapping[str, str]] = SETTINGS
+    unanswered = (*REFUSALS, asyncpg.InterfaceError)
 
     def __init__(self, home: Path, *, fsync: bool = True) -> None:
         super().__init__(home)
@@ -100,17 +102,14 @@ class Postgres(Server):
 
     async def _run(self, binary: str, *arguments: str) -> Child:
         """When orphaned it gets SIGQUIT, which also ends its backends; SIGKILL would not."""
-        env = {key: value for key, value in os.environ.items() if not key.startswith(("PG", "LC_"))}
+        env = {key: value for key, value in inherited().items() if not key.startswith(("PG", "LC_"))}
         command = (str(binaries() / binary), *arguments)
         return await spawn(
             command, log=self.log, cwd=self.home, env={**env, "LC_ALL": "C"}, on_orphaned=signal.SIGQUIT, user=_user()
         )
 
     async def _answers(self, child: Child, port: int) -> bool:
-        try:
-            db = await asyncpg.connect(f"postgresql://{SUPERUSER}@{LOOPBACK}:{port}/postgres", timeout=5)
-        except (OSError, TimeoutError, asyncpg.PostgresError):
-            return False
+        db = await asyncpg.connect(f"postgresql://{SUPERUSER}@{LOOPBACK}:{port}/postgres", timeout=5)
         try:
             if await db.fetchval(POSTMASTER) != str(child.pid):
                 return False

@@ -13,6 +13,7 @@ import anyio
 import psutil
 from anyio.abc import Process
 
+from tidegate.daemon.settings import PREFIX
 from tidegate.daemon.spark.process import tail
 from tidegate.schemas.error import TidegateError
 
@@ -31,6 +32,11 @@ def installed(package: str, what: str) -> Path:
     if found is None or found.origin is None:
         raise ServerError(f"{what} is not installed: pip install 'tidegate[standalone]'")
     return Path(found.origin).parent
+
+
+def inherited() -> dict[str, str]:
+    """The environment of this process without settings, which have secrets: tasks can read the environment of servers."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
 
 
 class Child:

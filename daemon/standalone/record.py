@@ -1,7 +1,7 @@
 """The record of a standalone in its data folder: its processes and addresses, for commands and for the start after a crash."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from tidegate.daemon.postgres_address import has_password
 from tidegate.daemon.spark import whole_file
 from tidegate.daemon.spark.process import Identity, alive, identify
 from tidegate.schemas.error import RequestError
@@ -18,6 +19,7 @@ Say = Callable[[str], None]
 """Shows a line to the user."""
 
 FILE = "standalone.json"
+UNTOLD = "TIDEGATE_POSTGRES_DSN has a password and is not shown: set it as it is set for the standalone"
 
 
 class ServerState(StrEnum):
@@ -77,6 +79,11 @@ class Recorder:
         """The server of this folder died and starts again."""
         restarts = self._record.servers[key].restarts + 1
         self.change_server(key, state=ServerState.RESTARTING, since=now(), restarts=restarts)
+
+
+def told(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings without an address of Postgres that has a password: tasks can read the record and the log."""
+    return {name: value for name, value in settings.items() if name != "postgres_dsn" or not has_password(value)}
 
 
 def remove(home: Path) -> None:

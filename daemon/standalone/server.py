@@ -34,6 +34,8 @@ class Server(ABC):
     start_s: ClassVar[float] = 60.0
     stop_s: ClassVar[float] = 20.0
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
+    unanswered: ClassVar[tuple[type[Exception], ...]] = (OSError, TimeoutError)
+    """What `_answers` may raise instead of returning False: a server dies or stops at any statement of its probe."""
 
     def __init__(self, home: Path) -> None:
         self.home = home.absolute()
@@ -127,7 +129,7 @@ class Server(ABC):
 
         async def probe() -> None:
             while not answered.is_set():
-                if await self._answers(child, port):
+                if await self._probe(child, port):
                     answered.set()
                 else:
                     await anyio.sleep(PROBE_S)
@@ -142,6 +144,12 @@ class Server(ABC):
             raise ServerError(f"{self.name} {ending(child)} while starting{self._log_end(child)}")
         if not answered.is_set():
             raise ServerError(f"{self.name} did not answer within {self.start_s:g} s{self._log_end(child)}")
+
+    async def _probe(self, child: Child, port: int) -> bool:
+        try:
+            return await self._answers(child, port)
+        except self.unanswered:
+            return False
 
     async def _end(self, how: signal.Signals) -> None:
         if self._child is not None:

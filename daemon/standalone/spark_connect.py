@@ -11,7 +11,7 @@ import anyio
 
 from tidegate.daemon.standalone import java
 from tidegate.daemon.standalone.port import LOOPBACK, listens
-from tidegate.daemon.standalone.process import Child, installed, spawn
+from tidegate.daemon.standalone.process import Child, inherited, installed, spawn
 from tidegate.daemon.standalone.server import Server
 
 SERVER_CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -35,6 +35,7 @@ class SparkConnect(Server):
 
     name: ClassVar[str] = "Spark Connect"
     start_s: ClassVar[float] = 180.0
+    unanswered = (OSError, TimeoutError, IndexError, anyio.EndOfStream, anyio.BrokenResourceError)
 
     def __init__(self, home: Path, *, master: str = "local[2]") -> None:
         super().__init__(home)
@@ -82,7 +83,7 @@ class SparkConnect(Server):
 
     def _environment(self, spark: Path) -> dict[str, str]:
         """Without the settings of other Spark installations on the machine."""
-        env = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
+        env = {key: value for key, value in inherited().items() if not key.startswith(("SPARK_", "PYSPARK_"))}
         return {
             **env,
             "SPARK_HOME": str(spark),
@@ -96,10 +97,7 @@ class SparkConnect(Server):
         """Whether gRPC answers an HTTP/2 preface; the server listens only after its Spark session is ready."""
         if not listens(child.pid, port):
             return False
-        try:
-            with anyio.fail_after(5):
-                async with await anyio.connect_tcp(LOOPBACK, port) as stream:
-                    await stream.send(HTTP2_HELLO)
-                    return (await stream.receive(9))[3] == SETTINGS_FRAME
-        except (OSError, TimeoutError, IndexError, anyio.EndOfStream, anyio.BrokenResourceError):
-            return False
+        with anyio.fail_after(5):
+            async with await anyio.connect_tcp(LOOPBACK, port) as stream:
+                await stream.send(HTTP2_HELLO)
+                return (await stream.receive(9))[3] == SETTINGS_FRAME

@@ -41,6 +41,11 @@ class Stack(msgspec.Struct, frozen=True):
     web: Web
 
     @property
+    def told(self) -> dict[str, str]:
+        """The settings for other shells."""
+        return record.told(self.settings)
+
+    @property
     def lake(self) -> Path:
         """The folder for the data of the example."""
         return self.home / "lake"

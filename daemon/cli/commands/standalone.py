@@ -70,10 +70,13 @@ def status(*, data: Data = DATA, json: Json = False) -> None:
 @app.command(epilog=examples("eval $(tidegate standalone env)"))
 def env(*, data: Data = DATA) -> None:
     """Print `export` lines with the addresses of the servers, for a shell."""
-    from tidegate.daemon.standalone import background
+    from tidegate.daemon.standalone import background, record
 
-    for name, value in environment(background.running(data.absolute()).settings).items():
+    settings = background.running(data.absolute()).settings
+    for name, value in environment(settings).items():
         output.write(f"export {name}={shlex.quote(value)}")
+    if "postgres_dsn" not in settings:
+        output.say(record.UNTOLD)
 
 
 @app.command(epilog=examples("tidegate standalone logs", "tidegate standalone logs -f daemon kafka"))

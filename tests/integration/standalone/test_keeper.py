@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import anyio
+import asyncpg
 import pytest
 
 from tidegate.daemon import outage
@@ -25,6 +26,8 @@ class Sleeper(Server):
     name: ClassVar[str] = "The sleeper"
     ports_needed: ClassVar[int] = 0
     refusals = 0
+    broken_probes = 0
+    unanswered = (asyncpg.InterfaceError,)
 
     async def _prepare(self) -> None:
         if (self.home / "broken").exists():
@@ -37,6 +40,9 @@ class Sleeper(Server):
         return await spawn(command, log=self.log, cwd=self.home, env=os.environ, on_orphaned=signal.SIGKILL)
 
     async def _answers(self, child: Child, port: int) -> bool:
+        if self.broken_probes:
+            self.broken_probes -= 1
+            raise asyncpg.InterfaceError("connection is closed")
         return child.alive and not port
 
 
@@ -67,6 +73,7 @@ async def test_a_server_is_started_until_it_works_and_each_reason_is_said_once(
         os.kill(server.pid, signal.SIGKILL)
         await until(lambda: server.refusals >= 3)
         assert recorded(tmp_path).state is ServerState.RESTARTING
+        server.broken_probes = 1
         (server.home / "broken").unlink()
         await until(lambda: recorded(tmp_path).state is ServerState.READY)
         again = recorded(tmp_path)
