@@ -28,7 +28,7 @@ class VersionPage(msgspec.Struct, frozen=True):
 
 
 class VersionFiles(msgspec.Struct, frozen=True):
-    """The DAG file of a version, and the modules that its functions import, by path relative to the DAG folder."""
+    """The DAG file of a version, and its modules and applications in Python, by path relative to the DAG folder."""
 
     number: int
     path: str

@@ -118,5 +118,5 @@ async def version(db: Db, dag_id: str, number: int) -> StoredVersion | None:
 
 
 async def modules(db: Db, dag_id: str, number: int) -> Mapping[str, str]:
-    """By path, the modules that the functions of a version import."""
+    """By path, the modules that the functions of a version import, and its applications in Python."""
     return {row["path"]: row["source"] for row in await db.fetch(_SQL["modules"], dag_id, number)}

@@ -59,7 +59,7 @@ SELECT number, created_at, path, digest FROM dag_version WHERE dag_id = $1 ORDER
 SELECT number, created_at, path, source, spec FROM dag_version WHERE dag_id = $1 AND number = $2
 
 -- name: modules
--- The modules that the functions of a version import.
+-- The modules that the functions of a version import, and its applications in Python.
 SELECT used.path, module.source
 FROM dag_version AS version
 JOIN version_module AS used ON used.version_id = version.id

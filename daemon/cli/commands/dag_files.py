@@ -32,7 +32,10 @@ Paths = Annotated[
 Version = Annotated[int | None, typer.Option(min=1, max=2**31 - 1, help="The number of the version. Default: the current one.")]
 Into = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Write the file below this folder, with the modules that the functions of the DAG import."),
+    typer.Option(
+        metavar="DIR",
+        help="Write the file below this folder, with the modules and applications in Python that were stored with it.",
+    ),
 ]
 
 
@@ -112,9 +115,11 @@ def versions(context: typer.Context, dag_id: DagId, *, limit: Limit = 20, json: 
 def source(context: typer.Context, dag_id: DagId, *, version: Version = None, into: Into = None) -> None:
     """Print the DAG file as it was when a version of the DAG was stored.
 
-    To go back, write it over the file in the DAG folder: daemons store it as a new version. `tidegate dags plan` says before what
-    that will do. Other DAGs of the file go back with it.
+    To go back, write it over the file in the DAG folder with --into: daemons store it as a new version. Each file is replaced at
+    once, the DAG file last; a shell that redirects the output into a live file would empty it first, which removes its DAGs.
+    `tidegate dags plan` says for a copy of the folder what that will do. Other DAGs of the file go back with it.
     """
+    from tidegate.daemon.cli.replaced_files import replace_all
     from tidegate.daemon.read_model.version import VersionFiles, read_files
 
     path = at("dags", dag_id, "source")
@@ -122,10 +127,9 @@ def source(context: typer.Context, dag_id: DagId, *, version: Version = None, in
     if into is None:
         output.ByteWriter().write(found.files[found.path].encode())
         return
-    for name, text in sorted(found.files.items()):
-        target = _below(into, name)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8", newline="")
+    texts = {_below(into, name): found.files[name] for name in sorted(found.files, key=lambda name: (name == found.path, name))}
+    replace_all(texts)
+    for target in texts:
         output.write(f"wrote {target}")
 
 

@@ -184,7 +184,7 @@ app.command(epilog=examples("tidegate dags plan", "tidegate dags plan daily.py t
 app.command(epilog=examples("tidegate dags versions daily_delays"))(dag_files.versions)
 app.command(
     epilog=examples(
-        "tidegate dags source daily_delays --version 4 > dags/daily.py",
+        "tidegate dags source daily_delays --version 4 | diff dags/daily.py -",
         "tidegate dags source daily_delays --version 4 --into dags",
     )
 )(dag_files.source)

@@ -32,15 +32,16 @@ async def test_a_former_version_is_written_over_the_file_and_becomes_the_newest(
     assert "  version   2 → 3" in plan.out.splitlines()
 
 
-async def test_modules_of_functions_are_written_beside_the_file(cli: Cli, history: History, tmp_path: Path) -> None:
+async def test_modules_of_functions_are_written_before_the_file(cli: Cli, history: History, tmp_path: Path) -> None:
     modules = (ModuleSource("lib/common.py", "1", "TABLE = 1\r\n"),)
     spec = DagSpec(dag_id="f", tasks=(FunctionTask(task_id="t"),))
-    file = ParsedFile(path="team/f.py", digest="1", source="import lib.common\n", dags=(spec,), modules=modules)
+    file = ParsedFile(path="jobs/f.py", digest="1", source="import lib.common\n", dags=(spec,), modules=modules)
     await apply(history.database, Batch(messages=[Message(body=file, at=datetime.now(UTC))]))
 
-    await cli("dags", "source", "f", "--into", str(tmp_path))
+    answer = await cli("dags", "source", "f", "--into", str(tmp_path))
 
-    assert (tmp_path / "team/f.py").read_bytes() == b"import lib.common\n"
+    assert answer.out == f"wrote {tmp_path}/lib/common.py\nwrote {tmp_path}/jobs/f.py\n"
+    assert (tmp_path / "jobs/f.py").read_bytes() == b"import lib.common\n"
     assert (tmp_path / "lib/common.py").read_bytes() == b"TABLE = 1\r\n"
 
 
