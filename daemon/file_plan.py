@@ -24,6 +24,7 @@ from tidegate.schemas.dag import DagSpec, ParsedFile
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents, RecordImportError
 from tidegate.schemas.effect.run import InsertRun, RunMoved
+from tidegate.schemas.error import DagFaultError
 from tidegate.schemas.message import Message, ScheduleDue
 from tidegate.schemas.queries import file_plans, files
 from tidegate.schemas.queries.dag_pages import plans
@@ -98,11 +99,19 @@ class FileProblem(msgspec.Struct, frozen=True):
     dags: Sequence[str]
 
 
+class Unplanned(msgspec.Struct, frozen=True):
+    """Files that share DAGs of which a decision fails: daemons hold these DAGs."""
+
+    paths: Sequence[str]
+    reason: str
+
+
 class FilePlan(msgspec.Struct, frozen=True):
     """What the files will do. DAGs that stay as they are are left out."""
 
-    dags: Sequence[PlannedDag]
-    problems: Sequence[FileProblem]
+    dags: Sequence[PlannedDag] = ()
+    problems: Sequence[FileProblem] = ()
+    unplanned: Sequence[Unplanned] = ()
 
 
 class _Stand(NamedTuple):
@@ -113,12 +122,24 @@ class _Stand(NamedTuple):
 
 
 async def plan_files(database: Database, parsed: Sequence[ParsedFile]) -> FilePlan:
-    """Raises DagFaultError for DAGs whose decisions fail, and UnavailableError."""
+    """Raises UnavailableError."""
     stored = await database.run(_stored, parsed)
     changed = [file for file in parsed if may_change(file, stored)]
-    parts = [await database.run(_plan, batch) for batch in batches(changed, stored)]
-    dags, problems = (dag for part in parts for dag in part.dags), (problem for part in parts for problem in part.problems)
-    return FilePlan(sorted(dags, key=attrgetter("dag_id")), sorted(problems, key=attrgetter("path")))
+    parts = [part for batch in batches(changed, stored) for part in await _contained(database, batch, stored)]
+    dags = sorted((dag for part in parts for dag in part.dags), key=attrgetter("dag_id"))
+    problems = sorted((problem for part in parts for problem in part.problems), key=attrgetter("path"))
+    return FilePlan(dags, problems, [unplanned for part in parts for unplanned in part.unplanned])
+
+
+async def _contained(database: Database, batch: Sequence[ParsedFile], stored: Mapping[str, StoredDag]) -> list[FilePlan]:
+    """The plan of the files; if a decision fails, those of each group, for the fault is one group's own."""
+    try:
+        return [await database.run(_plan, batch)]
+    except DagFaultError as fault:
+        groups = list(_groups(batch, stored))
+        if len(groups) == 1:
+            return [FilePlan(unplanned=[Unplanned([file.path for file in batch], str(fault))])]
+    return [part for group in groups for part in await _contained(database, group, stored)]
 
 
 async def _stored(db: Db, parsed: Sequence[ParsedFile]) -> Mapping[str, StoredDag]:

@@ -18,8 +18,19 @@ def below_folder(paths: Sequence[Path], root: Path) -> Sequence[str]:
     return list(dict.fromkeys(_below(path, root) for path in paths))
 
 
+def below_or_all(paths: Sequence[Path], root: Path) -> Sequence[str]:
+    """As `below_folder`; empty, for all files, if one of the paths is the DAG folder itself."""
+    parts = [path for path in paths if _absolute(path, root) != root]
+    below = below_folder(parts, root)
+    return below if len(parts) == len(paths) else []
+
+
+def _absolute(path: Path, root: Path) -> Path:
+    return Path(os.path.normpath(root / path))
+
+
 def _below(path: Path, root: Path) -> str:
-    absolute = Path(os.path.normpath(root / path))
+    absolute = _absolute(path, root)
     if absolute == root or not absolute.is_relative_to(root):
         raise typer.BadParameter(f"{path} is not below the DAG folder {root} (TIDEGATE_DAGS_FOLDER)", param_hint="PATHS")
     return str(absolute.relative_to(root))

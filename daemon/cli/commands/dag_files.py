@@ -45,17 +45,17 @@ def plan(context: typer.Context, paths: Paths = None, *, json: Json = False) -> 
     Compares the files of the DAG folder with the state in Postgres: DAGs that come, change or go, their next runs and datasets,
     what becomes of pending events, which runs start at once, and which go on with their version. Deleted files count as deleted.
 
-    Exit code 0 if nothing changes, 4 if something does, 1 if a file is broken.
+    Exit code 0 if nothing changes, 4 if something does, 1 if a file is broken or a decision about its DAGs fails.
     """
-    from tidegate.daemon.cli.changed_files import below_folder
+    from tidegate.daemon.cli.changed_files import below_or_all
     from tidegate.daemon.cli.pages import file_plan as pages
 
     settings = read_settings(context)
-    below = below_folder(paths or [], dags_root(settings))
+    below = below_or_all(paths or [], dags_root(settings))
     found = with_database(context, lambda database: _plan(database, settings, below))
     output.write_page(found, lambda: pages.print_plan(found), json=json)
     output.say(pages.summary(found))
-    if found.problems:
+    if found.problems or found.unplanned:
         raise typer.Exit(FAILED)
     if found.dags:
         raise typer.Exit(CHANGES)

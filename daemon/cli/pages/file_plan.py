@@ -17,8 +17,10 @@ Fact = tuple[str, output.Cell]
 def print_plan(plan: FilePlan) -> None:
     for problem in plan.problems:
         output.write(_problem(problem))
+    for unplanned in plan.unplanned:
+        output.write(tree.problem(", ".join(unplanned.paths), None, f"this cannot be planned: {unplanned.reason}"))
     for number, dag in enumerate(plan.dags):
-        if number or plan.problems:
+        if number or plan.problems or plan.unplanned:
             output.write()
         output.heading(f"{dag.dag_id}: {dag.action}")
         output.facts(facts(dag))
@@ -29,7 +31,9 @@ def summary(plan: FilePlan) -> str:
     counts = Counter(dag.action for dag in plan.dags)
     parts = [f"{_counted(number, 'DAG')} {action}" for action, number in sorted(counts.items())]
     broken = [f"{_counted(len(plan.problems), 'file')} not taken up"] if plan.problems else []
-    return ", ".join([*parts, *broken]) or "nothing changes"
+    unknown = sum(len(files.paths) for files in plan.unplanned)
+    held = [f"{_counted(unknown, 'file')} not planned"] if unknown else []
+    return ", ".join([*parts, *broken, *held]) or "nothing changes"
 
 
 def facts(dag: PlannedDag) -> Iterator[Fact]:

@@ -79,9 +79,27 @@ async def test_a_plan_of_some_files_has_those_alone(cli: Cli, history: History, 
 
     unchanged = await cli("dags", "plan", "daily.py")
     of_folder = await cli("dags", "plan", str(folder / "team"), "--json")
+    whole, of_all = await cli("dags", "plan"), await cli("dags", "plan", str(folder), "daily.py")
 
     assert (unchanged.code, unchanged.out, unchanged.err) == (0, "", "nothing changes\n")
     assert [(dag["dag_id"], dag["action"]) for dag in of_folder.json["dags"]] == [("other", "added")]
+    assert (whole.out, whole.err) == (of_all.out, of_all.err)
+    assert of_all.err == "2 DAGs added\n"
+
+
+async def test_a_dag_whose_decision_fails_hides_no_other(cli: Cli, history: History, folder: Path) -> None:
+    await history.file()
+    await history.run()
+    await history.database.pool.execute("UPDATE dag_version SET spec = '{}'")
+    (folder / "daily.py").write_text(DAILY)
+    (folder / "hourly.py").write_text(HOURLY)
+
+    answer = await cli("dags", "plan")
+
+    assert answer.code == 1
+    assert answer.out.startswith("daily.py: this cannot be planned: DAG 'daily_delays': its version 1 cannot be read: ")
+    assert "\n\nhourly: added\n" in answer.out
+    assert answer.err == "1 DAG added, 1 file not planned\n"
 
 
 async def test_a_missing_dag_folder_is_an_error_and_deletes_nothing(cli: Cli, history: History, folder: Path) -> None:

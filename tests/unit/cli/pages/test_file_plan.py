@@ -8,7 +8,7 @@ import pytest
 
 from tests.shapes import NOW
 from tidegate.daemon.cli.pages.file_plan import facts, summary
-from tidegate.daemon.file_plan import Difference, Fates, FilePlan, FileProblem, PlannedDag, Side
+from tidegate.daemon.file_plan import Difference, Fates, FilePlan, FileProblem, PlannedDag, Side, Unplanned
 from tidegate.schemas.queries.file_plans import ActiveRuns
 
 BEFORE = Side(version=4, path="old.py", schedule="s://a", next_run=None)
@@ -91,6 +91,7 @@ def test_a_line_says_each_thing(changed: dict[str, Any], lines: Sequence[str]) -
         (FilePlan((), ()), "nothing changes"),
         (FilePlan([PLANNED, planned(action="added"), PLANNED], ()), "1 DAG added, 2 DAGs changed"),
         (FilePlan([PLANNED], [FileProblem("a.py", None, "it is no text", ())] * 2), "1 DAG changed, 2 files not taken up"),
+        (FilePlan(unplanned=[Unplanned(["a.py", "b.py"], "DAG 'd': why")]), "2 files not planned"),
     ],
 )
 def test_one_sentence_is_about_all(plan: FilePlan, sentence: str) -> None:
