@@ -24,6 +24,8 @@ def mistakes_of(task: BaseTask, folder: Path) -> Iterator[Mistake]:
             check()
         except TaskError as error:
             yield Mistake(text, str(error))
+        except (OSError, RuntimeError) as error:  # also a loop of links
+            yield Mistake(text, f"a file cannot be looked up: {error}")
     if isinstance(task, SubmitTask):
         yield from _in_conf(task.conf)
 

@@ -146,6 +146,11 @@ async def list_datasets(db: Db, prefix: str | None, limit: int, after: str | Non
     return [DatasetRow(*row) for row in await db.fetch(_SQL["list_datasets"], prefix, limit, after)]
 
 
+async def supplied(db: Db, uris: Collection[str]) -> set[str]:
+    """The datasets among these that a task updates or that had an event."""
+    return {row["uri"] for row in await db.fetch(_SQL["supplied"], list(uris))}
+
+
 async def pending_counts(db: Db, dag_id: str) -> list[PendingRow]:
     """The number of pending events of a DAG by URI; nothing is locked."""
     return [PendingRow(*row) for row in await db.fetch(_SQL["pending_counts"], dag_id)]

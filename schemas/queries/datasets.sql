@@ -131,6 +131,15 @@ GROUP BY dataset.id
 ORDER BY dataset.uri
 LIMIT $2
 
+-- name: supplied
+-- The datasets among these that a task updates or that had an event.
+SELECT uri
+FROM dataset
+WHERE uri = ANY ($1::text[]) AND (
+    EXISTS (SELECT FROM task_outlet_dataset_reference AS producer WHERE producer.dataset_id = dataset.id)
+    OR EXISTS (SELECT FROM dataset_event AS event WHERE event.dataset_id = dataset.id)
+)
+
 -- name: pending_counts
 SELECT dataset.uri, count(*) AS events, min(queue.created_at) AS oldest_at
 FROM dataset_dag_run_queue AS queue

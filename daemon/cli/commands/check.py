@@ -105,16 +105,16 @@ def _installation(context: typer.Context, uris: Sequence[str]) -> "Installation"
     from tidegate.daemon.lint.installation import Installation
     from tidegate.schemas.queries import datasets, pools
 
-    async def read(db: "Db") -> tuple[list[pools.PoolRow], list[datasets.DatasetRow]]:
-        return await pools.list_pools(db), [row for uri in uris for row in await datasets.list_datasets(db, uri, 1)]
+    async def read(db: "Db") -> tuple[list[pools.PoolRow], set[str]]:
+        return await pools.list_pools(db), await datasets.supplied(db, uris)
 
     if (server := remote(context)) is None:
-        found, named = query(context, read)
+        found, known = query(context, read)
     else:
         found = server.rows("/pools", pools.PoolRow, None, {})
+        # The first dataset of a prefix is the one of that name, if there is one.
         named = [row for uri in uris for row in server.rows("/datasets", datasets.DatasetRow, 1, {"prefix": uri})]
-    # The first dataset of a prefix is the one of that name, if there is one.
-    known = {row.uri for row in named if row.events or row.producers}
+        known = {row.uri for row in named if row.events or row.producers}
     return Installation({pool.name for pool in found}, known)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, UndefinedError, meta, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing
+from jinja2.visitor import NodeTransformer
 
 from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.daemon.spark.runner.failure_reason import TaskError
@@ -82,16 +83,24 @@ def mistakes(text: str, upstream: Collection[str]) -> Iterator[str]:
     """Why no run can render a template: it is not valid, or reads what no run has. `upstream`: the tasks with `results`."""
     try:
         tree = _ENVIRONMENT.parse(text)
-        variables = meta.find_undeclared_variables(tree)
+        reads = _reads(tree, nodes.Name, nodes.Getattr, nodes.Getitem) - _optional(tree)
+        variables = meta.find_undeclared_variables(_WithoutConstants().visit(tree))
     except TemplateSyntaxError as error:
         yield f"is not a valid template: {error.message} (line {error.lineno})"
         return
     except RecursionError:
         yield "is not a valid template: it is nested too deeply"
         return
-    for variable, key in sorted(_reads(tree, nodes.Name, nodes.Getattr, nodes.Getitem) - _optional(tree)):
+    for variable, key in sorted(reads):
         if variable in variables and (unknown := _unknown_name(variable, key, upstream)):
             yield f"cannot be rendered: {unknown}"
+
+
+class _WithoutConstants(NodeTransformer):
+    """Leaves the compiler nothing to evaluate: it computes what has constants alone, and `9 ** (9 ** 9)` takes for ever."""
+
+    def visit_Const(self, node: nodes.Const) -> nodes.Node:  # noqa: N802 - the name is Jinja's
+        return nodes.ContextReference(lineno=node.lineno, environment=node.environment)
 
 
 def _unknown_name(variable: str, key: str, upstream: Collection[str]) -> str | None:

@@ -14,13 +14,14 @@ with Dag("producer") as dag:
 """
 NEW = """
 from tidegate import Dag, Dataset
-with Dag("new", schedule=Dataset("lake://made") & Dataset("lake://mad")) as dag:
+with Dag("new", schedule=Dataset("lake://made") & Dataset("lake://had") & Dataset("lake://mad")) as dag:
     dag.command("load", ["true"], pool="repots")
 """
 
 
 async def test_pools_and_datasets_are_compared_with_the_server(cli: Cli, history: History, tmp_path: Path) -> None:
     await history.file(PRODUCER)
+    await history.updated("lake://had")
     await cli("pools", "set", "reports", "2")
     (tmp_path / "new.py").write_text(NEW)
 
@@ -30,6 +31,7 @@ async def test_pools_and_datasets_are_compared_with_the_server(cli: Cli, history
     assert "new.py:4: DAG 'new', task 'load': pool 'repots' does not exist; did you mean reports?" in answer.out
     assert "new.py:3: note: DAG 'new': dataset lake://mad has had no event, and no task updates it\n" in answer.err
     assert "lake://made" not in answer.err
+    assert "lake://had " not in answer.err
 
 
 async def test_a_server_that_is_away_is_told_after_the_files(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,6 +155,14 @@ def test_mistakes_of_a_template_are_known_before_a_run(text: str, found: list[st
     assert list(mistakes(text, ["count"])) == found
 
 
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("text", ["{{ %s }}", "{% if %s %}{% endif %}", "{{ -%s | string }}", "{% set a = [%s] %}"])
+def test_a_template_is_not_evaluated_when_it_is_checked(text: str) -> None:
+    endless = "(9 ** (9 ** 9))"
+
+    assert list(mistakes(text.replace("%s", endless), [])) == []
+
+
 def test_an_unknown_name_that_is_like_no_other_is_told_with_all_names() -> None:
     (mistake,) = mistakes("{{ weekday }} {{ weekday }}", [])
 

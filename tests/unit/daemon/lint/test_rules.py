@@ -21,6 +21,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs/report.py").write_text("")
     (tmp_path / "lib.zip").write_text("")
+    (tmp_path / "loop").symlink_to("loop")
     return tmp_path
 
 
@@ -84,6 +85,8 @@ def test_what_works_has_no_finding(body: str, folder: Path) -> None:
             "dag.command('t', ['true'], cwd='job')",
             "3: t: cwd 'job' does not exist in the DAG folder {folder}; did you mean jobs?",
         ),
+        (f"dag.command('t', ['true'], cwd='{'x' * 300}')", "3: t: a file cannot be looked up: [Errno 36] File name too long: "),
+        ("dag.command('t', ['true'], cwd='loop')", "3: t: "),
         ("dag.command('t', ['echo', '{{ dss }}'])", "3: t: argument 2 cannot be rendered: there is no 'dss'; did you mean ds?"),
         (
             "dag.command('t', ['true'], env={'A': '{{ ds'})",
