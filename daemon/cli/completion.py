@@ -21,7 +21,7 @@ def dag_ids(context: typer.Context, incomplete: str) -> list[str]:
         return anyio.run(_read, given, DAG_IDS, incomplete)
     except FATAL:
         raise
-    except Exception:  # noqa: BLE001 - whatever is wrong, the next command says it
+    except Exception:  # noqa: BLE001 - a command names the error; a completion has no place for it
         return []
 
 

@@ -38,6 +38,7 @@ NOTICED_BY: Mapping[str, Set[str]] = {
     **OF_STORM,
     **OF_LIMITS,
     "each_parse_a_version": {"versions_are_distinct_contents"},
+    "each_version_a_run": {"no_run_is_made_by_an_edit"},
     "own_clock_believed": {"no_time_in_the_database_is_of_a_wrong_clock"},
     "nothing_contained": {"nothing_reaches_the_net", events.offsets_only_move_forward_to_the_end.__name__},
     "contact_not_watched": {runners.executions_of_a_task_never_overlap.__name__},

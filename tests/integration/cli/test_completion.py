@@ -42,9 +42,15 @@ async def test_a_completion_without_a_server_is_silent(typed: Cli, monkeypatch: 
     assert (answer.code, answer.out.strip(), answer.err) == (0, "", "")
 
 
-async def test_the_option_before_the_command_says_which_postgres(typed: Cli, history: History) -> None:
+async def test_the_option_before_the_command_says_which_postgres(
+    typed: Cli, history: History, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(completion, "WITHIN_S", 30.0)
     await history.file()
 
-    answer = await typed("--postgres-dsn", AWAY, "runs", "list", "da")
+    away = await typed("--postgres-dsn", AWAY, "runs", "list", "da")
+    monkeypatch.setenv("TIDEGATE_POSTGRES_DSN", AWAY)
+    found = await typed("--postgres-dsn", dsn, "runs", "list", "da")
 
-    assert (answer.code, answer.out.strip(), answer.err) == (0, "", "")
+    assert (away.code, away.out.strip(), away.err) == (0, "", "")
+    assert (found.code, found.out.strip(), found.err) == (0, "daily_delays", "")
