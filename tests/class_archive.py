@@ -11,6 +11,7 @@ import anyio
 from aiokafka import AIOKafkaProducer
 
 from tests import formatted_storage, initialized_cluster
+from tests.kept import keeping
 from tests.servers import CHEAP_JAVA
 from tests.storms.replace import put
 from tidegate.daemon.standalone import kafka
@@ -36,15 +37,13 @@ async def make(cache: Path) -> None:
     """Start a broker, send it a record, and have it write the archive when it ends; keep the storage of each kind of server."""
     await initialized_cluster.keep(cache)
     os.environ.update(CHEAP_JAVA)
-    unfinished = of(cache).with_suffix(".unfinished")
-    put(kafka, "JVM", (*kafka.JVM, f"-XX:ArchiveClassesAtExit={unfinished}"))
-    with tempfile.TemporaryDirectory() as home:
+    with keeping(of(cache)) as unfinished, tempfile.TemporaryDirectory() as home:
+        put(kafka, "JVM", (*kafka.JVM, f"-XX:ArchiveClassesAtExit={unfinished}"))
         async with Kafka(Path(home), cache) as server:
             formatted_storage.keep(server.home / "data", cache)
             await topics.create(server.bootstrap, PREFIX, 1, 1)
             async with AIOKafkaProducer(bootstrap_servers=server.bootstrap) as producer:
                 await producer.send_and_wait(topics.name(PREFIX, Kind.DATASET_UPDATED), b"{}")
-    unfinished.replace(of(cache))
 
 
 if __name__ == "__main__":

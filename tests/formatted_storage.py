@@ -6,6 +6,7 @@
 import shutil
 from pathlib import Path
 
+from tests.kept import keeping
 from tests.storms.replace import put
 from tidegate.daemon.standalone.kafka import Kafka, new_cluster
 
@@ -19,7 +20,8 @@ def of(cache: Path) -> Path:
 
 
 def keep(data: Path, cache: Path) -> None:
-    shutil.copyfile(data / CHECKPOINT, of(cache))
+    with keeping(of(cache)) as unfinished:
+        shutil.copyfile(data / CHECKPOINT, unfinished)
 
 
 def use(cache: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import anyio
 
+from tests.kept import keeping
 from tests.storms.replace import put
 from tidegate.daemon.standalone.postgres import UNPRIVILEGED, Postgres
 
@@ -30,10 +31,8 @@ async def keep(cache: Path) -> None:
         Path(home).chmod(0o755)
         server = Postgres(Path(home))
         await server._prepare()
-        unfinished = of(cache).with_suffix(".unfinished")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        shutil.copytree(server._data, unfinished)
-        unfinished.rename(of(cache))
+        with keeping(of(cache)) as unfinished:
+            shutil.copytree(server._data, unfinished)
 
 
 def use(cache: Path) -> None:
