@@ -10,11 +10,12 @@ from pathlib import Path
 
 import anyio
 
-from tidegate.daemon.spark.process import Identity, send, until_gone
+from tidegate.daemon.spark.process import Identity, identify, send, until_gone
 from tidegate.daemon.standalone import record
 from tidegate.daemon.standalone.leftover import end_runners, end_servers
 from tidegate.daemon.standalone.log_file import LogFile, own_log
 from tidegate.daemon.standalone.record import Record, Say
+from tidegate.daemon.standalone.server import exclusive
 from tidegate.schemas.error import RequestError
 
 COMMAND = (sys.executable, "-P", "-m", "tidegate.daemon.cli", "standalone")
@@ -62,24 +63,49 @@ def _until_ready(home: Path, process: subprocess.Popen[bytes], log: LogFile, sho
             show(line)
         if ended is not None:
             raise RequestError(f"standalone ended with exit code {ended}; its output is in {own_log(home)}")
-        if known is not None and known.process is not None and known.process.pid == process.pid and known.settings:
+        if known is not None and known.settings and known.process == identify(process.pid):
             return known
         time.sleep(POLL_S)
 
 
-def stop(home: Path, say: Say) -> bool:
-    """End the standalone of this folder, or what a killed one has left. False when there is none."""
+def runs_already(home: Path) -> bool:
+    """Whether a standalone runs on this folder. Returns when it is ready. Raises RequestError when it ends before that."""
     known = record.read(home)
-    if known is None:
+    if known is None or not known.alive:
         return False
-    say(f"stopping the servers on {home}")
+    while known is not None and known.alive:
+        if known.settings:
+            return True
+        time.sleep(POLL_S)
+        known = record.read(home)
+    raise RequestError(f"the standalone that was starting on {home} has ended; `tidegate standalone up -d` starts another one")
+
+
+def stop(home: Path, say: Say) -> bool:
+    """End the standalone of this folder, or what a killed one or a failed start has left. False when there is none.
+
+    Raises ServerError when a standalone is starting there that the record does not name yet: what is left is then its own.
+    """
+    if not home.is_dir():
+        return False
+    known = record.read(home)
+    if known is not None:
+        say(f"stopping the servers on {home}")
+        _end(known)
+    with exclusive(home, "try `tidegate standalone down` again in a few seconds"):
+        if (left := record.read(home)) is not None:
+            anyio.run(end_servers, left, say)
+        runners = end_runners(home / "spool")
+        record.remove(home)
+    return known is not None or runners > 0
+
+
+def _end(known: Record) -> None:
+    """End the process of the record, if it runs."""
     if known.process is None or not send(known.process, signal.SIGTERM):
-        anyio.run(end_servers, known, say)
-    elif not anyio.run(_is_gone, known.process):
+        return
+    if not anyio.run(_is_gone, known.process):
         raise RequestError(f"process {known.process.pid} did not end within {STOP_S:g} s; `kill -9 {known.process.pid}` ends it")
-    end_runners(home / "spool")
-    record.remove(home)
-    return True
 
 
 async def _is_gone(process: Identity) -> bool:

@@ -29,7 +29,6 @@ async def end_servers(record: Record, say: Say) -> None:
             await until_gone(process)
 
 
-def end_runners(spool_dir: Path) -> None:
-    """End all runners, which survive their daemon by design. Their attempts count as killed."""
-    for spool in spools(spool_dir):
-        end_all(spool.submission_id, RUNNER_GRACE_S)
+def end_runners(spool_dir: Path) -> int:
+    """End all runners, which survive their daemon by design. Their attempts count as killed. The number of their processes."""
+    return sum(end_all(spool.submission_id, RUNNER_GRACE_S) for spool in spools(spool_dir))

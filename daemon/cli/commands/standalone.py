@@ -29,14 +29,14 @@ def up(
     days: Days = 7,
     pace_s: Pace = 1.0,
 ) -> None:
-    """Start everything, as `tidegate standalone` does. One that runs already is left alone."""
+    """Start everything, as `tidegate standalone` does. One that runs already is left alone; one that starts is waited for."""
     if not detach:
         serve(context, data=data, once=False, example=example, days=days, pace_s=pace_s)
     read_settings(context)
-    from tidegate.daemon.standalone import background, record
+    from tidegate.daemon.standalone import background
 
     home = data.absolute()
-    if (known := record.read(home)) is not None and known.alive:
+    if background.runs_already(home):
         output.write(f"standalone runs already on {home}")
         return
     options = ("--data", str(home), "--example" if example else "--no-example", f"--days={days}", f"--pace={pace_s}")
@@ -47,7 +47,7 @@ def up(
 
 @app.command(epilog=examples("tidegate standalone down"))
 def down(*, data: Data = DATA) -> None:
-    """Stop everything; the data stay. Also ends what a standalone that was killed has left."""
+    """Stop everything; the data stay. Also ends what a standalone that was killed, or did not start, has left."""
     from tidegate.daemon.standalone import background
 
     home = data.absolute()
