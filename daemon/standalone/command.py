@@ -151,7 +151,10 @@ async def _week(options: Options, running: Stack, given: Settings, database: Dat
     failed = [run for run in await _read(database, _example_runs) if run.state == RunState.FAILED]
     for run in failed:
         console.print(
-            f"{run.dag_id} failed; `tidegate runs show {run.dag_id} {run.run_id}` says why", style="red", soft_wrap=True
+            f"{run.dag_id} failed; `tidegate runs show {run.dag_id} {run.run_id}` says why",
+            style="red",
+            soft_wrap=True,
+            markup=False,
         )
     if limit.cancelled_caught:
         console.print(f"[red]the week did not end within {options.within_s:g} s[/]")

@@ -43,9 +43,11 @@ class KeptPorts:
             self._kept[key] = server.port
             whole_file.replace(self._file, msgspec.json.format(msgspec.json.encode(self._kept)) + b"\n")
 
-    def forget(self, server: Server) -> None:
-        """The server gets the port that the user set."""
+    def forget(self, server: Server, wanted: int, say: Say) -> None:
+        """The server gets the port that the user set, unless another program has taken it."""
         self._kept.pop(server.home.name, None)
+        if wanted and not ports.is_free(wanted):
+            say(f"{server.name} gets another port, because another program has taken the port {wanted} of the settings")
 
 
 def _read(file: Path) -> dict[str, int]:

@@ -10,6 +10,8 @@ from tidegate.schemas.error import NotFoundError
 
 OWN = "standalone"
 SERVER_LOG = "server.log"
+NAMES = ("daemon", "kafka", "postgres", "producer", "spark", OWN, "web")
+"""The logs that a standalone may write."""
 POLL_S = 0.2
 
 Line = tuple[str, str]
@@ -55,15 +57,22 @@ def own_log(home: Path) -> Path:
     return home / f"{OWN}.log"
 
 
-def logs(home: Path, chosen: Collection[str] = ()) -> Mapping[str, LogFile]:
-    """The logs below the data folder by the names of their servers, or these of them. Raises NotFoundError without any."""
-    paths = {path.parent.name: path for path in sorted(home.glob(f"*/{SERVER_LOG}"))}
-    paths |= {path.stem: path for path in (own_log(home), home / "producer.log") if path.exists()}
+def logs(home: Path, chosen: Collection[str] = (), to_come: Collection[str] = ()) -> dict[str, LogFile]:
+    """The logs below the data folder by the names of their servers, or these of them.
+
+    Raises NotFoundError without any, or for one that is neither there nor `to_come`.
+    """
+    paths = _paths(home)
     if not paths:
         raise NotFoundError(f"there are no logs in {home}: no standalone has run there")
-    if unknown := sorted(set(chosen) - paths.keys()):
+    if unknown := sorted(set(chosen) - paths.keys() - set(to_come)):
         raise NotFoundError(f"there is no log of {unknown[0]}; there are those of {', '.join(paths)}")
     return {name: LogFile(path) for name, path in paths.items() if name in chosen or not chosen}
+
+
+def _paths(home: Path) -> dict[str, Path]:
+    paths = {path.parent.name: path for path in sorted(home.glob(f"*/{SERVER_LOG}"))}
+    return paths | {path.stem: path for path in (own_log(home), home / "producer.log") if path.exists()}
 
 
 def last_lines(files: Mapping[str, LogFile], count: int) -> Iterator[Line]:
@@ -71,9 +80,13 @@ def last_lines(files: Mapping[str, LogFile], count: int) -> Iterator[Line]:
         yield from ((name, line) for line in file.last(count))
 
 
-def new_lines(files: Mapping[str, LogFile]) -> Iterator[Line]:
-    """Without end: the lines that the logs get."""
+def new_lines(home: Path, chosen: Collection[str], known: Mapping[str, LogFile]) -> Iterator[Line]:
+    """Without end: the lines that the known logs get, and those of servers that start later, or of these of them."""
+    files = dict(known)
     while True:
+        for name, path in _paths(home).items():
+            if name not in files and (name in chosen or not chosen):
+                files[name] = LogFile(path)
         for name, file in files.items():
             yield from ((name, line) for line in file.new())
         time.sleep(POLL_S)

@@ -5,17 +5,23 @@ from datetime import datetime
 
 import msgspec
 from rich.table import Table
+from rich.text import Text
 
+from tidegate.daemon.terminal import printable
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
+from tidegate.schemas.queries.run_pages import RunEventRow, RunRow, RunTaskRow
 from tidegate.schemas.state import RUN_ENDED, TASK_ENDED, RunState
 from tidegate.schemas.timetable.text import took
 
 LISTED = 200
 SHOWN = 15
 DEPTH = 2
+ASKED = 40
 COLOURS = {"success": "green", "failed": "red", "running": "yellow", "queued": "cyan"}
+
+RunKey = tuple[str, str]
+"""The DAG and the id of a run."""
 
 End = tuple[str, str, str, datetime | None]
 """The DAG and the run, the task or nothing for the run, and when it ended: a task that was cleared ends again."""
@@ -65,18 +71,28 @@ class Runs:
         return ShownRun(run, tasks, self._days[key])
 
 
-async def days_of(db: Db, dag_id: str, run_id: str, depth: int = DEPTH) -> set[str]:
+async def days_of(db: Db, dag_id: str, run_id: str) -> set[str]:
     """The `day` in the extras of the events that a run consumed, or that the runs consumed which produced these events.
 
-    Runs further upstream than `depth` do not count: DAGs may feed each other for ever.
+    Runs further upstream than `DEPTH` do not count: DAGs may feed each other for ever.
+    Empty for a run that more than `ASKED` runs are upstream of: some of their days would mislead.
     """
     found: set[str] = set()
-    for event in await run_pages.events_of(db, dag_id, run_id):
-        if "day" in event.extra:
-            found.add(str(event.extra["day"]))
-        elif event.producer is not None and depth:
-            found |= await days_of(db, event.producer.dag_id, event.producer.run_id, depth - 1)
+    asked: set[RunKey] = set()
+    level = {(dag_id, run_id)}
+    for _ in range(DEPTH + 1):
+        if len(asked) + len(level) > ASKED:
+            return set()
+        asked |= level
+        events = [event for key in sorted(level) for event in await run_pages.events_of(db, *key)]
+        found |= {str(event.extra["day"]) for event in events if "day" in event.extra}
+        level = _producers(events) - asked
     return found
+
+
+def _producers(events: Sequence[RunEventRow]) -> set[RunKey]:
+    """The runs that produced the events without a day."""
+    return {(made.dag_id, made.run_id) for event in events if "day" not in event.extra and (made := event.producer) is not None}
 
 
 class Lines:
@@ -90,7 +106,7 @@ class Lines:
         """In the order of the runs' creation."""
         new = [(end, line) for end, line in self._ends(runs[::-1]) if end not in self._said]
         self._said.update(end for end, _ in new)
-        return [line for _, line in new]
+        return [printable(line) for _, line in new]
 
     def _ends(self, runs: Sequence[ShownRun]) -> Iterator[tuple[End, str]]:
         for shown in runs:
@@ -112,13 +128,19 @@ def _advice(run: RunRow) -> str:
     return f"; `tidegate runs show {run.dag_id} {run.run_id}` says why" if run.state == RunState.FAILED else ""
 
 
+def _cell(text: str) -> Text:
+    """Text from outside, which the terminal and rich must not obey."""
+    return Text(printable(text))
+
+
 def table(runs: Sequence[ShownRun], now: datetime) -> Table:
     """The newest runs, with the tasks at work."""
     shown = Table("Day", "DAG", "state", "tasks", "at work", "took", title="Runs", title_justify="left")
     for each in runs[:SHOWN]:
         run = each.run
-        state = f"[{COLOURS[run.state]}]{run.state}[/]"
+        state = Text(run.state, COLOURS[run.state])
         at_work = ", ".join(task.label for task in each.tasks if task.state == "running")
         time = took(run.start_date, run.end_date, now) or ""
-        shown.add_row(each.when, run.dag_id, state, f"{run.tasks - run.unfinished}/{run.tasks}", at_work, time)
+        done = f"{run.tasks - run.unfinished}/{run.tasks}"
+        shown.add_row(_cell(each.when), _cell(run.dag_id), state, done, _cell(at_work), time)
     return shown

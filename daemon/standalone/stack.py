@@ -87,7 +87,7 @@ async def stack(home: Path, given: Settings, say: Say) -> AsyncIterator[Stack]:
         daemon = Daemon(home / "daemon", {**settings, **passed_on(given)})
         web = Web(home / "web", {**settings, **passed_on(given, SECURING), "editors": given.editors}, given.web_port)
         if given.web_port != DEFAULT_WEB_PORT:
-            ports.forget(web)
+            ports.forget(web, given.web_port, say)
         await _start([daemon, web], started, keeper)
         yield Stack(settings, (*mine, daemon, web), keeper, home, web)
 

@@ -90,8 +90,9 @@ def logs(
     """Print the logs of all servers, with the name of the server before each line."""
     from tidegate.daemon.standalone import log_file
 
-    files = log_file.logs(data.absolute(), servers or ())
-    width = max(map(len, files))
+    home, chosen = data.absolute(), servers or ()
+    files = log_file.logs(home, chosen, log_file.NAMES if follow else ())
+    width = max(map(len, chosen or log_file.NAMES))
     print_lines(log_file.last_lines(files, lines), width)
     if follow:
-        print_lines(log_file.new_lines(files), width)
+        print_lines(log_file.new_lines(home, chosen, files), width)

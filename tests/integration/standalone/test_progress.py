@@ -10,8 +10,12 @@ from rich.console import Console
 
 from tests.integration.cli.history import DAEMON, History
 from tidegate.daemon.postgres.database import connect
+from tidegate.daemon.standalone import progress
 from tidegate.daemon.standalone.command import EXAMPLE_DAGS
 from tidegate.daemon.standalone.progress import Lines, Runs, table
+from tidegate.schemas.queries import run_pages
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.run_pages import RunEventRow
 
 USERS = """
 from tidegate import Dag, Dataset
@@ -100,3 +104,39 @@ async def test_the_table_shows_days_and_the_tasks_at_work(history: History) -> N
 
     (row,) = (line for line in console.export_text().splitlines() if "daily_delays" in line)
     assert [cell.strip() for cell in row.split("│")][1:5] == ["2013-01-01", "daily_delays", "running", "0/3"]
+
+
+async def test_days_from_outside_do_not_control_the_terminal(history: History) -> None:
+    runs, console = Runs(), Console(width=100, record=True, file=StringIO())
+    lines = Lines(await history.database.run(runs.read), now)
+    await history.updated("lake://delays", extra={"day": "\x1b]0;title\x07[/x]"})
+    (attempt,) = await history.attempts_begin()
+    await history.attempt_ends(attempt.submission_id, "failed", "no memory")
+    found = await history.database.run(runs.read)
+
+    console.print(table(found, now()))
+
+    shown = r"\x1b]0;title\x07[/x]"
+    assert shown in console.export_text()
+    assert [line.startswith(f"{shown}  rolling_report") for line in lines.new(found)] == [True, True]
+
+
+async def test_each_run_upstream_is_asked_once_and_not_too_many(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    await history.run()
+    await history.worked()
+    await history.worked()
+    await history.relayed()
+    asked: list[str] = []
+    events_of = run_pages.events_of
+
+    async def twice(db: Db, dag_id: str, run_id: str) -> list[RunEventRow]:
+        asked.append(dag_id)
+        return await events_of(db, dag_id, run_id) * 2
+
+    monkeypatch.setattr(run_pages, "events_of", twice)
+    rolling = (await history.database.run(Runs(["rolling_report"]).read))[0].run
+
+    assert asked == ["rolling_report", "daily_delays"]
+    assert await history.database.run(partial(progress.days_of, dag_id=rolling.dag_id, run_id=rolling.run_id)) == {"2013-01-01"}
+    monkeypatch.setattr(progress, "ASKED", 1)
+    assert await history.database.run(partial(progress.days_of, dag_id=rolling.dag_id, run_id=rolling.run_id)) == set()

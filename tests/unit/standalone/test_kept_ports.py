@@ -52,14 +52,17 @@ def test_a_port_that_was_taken_is_told_and_another_one_is_kept(tmp_path: Path) -
 def test_a_port_that_the_user_set_goes_before_the_kept_one(tmp_path: Path) -> None:
     first, second = choose(2)
     KeptPorts(tmp_path).keep(postgres(tmp_path, first))
-    server, ports = postgres(tmp_path), KeptPorts(tmp_path)
+    server, ports, said = postgres(tmp_path), KeptPorts(tmp_path), list[str]()
 
-    ports.forget(server)
+    with socket.create_server((LOOPBACK, second)):
+        ports.forget(server, second, said.append)
+    ports.forget(server, second, said.append)
     ports.propose(server, print)
     server.port = second
     ports.keep(server)
 
     assert proposed(tmp_path) == (second, [])
+    assert said == [f"Postgres gets another port, because another program has taken the port {second} of the settings"]
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"postgres": "x"}', '{"postgres": 70000}'])

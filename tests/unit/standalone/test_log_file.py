@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.daemon.standalone.log_file import LogFile, last_lines, logs
+from tidegate.daemon.standalone.log_file import NAMES, LogFile, last_lines, logs, new_lines
 from tidegate.schemas.error import NotFoundError
 
 
@@ -63,6 +63,21 @@ def test_each_line_has_the_name_of_its_server(tmp_path: Path) -> None:
     assert list(logs(tmp_path, ["kafka"])) == ["kafka"]
     with pytest.raises(NotFoundError, match=r"^there is no log of kafak; there are those of daemon, kafka, standalone$"):
         logs(tmp_path, ["kafak"])
+
+
+def test_logs_of_servers_that_start_later_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "standalone.log").write_text("begins\n")
+    chosen = ["daemon"]
+    found = logs(tmp_path, chosen, NAMES)
+    followed = new_lines(tmp_path, chosen, found)
+    for name in ("kafka", "daemon"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "server.log").write_text(f"{name} is there\n")
+
+    assert found == {}
+    assert next(followed) == ("daemon", "daemon is there")
+    with pytest.raises(NotFoundError, match=r"^there is no log of deamon; "):
+        logs(tmp_path, ["deamon"], NAMES)
 
 
 def test_a_folder_without_logs_is_told(tmp_path: Path) -> None:
