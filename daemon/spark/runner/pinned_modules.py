@@ -2,9 +2,9 @@
 
 import linecache
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.abc import ExecutionLoader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import spec_from_loader
 from pathlib import Path
 
@@ -12,7 +12,10 @@ from tidegate.schemas.dag import ModuleSource
 
 
 class PinnedModules(MetaPathFinder, ExecutionLoader):
-    """Their names and file names are those of the files in the DAG folder. All other modules are imported as ever."""
+    """Their names and file names are those of the files in the DAG folder. All other modules are imported as ever.
+
+    Applications are among the files, so that a folder of them may be named like an installed package.
+    """
 
     def __init__(self, folder: Path, modules: Iterable[ModuleSource]) -> None:
         self._folder = folder
@@ -24,16 +27,25 @@ class PinnedModules(MetaPathFinder, ExecutionLoader):
             cache_lines(str(self._folder / path), source)
         sys.meta_path.insert(0, self)
 
-    def find_spec(self, fullname: str, *_: object, **__: object) -> ModuleSpec | None:
-        found = self._path(fullname)
-        if found is not None:
+    def find_spec(self, fullname: str, path: Sequence[str] | None = None, *_: object) -> ModuleSpec | None:
+        inside = fullname.replace(".", "/")
+        here = str((self._folder / inside).parent)
+        if path is not None and here not in path:
+            return None  # It is inside of an installed package.
+        if self._path(fullname) is not None:
             return spec_from_loader(fullname, self)
-        inside = f"{fullname.replace('.', '/')}/"
-        if not any(path.startswith(inside) for path in self._sources):
+        if not any(each.startswith(f"{inside}/") for each in self._sources):
             return None
-        # A folder without __init__.py.
+        return self._namespace(fullname, [place for place in (sys.path if path is None else path) if place != here])
+
+    def _namespace(self, fullname: str, elsewhere: Sequence[str]) -> ModuleSpec | None:
+        """A folder without __init__.py, which Python takes only if there is no module or package of that name elsewhere."""
+        found = PathFinder.find_spec(fullname, elsewhere)
+        if found is not None and found.loader is not None:
+            return None
+        others = None if found is None else found.submodule_search_locations
         namespace = ModuleSpec(fullname, None, is_package=True)
-        namespace.submodule_search_locations = [str(self._folder / inside)]
+        namespace.submodule_search_locations = [str(self._folder / fullname.replace(".", "/")), *(others or ())]
         return namespace
 
     def is_package(self, fullname: str) -> bool:

@@ -16,14 +16,25 @@ SOURCES = {
     "pinned_space/inner.py": "from pinned_package import NAME\nVALUE = f'{NAME} as parsed'\n",
     "pinned_package/__init__.py": "from .part import NAME\n",
     "pinned_package/part.py": "NAME = 'part'\ndef fail():\n    raise ValueError('as parsed')\n",
+    "installed/load.py": "raise AssertionError('an application was imported')\n",
+    "installed/part.py": "raise AssertionError('an application was imported')\n",
+    "shared/here.py": "VALUE = 'here'\n",
 }
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder whose modules have changed since, but for one that was not imported then."""
+    """A folder whose modules have changed since, but for one that was not imported then. Packages are installed beside it."""
     (tmp_path / "pinned_top.py").write_text("VALUE = 'changed'\n")
     (tmp_path / "pinned_new.py").write_text("VALUE = 'found'\n")
+    for name, source in {
+        "installed/__init__.py": "from installed.part import VALUE",
+        "shared/there.py": "VALUE = 'there'",
+    }.items():
+        (tmp_path / "site" / name).parent.mkdir(parents=True)
+        (tmp_path / "site" / name).write_text(source)
+    (tmp_path / "site/installed/part.py").write_text("VALUE = 'of the package'\n")
+    monkeypatch.syspath_prepend(tmp_path / "site")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
     before = set(sys.modules)
@@ -41,6 +52,16 @@ def test_other_modules_are_imported_from_the_folder(folder: Path) -> None:
     assert import_module("pinned_new").VALUE == "found"
     with pytest.raises(ModuleNotFoundError, match=r"pinned_space\.gone"):
         import_module("pinned_space.gone")
+
+
+def test_a_folder_of_applications_hides_no_installed_package(folder: Path) -> None:
+    assert import_module("installed").VALUE == "of the package"
+    with pytest.raises(ModuleNotFoundError, match=r"installed\.load"):
+        import_module("installed.load")
+
+
+def test_folders_of_one_name_without_an_init_are_one_package(folder: Path) -> None:
+    assert (import_module("shared.here").VALUE, import_module("shared.there").VALUE) == ("here", "there")
 
 
 def test_a_module_has_the_name_and_the_lines_of_its_file(folder: Path) -> None:
