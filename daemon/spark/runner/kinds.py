@@ -49,10 +49,10 @@ def _run_function(execution: Execution, task: FunctionTask) -> object:
     """Call the function, at the run's version, in this thread; returns its result. In an environment of its own: its outcome."""
     job = execution.job
     variables = environment.of(execution, task)
+    session = _session(job)  # Also of a function that runs elsewhere: `end` needs it, or its work would go on beside a retry.
     if task.python:
         return own_python.call(execution, task.python, variables)
     os.environ |= variables
-    session = _session(job)
     function = _named(job, "function", lambda dag: dag.functions)
     return function(session.begin(job), execution.run)
 
@@ -111,7 +111,8 @@ def _session(job: Job) -> Any:
     try:
         return import_module("tidegate.daemon.spark.runner.session")
     except ImportError as error:
-        raise TaskError(f"tasks of kind {kind_of(job.spec.task)} need tidegate[spark]: {error}") from error
+        where = f"in the environment of {sys.executable}"
+        raise TaskError(f"tasks of kind {kind_of(job.spec.task)} need tidegate[spark] {where}: {error}") from error
 
 
 def _named(job: Job, what: str, functions: Callable[[Dag], Mapping[str, Callable[..., Any]]]) -> Callable[..., Any]:

@@ -4,10 +4,14 @@ import os
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from tidegate.daemon.spark.runner import own_python
+from tests.unit.spark.test_spool import prepared
+from tidegate.daemon.spark.runner import kinds, own_python
+from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.failure_reason import TaskError
+from tidegate.schemas.dag import FunctionTask
 
 
 def program(path: Path, text: str, mode: int = 0o755) -> str:
@@ -51,3 +55,19 @@ def test_the_programs_of_the_environment_come_first(tmp_path: Path) -> None:
 def test_an_environment_without_this_version_of_tidegate_says_what_to_install(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(TaskError, match=problem):
         own_python._check_version(program(tmp_path / "python", text), dict(os.environ))
+
+
+def test_no_function_begins_elsewhere_whose_session_the_runner_could_not_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "tidegate.daemon.spark.runner.session", None)  # as without pyspark
+    spool = prepared(tmp_path)
+    job = spool.job()
+    assert job is not None
+    task = FunctionTask(task_id="own", python=program(tmp_path / "python", f"touch {tmp_path}/began; exit 2"))
+    job = msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, task=task))
+
+    with pytest.raises(TaskError, match=rf"need tidegate\[spark\] in the environment of {sys.executable}: "):
+        kinds.run(Execution.of(job, spool))
+
+    assert not (tmp_path / "began").exists()
