@@ -109,6 +109,7 @@ def _sum(pids: set[int], name: str, fields: tuple[str, ...]) -> int:
 
 def _field_sum(path: Path, fields: tuple[str, ...]) -> int:
     with suppress(OSError):
-        lines = (line.partition(":") for line in path.read_text().splitlines())
+        # The name of a process, in the first line, may have any bytes but line feeds.
+        lines = (line.partition(":") for line in path.read_bytes().decode(errors="replace").split("\n"))
         return sum(int(value.split()[0]) for name, _, value in lines if name in fields)
     return 0

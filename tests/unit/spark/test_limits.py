@@ -49,6 +49,20 @@ def test_memory_that_processes_share_counts_once() -> None:
     assert found["within"] is None
 
 
+def test_a_process_may_have_any_name() -> None:
+    """A thread, which has a name and a status of its own."""
+    found: list[int] = []
+
+    def measure() -> None:
+        Path("/proc/thread-self/comm").write_bytes(b"\xff\rRssAnon:")
+        found.append(limits._field_sum(Path("/proc/thread-self/status"), limits._ROUGH))
+
+    thread = threading.Thread(target=measure)
+    thread.start()
+    thread.join()
+    assert [each > 0 for each in found] == [True]
+
+
 def test_processes_that_are_gone_hold_nothing() -> None:
     assert limits._sum({2**22 + 1}, "status", limits._ROUGH) == 0
     assert list(descendants(2**22 + 1)) == []
