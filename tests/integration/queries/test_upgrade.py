@@ -14,7 +14,9 @@ from tidegate.daemon.duties.ledger import maintain_ledger
 from tidegate.daemon.postgres import migrate as migrations
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.postgres.migrate import SchemaError, known, migrate, pending
+from tidegate.schemas.error import UnavailableError
 
+NEW_INDEX, END_OF_OLD_INDEX = "0011_days.sql", "0012_days_without_state.sql"
 NEXT = "9999_next.sql"
 EXPANDED = "ALTER TABLE dataset_event ADD COLUMN of_next text; INSERT INTO pool (name, slots) VALUES ('of_next', 1);"
 EVENT = """
@@ -77,6 +79,27 @@ async def test_a_migration_waits_for_long_readers_and_lets_writers_pass(
     await reader.close()
     assert (was_waiting, left) == ([NEXT], [])
     assert max(waited) < 2
+
+
+async def test_an_index_that_was_built_stays_while_a_reader_holds_up_the_end_of_its_predecessor(
+    empty_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrations, "TRIES", 1)
+    monkeypatch.setattr(migrations, "LOCK_TIMEOUT_MS", 50)
+    names = [name for name in known() if name <= END_OF_OLD_INDEX]
+    monkeypatch.setattr(migrations, "known", lambda: names[:-2])
+    await migrate(empty_dsn)
+    monkeypatch.setattr(migrations, "known", lambda: names)
+    reader = await asyncpg.connect(empty_dsn)
+
+    async with reader.transaction():
+        await reader.fetch("SELECT FROM dag_run")
+        with pytest.raises(UnavailableError, match=f"migration {END_OF_OLD_INDEX} waits for a lock"):
+            await migrate(empty_dsn)
+    left, applied = await pending(reader), await migrate(empty_dsn)
+
+    await reader.close()
+    assert (names[-2], left, applied) == (NEW_INDEX, [END_OF_OLD_INDEX], [END_OF_OLD_INDEX])
 
 
 async def test_a_failed_migration_leaves_nothing(empty_dsn: str, next_build: None, tmp_path: Path) -> None:
