@@ -45,7 +45,7 @@ def execute(spool: Spool) -> NoReturn:
     attempt.limit()
     attempt.await_confirmation()
     log.info("task %s of run %s started", job.spec.task.task_id, job.spec.run.run_id)
-    attempt.finish(attempt.perform())
+    attempt.finish(attempt.explained(attempt.perform()))
 
 
 class Attempt:
@@ -96,7 +96,7 @@ class Attempt:
     def perform(self) -> Outcome:
         """Run the task. Never raises: an exception of the task becomes its outcome, with the traceback in the log."""
         execution = Execution.of(self._job, self._spool)
-        return self._explained(with_events(self._perform(execution), execution.run))
+        return with_events(self._perform(execution), execution.run)
 
     def _perform(self, execution: Execution) -> Outcome:
         return outcome_of(lambda: self._call(execution), Path(self._job.dags_folder), self._report)
@@ -104,6 +104,13 @@ class Attempt:
     def _report(self, error: BaseException) -> None:
         if not self._ending.locked():
             log.error("the task raised", exc_info=error)
+
+    def explained(self, outcome: Outcome) -> Outcome:
+        """A failure after the kernel has ended a process of the task says so. `perform` may run in two processes, this in one."""
+        if outcome.outcome != "failed" or self._cgroup is None or not limits.has_kernel_killed(self._cgroup):
+            return outcome
+        why = "the kernel ended a process of the task, which used more memory than its limit"
+        return msgspec.structs.replace(outcome, reason=f"{outcome.reason}; {why}")
 
     def kill(self) -> NoReturn:
         self.finish(Outcome(outcome="killed", reason="killed on request"))
@@ -146,13 +153,6 @@ class Attempt:
         while not pause.wait(limits.LOOK_EVERY_S):
             if (problem := memory.problem()) is not None:
                 self.finish(Outcome(outcome="failed", reason=problem))
-
-    def _explained(self, outcome: Outcome) -> Outcome:
-        """A failure after the kernel has ended a process of the task says so."""
-        if outcome.outcome != "failed" or self._cgroup is None or not limits.has_kernel_killed(self._cgroup):
-            return outcome
-        why = "the kernel ended a process of the task, which used more memory than its limit"
-        return msgspec.structs.replace(outcome, reason=f"{outcome.reason}; {why}")
 
     def _await_term(self, readable: int) -> None:
         while signal.SIGTERM not in os.read(readable, 64):

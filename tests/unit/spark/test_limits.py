@@ -1,5 +1,6 @@
 """The limits of a task: memory of real processes, the processors it is bound to, and what the kernel says of a unit."""
 
+import logging
 import os
 import threading
 from pathlib import Path
@@ -8,7 +9,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.unit.spark.memory_of_child import findings_about
+from tests.unit.spark.test_spool import prepared
 from tidegate.daemon.spark.runner import limits
+from tidegate.daemon.spark.runner.attempt import Attempt
 from tidegate.daemon.spark.runner.limits import bind_processors, descendants, has_kernel_killed, own_cgroup, size
 
 HOLD = "import time; held = b'x' * (96 << 20); print(0, flush=True); time.sleep(600)"
@@ -104,6 +107,23 @@ def test_the_kernel_tells_that_it_ended_a_process(tmp_path: Path, events: str | 
         (tmp_path / "memory.events").write_text(events)
 
     assert has_kernel_killed(tmp_path) is killed
+
+
+def test_the_end_of_a_process_by_the_kernel_is_added_by_the_runner_and_not_by_the_process_of_the_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    monkeypatch.setattr(limits, "own_cgroup", lambda _: tmp_path)
+    (tmp_path / "memory.events").write_text("oom_kill 1\n")
+    spool = prepared(tmp_path)
+    job = spool.job()
+    assert job is not None
+    attempt = Attempt(spool, job)
+
+    performed = attempt.perform()
+
+    assert (performed.outcome, "the kernel" in performed.reason) == ("failed", False)
+    assert attempt.explained(performed).reason.startswith(f"{performed.reason}; the kernel ended a process of the task")
 
 
 def test_sizes_are_in_the_larger_unit() -> None:
