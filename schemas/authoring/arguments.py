@@ -111,7 +111,9 @@ def environment(where: str, option: str, value: Any) -> dict[str, str | Secret]:
 
 def client_mode(where: str, value: object) -> None:
     """The deploy mode of an application. In cluster mode, the end of spark-submit is not that of the driver."""
-    if value != "client":
+    if value not in ("client", "cluster"):
+        raise DagError(f'{where}: deploy_mode must be "client", not {value!r:.100}')
+    if value == "cluster":
         why = "a driver inside of the cluster could be neither followed nor ended"
         raise DagError(f"{where}: deploy_mode {value!r:.100}: {why}; leave it out: the driver runs on the host of the daemon")
 

@@ -13,6 +13,7 @@ DELAYS = Dataset("lake://delays")
 OUT_OF_RANGE = "is out of range; write a time from 1900-01-01 to 2200-01-01 UTC"
 FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 CLUSTER_MODE: Any = {"deploy_mode": "cluster"}
+UNKNOWN_MODE: Any = {"deploy_mode": "Client"}
 NAMES: list[Any] = ["", "two words", "line\n", "a/b", "x" * 251, ".", "..", None, 5]
 
 
@@ -146,6 +147,7 @@ def test_a_teardown_fails_the_run_or_does_not(wrong: Any) -> None:
             "deploy_mode 'cluster': a driver inside of the cluster could be neither followed nor ended; leave it out:"
             " the driver runs on the host of the daemon",
         ),
+        (lambda dag: dag.submit("t", "a.py", **UNKNOWN_MODE), "deploy_mode must be \"client\", not 'Client'"),
         (lambda dag: dag.command("t", "ls -l"), "argv must be a list of strings, not 'ls -l'"),
         (lambda dag: dag.command("t", []), "argv: expected `array` of length >= 1"),
         (lambda dag: dag.command("t", ["ls", 1]), "argv[1]: expected `str`, got `int`"),
