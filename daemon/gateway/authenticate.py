@@ -37,14 +37,26 @@ async def identify(request: Request, service: Service) -> Identity | None:
 
     Raises UnauthenticatedError for a token that is not valid, and RefusedLoginError for a user that no proxy may name.
     """
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    if scheme:
-        return await _by_token(service, token.strip() if scheme.lower() == "bearer" else "")
+    token = token_of(request, service)
+    if token is not None:
+        return await _by_token(service, token)
     secret = request.cookies.get(cookie_name(request))
     session = await service.identities.autocommit(credentials.find, "session", secret) if secret else None
     if session is None or not _is_current(request, service, session.caller):
         return None
     return Identity(session.caller, session.id, session)
+
+
+def token_of(request: Request, service: Service) -> str | None:
+    """The token that names the caller; empty for credentials that are none. None: the request has no credentials.
+
+    A proxy that names the user may have asked the browser for a password, and pass that on.
+    """
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return token.strip()
+    is_of_proxy = service.proxy is not None and service.proxy.believes(address_of(request))
+    return None if is_of_proxy or not scheme else ""
 
 
 def _is_current(request: Request, service: Service, caller: Caller) -> bool:

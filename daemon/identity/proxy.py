@@ -32,23 +32,27 @@ class Proxy(NamedTuple):
         named = headers.getlist(self.user_header)
         if not named:
             return None
-        if not self._believes(address):
+        if not self.believes(address):
             raise RefusedLoginError(f"{self.user_header} from {address} is refused: {PREFIX}PROXY_ADDRESSES does not name it")
-        if len(named) > 1:
-            raise RefusedLoginError(
-                f"the request has the header {self.user_header} {len(named)} times; the proxy must replace it"
-            )
-        lists = headers.getlist(self.groups_header) if self.groups_header else []
-        groups = {group.strip() for text in lists for group in text.split(",")} - {""}
-        return caller_of(self.grants, named[0].strip(), groups)
+        groups = _only(headers, self.groups_header).split(",") if self.groups_header else []
+        return caller_of(self.grants, _only(headers, self.user_header).strip(), {group.strip() for group in groups} - {""})
 
-    def _believes(self, address: str) -> bool:
+    def believes(self, address: str) -> bool:
+        """Whether the settings name the address of a connection."""
         try:
             found = ip_address(address)
         except ValueError:
             return False
         mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
         return any((mapped or found) in network for network in self.networks)
+
+
+def _only(headers: Headers, name: str) -> str:
+    """The value of a header; empty without it. A second one may come from the client of the proxy. Raises RefusedLoginError."""
+    values = headers.getlist(name)
+    if len(values) > 1:
+        raise RefusedLoginError(f"the request has the header {name} {len(values)} times; the proxy must replace it")
+    return values[0] if values else ""
 
 
 def proxy_of(settings: Settings) -> Proxy | None:

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from tidegate.daemon.gateway.authenticate import check_csrf, cookie_name, identify
+from tidegate.daemon.gateway.authenticate import check_csrf, cookie_name, identify, token_of
 from tidegate.daemon.gateway.problem import CsrfError
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.identity import credentials
@@ -22,6 +22,8 @@ REASONS: Mapping[Way, str] = {
     "link": "this link was used before, or has expired; log in with a token, or restart the server that printed it",
     "token": "the token is unknown, expired or revoked; `tidegate tokens create` makes one",
 }
+
+FORWARDED = "each request has an Authorization header, which pages read instead of a session; the proxy must remove it"
 
 
 def routes(service: Service) -> list[Route]:
@@ -47,7 +49,7 @@ def _show(service: Service) -> Answer:
 
 
 async def _by_proxy(request: Request, service: Service, next_: str) -> Response:
-    """The session of the user that a proxy names; without one the page."""
+    """The session of the user that a proxy names; without one the page. Raises TooManyError: the browser may keep no cookie."""
     login = login_of(request, "proxy")
     try:
         caller = service.proxy.caller(login.address, request.headers) if service.proxy else None
@@ -55,6 +57,9 @@ async def _by_proxy(request: Request, service: Service, next_: str) -> Response:
         return await refuse(request, service, login, error, next_)
     if caller is None or ENDED in request.query_params:
         return page(request, service, next_)
+    service.limit.take(caller.username)
+    if token_of(request, service) is not None:  # a page would ignore the session, and lead here again
+        return page(request, service, next_, FORWARDED, HTTPStatus.FORBIDDEN)
     return begun(request, await service.database.run(credentials.begin_session, caller, login), next_)
 
 

@@ -31,6 +31,26 @@ async def test_a_user_that_the_proxy_names_has_a_session_of_its_own(make_site: M
     assert entries == [("anna", "logged in"), ("anna", "logged in"), ("ben", "logged in"), ("ben", "logged out")]
 
 
+async def test_a_password_that_the_proxy_passes_on_is_not_read(make_site: MakeSite) -> None:
+    basic, token = ({HEADER: "anna", "authorization": f"{scheme} YTpi"} for scheme in ("Basic", "Bearer"))
+    settings = {**PROXY, "proxy_addresses": "127.0.0.0/8", "web_requests_per_s": 0.2}
+    async with make_site(**settings) as site:
+        async with site.anonymous(follow_redirects=True) as client:
+            page = await client.get("/dags", headers=basic)
+        async with site.anonymous(follow_redirects=True) as client:
+            foreign = await client.get("/dags", headers={**token, HEADER: "ben"})
+            wrong = await client.get("/api/v1/dags", headers={"authorization": "Bearer YTpi"})
+        async with site.anonymous() as client:
+            without_cookies = await client.get("/login", headers={HEADER: "anna"})
+        entries = [tuple(row) for row in await site.history.database.pool.fetch(ENTRIES)]
+
+    assert (page.status_code, "anna, viewer" in page.text) == (HTTPStatus.OK, True)
+    assert (foreign.status_code, "the proxy must remove it" in foreign.text) == (HTTPStatus.FORBIDDEN, True)
+    assert wrong.status_code == HTTPStatus.UNAUTHORIZED
+    assert without_cookies.status_code == HTTPStatus.TOO_MANY_REQUESTS
+    assert entries == [("anna", "logged in")]
+
+
 async def test_another_address_names_no_user(make_site: MakeSite) -> None:
     async with make_site(**PROXY, proxy_addresses="10.0.0.0/8") as site, site.browser() as client:
         with_session = await client.get("/dags", headers={HEADER: "anna"})
