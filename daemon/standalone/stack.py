@@ -28,6 +28,7 @@ from tidegate.schemas.kafka_security import KafkaSecurity
 
 MB_OF_JARS = 46
 NOTIFYING = ("smtp_", "webhook_", "notify_", "callback_")
+SERVING = ("web_", "spark_ui_", "producer_", "login_", "oidc_", "proxy_", "editors")
 SECURING = tuple(f"kafka_{field}" for field in KafkaSecurity.__struct_fields__)
 
 
@@ -85,7 +86,7 @@ async def stack(home: Path, given: Settings, say: Say) -> AsyncIterator[Stack]:
         say(f"topics and schema are ready ({len(applied)} migrations applied)")
         started.callback(end_runners, home / "spool")
         daemon = Daemon(home / "daemon", {**settings, **passed_on(given)})
-        web = Web(home / "web", {**settings, **passed_on(given, SECURING), "editors": given.editors}, given.web_port)
+        web = Web(home / "web", {**settings, **to_web(given)}, given.web_port)
         if given.web_port != DEFAULT_WEB_PORT:
             ports.forget(web, given.web_port, say)
         await _start([daemon, web], started, keeper)
@@ -116,6 +117,12 @@ def passed_on(given: Settings, prefixes: tuple[str, ...] = (*NOTIFYING, *SECURIN
     """The settings with these prefixes. They contain secrets: a process gets only what it uses."""
     chosen = ((name, getattr(given, name)) for name in given.__struct_fields__ if name.startswith(prefixes))
     return {name: str(value) for name, value in chosen}
+
+
+def to_web(given: Settings) -> dict[str, str]:
+    """The settings of the web page. A Postgres to read from belongs to a given one."""
+    chosen = passed_on(given, (*SERVING, *SECURING))
+    return chosen if given.postgres_dsn else {**chosen, "web_dsn": ""}
 
 
 async def _start(servers: Sequence[Server], started: AsyncExitStack, keeper: Keeper) -> None:

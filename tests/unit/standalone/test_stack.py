@@ -1,5 +1,6 @@
 """What the daemon of a standalone is given besides its servers."""
 
+import msgspec
 import pytest
 
 from tidegate.daemon.settings import Settings, SettingsError, read
@@ -21,6 +22,17 @@ def test_nothing_else_is_passed_on() -> None:
     passed_on = stack.passed_on(Settings(postgres_dsn="", kafka_servers=""))
 
     assert {"postgres_dsn", "kafka_servers", "topic_prefix", "spool_dir"} & passed_on.keys() == set()
+
+
+def test_the_web_page_gets_the_settings_of_logins_and_links() -> None:
+    ours = {"OIDC_ISSUER": "https://id", "LOGIN_ROLES": "{}", "PROXY_ADDRESSES": "10.0.0.5", "WEB_DSN": "postgresql://b/t"}
+    more = {"SPARK_UI_URL": "http://ui/", "PRODUCER_URL": "http://p/", "EDITORS": "{}", "WEB_REQUESTS_PER_S": "7"}
+    given = read({**SERVERS, **{f"TIDEGATE_{name}": value for name, value in {**ours, **more}.items()}})
+
+    to_web = stack.to_web(given)
+
+    assert read({**SERVERS, **{f"TIDEGATE_{name.upper()}": value for name, value in to_web.items()}}) == given
+    assert stack.to_web(msgspec.structs.replace(given, postgres_dsn=""))["web_dsn"] == ""
 
 
 def test_tls_without_a_kafka_that_has_it_is_refused() -> None:
