@@ -7,6 +7,7 @@ from msgspec import Meta
 from tidegate.daemon import notes
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params
 from tidegate.daemon.gateway.paths import RunPath, TaskPath
+from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
 from tidegate.schemas.queries.notes import Note
 
@@ -19,7 +20,7 @@ class NewNote(Params, frozen=True):
 
 async def note_run(call: Call[RunPath], body: NewNote) -> list[Note]:
     """Write the note of a run, in the place of the one before."""
-    return await _set(call, None, body.content)
+    return await _set(call, None, _written(body))
 
 
 async def remove_run_note(call: Call[RunPath], _body: Nothing) -> list[Note]:
@@ -29,12 +30,19 @@ async def remove_run_note(call: Call[RunPath], _body: Nothing) -> list[Note]:
 
 async def note_task(call: Call[TaskPath], body: NewNote) -> list[Note]:
     """Write the note of a task of a run, in the place of the one before."""
-    return await _set(call, call.params.task_id, body.content)
+    return await _set(call, call.params.task_id, _written(body))
 
 
 async def remove_task_note(call: Call[TaskPath], _body: Nothing) -> list[Note]:
     """Remove the note of a task of a run."""
     return await _set(call, call.params.task_id, "")
+
+
+def _written(body: NewNote) -> str:
+    """Raises InvalidError for a text of spaces alone, which would remove the note."""
+    if not notes.checked(body.content):
+        raise InvalidError("content: the note is blank; DELETE removes the note")
+    return body.content
 
 
 async def _set(call: Call[RunPath] | Call[TaskPath], task_id: str | None, content: str) -> list[Note]:

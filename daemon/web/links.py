@@ -12,6 +12,8 @@ from tidegate.schemas.queries.run_pages import ConsumedEvent, RunAttemptRow, Run
 OF_ATTEMPT = ("submission_id", "dag_id", "run_id", "task_id", "try_number", "backend", "host")
 OF_EVENT = ("source", "id", "uri")
 
+UP = frozenset({".", ".."})
+
 
 class Template(NamedTuple):
     """Texts, each before the value of a field. The last one has no field."""
@@ -19,8 +21,12 @@ class Template(NamedTuple):
     parts: Sequence[tuple[str, str | None]]
 
     def fill(self, values: Mapping[str, object]) -> str:
-        """The address. A value cannot leave its place: it is percent-encoded."""
-        return "".join(f"{text}{'' if name is None else quote(str(values[name]), safe='')}" for text, name in self.parts)
+        """The address; empty if values make a segment of it `.` or `..`.
+
+        Other values cannot leave their place: they are percent-encoded. Browsers read encoded dots as dots.
+        """
+        address = "".join(f"{text}{'' if name is None else quote(str(values[name]), safe='')}" for text, name in self.parts)
+        return address if UP.isdisjoint(urlsplit(address).path.split("/")) else ""
 
 
 class Links(NamedTuple):

@@ -124,6 +124,18 @@ async def test_a_token_of_some_dags_changes_no_other_dag(two: Site) -> None:
     assert await two.history.database.pool.fetchval(refused) == len(CHANGES)
 
 
+async def test_a_blank_note_removes_none(two: Site) -> None:
+    async with two.program() as client:
+        await client.put("/api/v1/dags/other/runs/r/note", json={"content": "a"})
+        blank = [await client.put(f"/api/v1/dags/other/runs/r{of}/note", json={"content": " \n"}) for of in ("", "/tasks/first")]
+        run = await client.get("/api/v1/dags/other/runs/r")
+
+    assert [(answer.status_code, answer.json()["detail"]) for answer in blank] == [
+        (HTTPStatus.BAD_REQUEST, "content: the note is blank; DELETE removes the note")
+    ] * 2
+    assert [note["content"] for note in run.json()["notes"]] == ["a"]
+
+
 async def state_of(site: Site) -> list[Any]:
     tables = ("dag", "dag_run", "task_instance", "backfill", "backfill_date", "note")
     query = " UNION ALL ".join(f"SELECT md5(string_agg({t}::text, ',' ORDER BY {t}::text)) FROM {t}" for t in tables)

@@ -46,6 +46,14 @@ def test_a_template_makes_an_address_of_encoded_values() -> None:
     assert made.producer(event('"><script>/..')) == ("http://jobs.example/%22%3E%3Cscript%3E%2F../1?of=lake%3A%2F%2Fx%3Fy")
 
 
+@pytest.mark.parametrize(("source", "address"), [(".", ""), ("..", ""), ("...", "http://jobs.example/.../1/lake%3A%2F%2Fx%3Fy")])
+def test_a_value_of_dots_makes_no_link(source: str, address: str) -> None:
+    made = links(producer_url="http://jobs.example/{source}/{id}/{uri}", spark_ui_url="http://spark.example/?of={host}")
+
+    assert made.producer(event(source)) == address
+    assert made.spark_ui(RUN, msgspec.structs.replace(ATTEMPT, host="..")) == "http://spark.example/?of=.."
+
+
 def test_without_a_template_and_for_events_of_tasks_there_is_no_link() -> None:
     task = Producer(dag_id="d", run_id="r", task_id="t", map_index=None)
 
