@@ -35,7 +35,7 @@ class OidcProvider:
     """`claims` are those of the user, `told` what the userinfo endpoint adds, `lies` replace claims of the ID token.
 
     `signs_with` signs, `publishes` is what the provider says are its keys. `denies` is an error instead of a code, `refuses` one
-    instead of tokens. `is_away`: browsers reach the provider, and Tidegate does not.
+    instead of tokens. `is_away`: browsers reach the provider, and Tidegate does not. `keys_at` is the address of its keys.
     """
 
     def __init__(self, issuer: str) -> None:
@@ -47,6 +47,7 @@ class OidcProvider:
         self.publishes = [self.signs_with]
         self.denies = self.refuses = ""
         self.is_away = False
+        self.keys_at = f"{issuer}/keys"
         self.requests: list[str] = []
         self._codes: dict[str, Mapping[str, str]] = {}
 
@@ -72,10 +73,10 @@ class OidcProvider:
         names = {
             "authorization_endpoint": "authorize",
             "token_endpoint": "token",
-            "jwks_uri": "keys",
             "userinfo_endpoint": "userinfo",
         }
-        return JSONResponse({"issuer": self.issuer, **{name: f"{self.issuer}/{path}" for name, path in names.items()}})
+        addresses = {name: f"{self.issuer}/{path}" for name, path in names.items()}
+        return JSONResponse({"issuer": self.issuer, "jwks_uri": self.keys_at, **addresses})
 
     async def _authorize(self, request: Request) -> Response:
         asked = dict(request.query_params)

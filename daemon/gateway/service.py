@@ -17,6 +17,9 @@ IDENTITY_CONNECTIONS = 2
 FAILED_LOGINS_PER_S = 2.0
 """More of them from one address would fill the audit log."""
 
+PROVIDER_LOGINS_PER_S = 10.0
+"""All users behind a proxy have one address."""
+
 READ_S = 5.0
 """The time of a statement that reads."""
 
@@ -25,8 +28,9 @@ class Service(msgspec.Struct, frozen=True):
     """`database` changes state; `reader` only reads, and may be a standby. `identities` finds callers, on connections of its own:
     changes that wait for locks keep no other request from being known.
 
-    `limit` counts the requests of each caller, of pages and API together, `failed_logins` those of each address. `hub` has no
-    changes before `tidegate.daemon.live.follow` runs. `proxy` may name users; None: none may.
+    `limit` counts the requests of each caller, of pages and API together, `failed_logins` and `provider_logins` (by OpenID
+    Connect) those of each address. `hub` has no changes before `tidegate.daemon.live.follow` runs. `proxy` may name users;
+    None: none may.
     """
 
     settings: Settings
@@ -36,6 +40,7 @@ class Service(msgspec.Struct, frozen=True):
     limit: RateLimit
     hub: Hub
     failed_logins: RateLimit
+    provider_logins: RateLimit
     proxy: Proxy | None
 
 
@@ -49,5 +54,6 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
         connect(dsn, connections=connections, run_events=events, reads_within_s=READ_S) as reader,
         connect(settings.postgres_dsn, connections=IDENTITY_CONNECTIONS) as identities,
     ):
-        limit, failed_logins = (RateLimit(per_s, time.monotonic) for per_s in (settings.web_requests_per_s, FAILED_LOGINS_PER_S))
-        yield Service(settings, database, reader, identities, limit, Hub(), failed_logins, proxy_of(settings))
+        rates = settings.web_requests_per_s, FAILED_LOGINS_PER_S, PROVIDER_LOGINS_PER_S
+        limit, failed, by_provider = (RateLimit(per_s, time.monotonic) for per_s in rates)
+        yield Service(settings, database, reader, identities, limit, Hub(), failed, by_provider, proxy_of(settings))

@@ -15,6 +15,9 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 
 KEY_TYPES = ("RSA", "EC", "OKP")
 
+EMAIL, VERIFIED = "email", "email_verified"
+"""At some providers users enter any address; the second claim says whether it is theirs."""
+
 LEEWAY_S = 60
 """The clocks of the provider and of this host may differ so much."""
 
@@ -39,10 +42,10 @@ def verified(token: str, keys: Sequence[Mapping[str, Any]], expected: Expected) 
 
 
 def _imported(keys: Sequence[Mapping[str, Any]]) -> Iterator[Key]:
-    """A provider may publish keys for other uses, and of kinds that this version does not know."""
+    """A provider may publish keys for other uses, and of kinds and curves that this version does not know."""
     for key in keys:
         if key.get("kty") in KEY_TYPES and key.get("use", "sig") == "sig":
-            with suppress(JoseError, ValueError):
+            with suppress(JoseError, ValueError, KeyError, TypeError):
                 yield JWKRegistry.import_key(dict(key))
 
 
@@ -76,6 +79,19 @@ def claim(claims: Mapping[str, Any], name: str) -> Any:
         found = claims
         for part in name.split("."):
             found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
+def username_in(claims: Mapping[str, Any], name: str) -> Any:
+    """The name of the user. Raises RefusedLoginError without it, and for an address that may be of another person."""
+    found = claim(claims, name)
+    if found is None:
+        raise RefusedLoginError(f"the provider sent no claim {name!r}; TIDEGATE_OIDC_USERNAME_CLAIM names it")
+    if name == EMAIL and claims.get(VERIFIED) not in (True, "true"):
+        raise RefusedLoginError(
+            f"the provider has not verified the address {found!r:.120}: its claim {VERIFIED} is not true;"
+            " TIDEGATE_OIDC_USERNAME_CLAIM may name another claim"
+        )
     return found
 
 

@@ -9,14 +9,17 @@ from urllib.parse import quote, urlencode
 import anyio
 import httpx
 import msgspec
+import structlog
 
 from tidegate.daemon.identity.grants import Grants, RefusedLoginError, caller_of
-from tidegate.daemon.identity.id_token import Expected, claim, groups_in, verified
+from tidegate.daemon.identity.id_token import EMAIL, VERIFIED, Expected, claim, groups_in, username_in, verified
 from tidegate.daemon.identity.login_attempt import Attempt
 from tidegate.daemon.identity.login_settings import client_secret
 from tidegate.daemon.permissions import Caller
-from tidegate.daemon.settings import Settings
+from tidegate.daemon.settings import Settings, SettingsError
 from tidegate.schemas.error import UnavailableError, described
+
+log = structlog.get_logger()
 
 SERVER = "the login provider"
 
@@ -93,16 +96,8 @@ class Provider:
             keys = _decoded(await _request(client, "GET", metadata.jwks_uri), Keys)
             claims = verified(tokens.id_token, keys.keys, Expected(metadata.issuer, settings.oidc_client_id, attempt.nonce))
             claims = await self._completed(client, metadata, tokens, claims)
-        if settings.oidc_username_claim == "email" and claims.get("email_verified") is False:
-            raise RefusedLoginError(f"the provider has not verified the address {claims.get('email')!r:.120}")
-        return caller_of(self._grants, self._username(claims), groups_in(claims, settings.oidc_groups_claim))
-
-    def _username(self, claims: Mapping[str, Any]) -> Any:
-        name = self._settings.oidc_username_claim
-        found = claim(claims, name)
-        if found is None:
-            raise RefusedLoginError(f"the provider sent no claim {name!r}; TIDEGATE_OIDC_USERNAME_CLAIM names it")
-        return found
+        username = username_in(claims, settings.oidc_username_claim)
+        return caller_of(self._grants, username, groups_in(claims, settings.oidc_groups_claim))
 
     async def _found(self) -> Metadata:
         if self._metadata is None or time.monotonic() - self._read_at > KNOWN_S:
@@ -130,9 +125,10 @@ class Provider:
         self, client: httpx.AsyncClient, metadata: Metadata, tokens: Tokens, claims: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Some providers tell names and groups by their userinfo endpoint only."""
-        wanted = (self._settings.oidc_username_claim, self._settings.oidc_groups_claim)
+        name = self._settings.oidc_username_claim
+        wanted = (name, self._settings.oidc_groups_claim, *([VERIFIED] if name == EMAIL else []))
         address = metadata.userinfo_endpoint
-        if address is None or not tokens.access_token or all(claim(claims, name) is not None for name in wanted):
+        if address is None or not tokens.access_token or all(claim(claims, one) is not None for one in wanted):
             return claims
         headers = {"authorization": f"Bearer {tokens.access_token}"}
         more = _decoded(await _request(client, "GET", address, headers=headers), dict[str, Any])
@@ -147,7 +143,7 @@ def _client() -> httpx.AsyncClient:
 
 def _credentials(settings: Settings, metadata: Metadata, form: Mapping[str, str]) -> dict[str, Any]:
     """How this program proves to the provider that it is the client. Without a secret, PKCE alone protects the code."""
-    client_id, secret = settings.oidc_client_id, client_secret(settings)
+    client_id, secret = settings.oidc_client_id, _secret(settings)
     if not secret:
         return {"data": {**form, "client_id": client_id}}
     if "client_secret_basic" in metadata.token_endpoint_auth_methods_supported:
@@ -155,12 +151,21 @@ def _credentials(settings: Settings, metadata: Metadata, form: Mapping[str, str]
     return {"data": {**form, "client_id": client_id, "client_secret": secret}}
 
 
+def _secret(settings: Settings) -> str:
+    """The text of the error names a file of this host: it is for the log, and not for the page of an unknown user."""
+    try:
+        return client_secret(settings)
+    except SettingsError as error:
+        log.warning("oidc_client_secret_unreadable", error=str(error))
+        raise UnavailableError(f"the secret for {SERVER} cannot be read; the log of this server names the fault") from error
+
+
 async def _request(client: httpx.AsyncClient, method: str, address: str, **options: Any) -> httpx.Response:
     """The answer, unless it says that the provider is away."""
     try:
         with anyio.fail_after(TIMEOUT_S):
             answer = await client.request(method, address, **options)
-    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError) as error:
         raise _away(address, described(error)) from error
     refuses = method == "POST" and HTTPStatus.BAD_REQUEST <= answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR
     if answer.status_code != HTTPStatus.OK and not refuses:
@@ -176,5 +181,12 @@ def _decoded(answer: httpx.Response, type_: type[T]) -> T:
 
 
 def _away(address: str, why: str) -> UnavailableError:
-    host = httpx.URL(address).netloc.decode() if "://" in address else address
-    return UnavailableError(f"{SERVER} is not available at {host}: {why}", server=SERVER)
+    return UnavailableError(f"{SERVER} is not available at {_host(address)}: {why}", server=SERVER)
+
+
+def _host(address: str) -> str:
+    """The provider itself names some of its addresses: one may be malformed."""
+    try:
+        return httpx.URL(address).netloc.decode() or address
+    except httpx.InvalidURL:
+        return f"{address!r:.200}"

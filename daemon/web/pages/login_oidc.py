@@ -69,11 +69,15 @@ def _finish(service: Service, provider: "Provider") -> Answer:
 
 
 async def _answer(request: Request, service: Service, provider: "Provider") -> Response:
-    """The session, or the page with the reason why there is none."""
+    """The session, or the page with the reason why there is none.
+
+    Raises TooManyError: any client can invent a cookie and a code, for which this server sends its secret to the provider.
+    """
     login, attempt = login_of(request, "OpenID Connect"), login_attempt.decode(request.cookies.get(_cookie(request), ""))
     next_ = own_path(attempt.next) if attempt else "/"
     try:
         attempt, code = _checked(request, service, attempt)
+        service.provider_logins.take(login.address)
         caller = await provider.caller(code, attempt, _callback(request))
         return begun(request, await service.database.run(credentials.complete_attempt, caller, login, attempt.digest), next_)
     except RefusedLoginError as error:

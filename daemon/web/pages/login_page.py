@@ -11,6 +11,7 @@ from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.identity import credentials
 from tidegate.daemon.identity.credentials import Login, Way
 from tidegate.daemon.identity.grants import RefusedLoginError
+from tidegate.daemon.terminal import printable
 from tidegate.daemon.web.rendering import render
 from tidegate.daemon.web.screen import context
 
@@ -49,8 +50,9 @@ async def refuse(
 ) -> Response:
     """The page with the reason, which the audit log gets, too. Raises TooManyError for an address with too many failed logins."""
     service.failed_logins.take(login.address)
-    await service.database.run(credentials.record_refusal, login, error.username, str(error))
-    return page(request, service, next_, str(error), status)
+    reason = printable(str(error))  # parts of it are from outside, and Postgres stores no NUL
+    await service.database.run(credentials.record_refusal, login, error.username, reason)
+    return page(request, service, next_, reason, status)
 
 
 def begun(request: Request, secret: str, next_: str) -> Response:

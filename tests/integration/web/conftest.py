@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -24,8 +24,9 @@ HOUR_S = 3600.0
 class Site:
     """A web server that serves, and browsers and programs that call it."""
 
-    def __init__(self, address: str, history: History, service: Service) -> None:
+    def __init__(self, address: str, history: History, service: Service, logged: list[MutableMapping[str, Any]]) -> None:
         self.address = address
+        self.logged = logged
         self.service = service
         self.history = history
 
@@ -65,12 +66,12 @@ async def history(dsn: str) -> AsyncIterator[History]:
 @asynccontextmanager
 async def serving(settings: Settings, history: History) -> AsyncIterator[Site]:
     """A web server with these settings. What it logs does not stand among the output of commands."""
-    with capture_logs(), listen(settings.web_host, settings.web_port) as listening:
+    with capture_logs() as logged, listen(settings.web_host, settings.web_port) as listening:
         async with open_service(settings) as service:
             server = server_of(service)
             # A fixture ends in another task than it began in, which a task group does not allow.
             task = asyncio.create_task(server.serve([listening]))
-            yield Site(address_of(listening), history, service)
+            yield Site(address_of(listening), history, service, logged)
             server.should_exit = True
             await task
 

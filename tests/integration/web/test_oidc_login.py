@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,6 +13,8 @@ from joserfc.jwk import ECKey
 
 from tests.integration.web.conftest import MakeSite, Site
 from tests.oidc_provider import CLIENT, SECRET, OidcProvider, new_key, oidc_provider
+from tidegate.daemon.gateway import service
+from tidegate.daemon.identity import login_attempt
 
 ROLES = '{"data": {"role": "editor", "dags": ["daily_*"]}, "platform": "admin"}'
 ENTRIES = "SELECT who, what, details ->> 'by' AS by, details ->> 'reason' AS reason FROM audit_log ORDER BY id"
@@ -121,6 +124,48 @@ async def test_a_provider_that_says_no_or_is_away_is_a_page_that_says_so(site: S
     assert (refused.status_code, "the code is old" in refused.text) == (HTTPStatus.FORBIDDEN, True)
     assert half.status_code == HTTPStatus.SERVICE_UNAVAILABLE
     assert "the login provider is not available" in half.text
+
+
+async def test_a_malformed_address_of_the_provider_is_named(site: Site, provider: OidcProvider) -> None:
+    provider.keys_at = "https://keys:none/"
+    page = await log_in(site)
+
+    assert (page.status_code, "is not available at" in page.text) == (HTTPStatus.SERVICE_UNAVAILABLE, True)
+    assert "https://keys:none/" in page.text
+
+
+async def test_a_secret_that_cannot_be_read_is_a_line_of_the_log(
+    make_site: MakeSite, provider: OidcProvider, tmp_path: Path
+) -> None:
+    login = {"oidc_issuer": provider.issuer, "oidc_client_id": CLIENT, "login_roles": ROLES}
+    async with make_site(**login, oidc_client_secret_file=str(tmp_path / "gone")) as site:
+        page = await log_in(site)
+
+    assert page.status_code == HTTPStatus.SERVICE_UNAVAILABLE
+    assert "the secret for the login provider cannot be read; the log of this server" in page.text
+    assert str(tmp_path) not in page.text
+    assert [entry["error"].partition(":")[0] for entry in site.logged if entry["event"] == "oidc_client_secret_unreadable"] == [
+        "TIDEGATE_OIDC_CLIENT_SECRET_FILE cannot be read"
+    ]
+
+
+async def test_an_invented_answer_is_stored_and_counted(
+    make_site: MakeSite, provider: OidcProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "PROVIDER_LOGINS_PER_S", 0.1)
+    invented = login_attempt.begin("/")
+    login = {"oidc_issuer": provider.issuer, "oidc_client_id": CLIENT, "oidc_client_secret": SECRET, "login_roles": ROLES}
+    answer = f"/login/oidc/callback?state={invented.state}"
+    async with make_site(**login) as site:
+        kept = {"cookie": f"tidegate_login_{httpx.URL(site.address).port}={invented.encode()}"}
+        async with site.anonymous(headers=kept) as client:
+            refused = await client.get(f"{answer}&error=a%00b")
+            first, above = [await client.get(f"{answer}&code=c") for _ in range(2)]
+        (entry, _) = await site.history.database.pool.fetch(ENTRIES)
+
+    assert (refused.status_code, entry["reason"]) == (HTTPStatus.FORBIDDEN, "the provider refused the login: a\\x00b")
+    assert (first.status_code, above.status_code) == (HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
+    assert provider.requests.count("/token") == 1
 
 
 async def test_a_provider_that_was_never_there_leaves_the_login_by_a_token(make_site: MakeSite) -> None:

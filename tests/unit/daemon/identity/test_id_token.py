@@ -10,9 +10,16 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey, RSAKey
 
 from tidegate.daemon.identity.grants import RefusedLoginError
-from tidegate.daemon.identity.id_token import Expected, claim, groups_in, verified
+from tidegate.daemon.identity.id_token import Expected, claim, groups_in, username_in, verified
 
 EXPECTED = Expected("https://id.example", "tidegate", "n")
+OF_ANOTHER_CURVE: dict[str, Any] = {"kty": "EC", "crv": "BP-256", "x": "AA", "y": "AA"}
+STRANGE: list[dict[str, Any]] = [
+    OF_ANOTHER_CURVE,
+    {**OF_ANOTHER_CURVE, "crv": ["P-256"]},
+    {"kty": "OKP", "crv": "Ed1", "x": "AA"},
+    {"kty": "RSA"},
+]
 KEY = ECKey.generate_key("P-256", {"kid": "k"})
 
 
@@ -30,6 +37,7 @@ def signed(key: Any = KEY, alg: str = "ES256", **more: Any) -> str:
 
 
 def test_a_token_for_this_login_is_believed() -> None:
+    assert verified(signed(), [*STRANGE, public()], EXPECTED)["sub"] == "u"
     rsa = RSAKey.generate_key(2048, {"kid": "k"})
 
     assert verified(signed(), [public()], EXPECTED)["sub"] == "u"
@@ -49,11 +57,34 @@ def test_a_token_without_a_signature_of_the_provider_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "keys", [[], [{"kty": "lattice"}], [{}], [{"kty": "EC"}], [{"kty": "oct", "k": "YQ", "kid": "k"}], [public(use="enc")]]
+    "keys",
+    [
+        [],
+        [{"kty": "lattice"}],
+        [{}],
+        [{"kty": "EC"}],
+        [OF_ANOTHER_CURVE],
+        [{"kty": "oct", "k": "YQ", "kid": "k"}],
+        [public(use="enc")],
+    ],
 )
 def test_without_a_key_for_signatures_every_token_is_refused(keys: list[dict[str, Any]]) -> None:
     with pytest.raises(RefusedLoginError):
         verified(signed(), keys, EXPECTED)
+
+
+@pytest.mark.parametrize("verified", [{}, {"email_verified": False}, {"email_verified": "false"}, {"email_verified": None}])
+def test_an_address_that_is_not_verified_is_no_user_name(verified: dict[str, Any]) -> None:
+    with pytest.raises(
+        RefusedLoginError, match="the address 'a@b': its claim email_verified is not true; TIDEGATE_OIDC_USERNAME"
+    ):
+        username_in({"email": "a@b", **verified}, "email")
+
+
+@pytest.mark.parametrize("verified", [True, "true"])
+def test_a_verified_address_and_any_other_claim_is_a_user_name(verified: object) -> None:
+    assert username_in({"email": "a@b", "email_verified": verified}, "email") == "a@b"
+    assert username_in({"upn": "a", "email_verified": False}, "upn") == "a"
 
 
 def test_a_claim_has_a_name_or_a_path() -> None:
