@@ -9,12 +9,13 @@ import httpx
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.standalone.command import login_link
+from tidegate.daemon.standalone.stack import to_web
 from tidegate.daemon.standalone.web import Web
 
 
 async def test_a_link_logs_its_first_visitor_in(dsn: str, tmp_path: Path) -> None:
-    given = Settings(postgres_dsn=dsn, kafka_servers="", host="here")
-    async with Web(tmp_path / "web", {"postgres_dsn": dsn}, 0) as web, connect(dsn) as database:
+    given = Settings(postgres_dsn=dsn, kafka_servers="", host="here", producer_url="http://jobs.example/{id}")
+    async with Web(tmp_path / "web", {"postgres_dsn": dsn, **to_web(given)}, 0) as web, connect(dsn) as database:
         link = await login_link(web, database, given)
         async with httpx.AsyncClient(follow_redirects=True) as first, httpx.AsyncClient() as second:
             page = await first.get(link)
