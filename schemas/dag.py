@@ -8,6 +8,7 @@ reads it have one version. Durations are in seconds.
 from collections.abc import Mapping
 from datetime import datetime, time
 from enum import StrEnum
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -175,6 +176,11 @@ class SubmitTask(ProgramTask, frozen=True, kw_only=True, tag="submit"):
     jars: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     cluster: ClusterName = ""
+
+    @property
+    def application_path(self) -> str:
+        """The path of the application without its empty parts, as versions name the file."""
+        return str(PurePosixPath(self.application))
 
 
 class CommandTask(ProgramTask, frozen=True, kw_only=True, tag="command"):

@@ -1,7 +1,6 @@
 """The applications that the tasks of a DAG submit: files in Python below the DAG folder, which are part of its version."""
 
 from collections.abc import Iterable, Mapping
-from pathlib import PurePosixPath
 
 import msgspec
 
@@ -28,4 +27,4 @@ def _path(task: BaseTask) -> str | None:
     """The path as in the imports of a file, without its empty parts; None for a task without an application in Python."""
     if not isinstance(task, SubmitTask) or not task.application.endswith(".py"):
         return None
-    return str(PurePosixPath(task.application))
+    return task.application_path

@@ -49,9 +49,12 @@ def run(execution: Execution, task: SubmitTask) -> None:
 
 
 def _application(job: Job, task: SubmitTask, work: Path) -> Path:
-    """The application of the run's version, else that of the DAG folder. Raises TaskError for one that is not there."""
+    """The application of the run's version, else that of the DAG folder. Raises TaskError for one that is not there.
+
+    Two applications may have the same content, and other files beside them.
+    """
     for module in job.spec.modules:
-        if module.digest == task.application_digest:
+        if (module.path, module.digest) == (task.application_path, task.application_digest):
             return pinned_application.place(module, Path(job.dags_folder), work / "application")
     return application_files.below(Path(job.dags_folder), task.application, "application")
 

@@ -37,11 +37,12 @@ def settings(tmp_path: Path) -> Settings:
     ("modules", "reason"),
     [
         ((ModuleSource("gone.py", "digest", ""),), "argument 1 of task 't' cannot be rendered: there is no 'x'"),
-        ((), "application 'gone.py' does not exist in the DAG folder"),
+        ((ModuleSource("beside/gone.py", "digest", ""),), "application './gone.py' does not exist in the DAG folder"),
+        ((), "application './gone.py' does not exist in the DAG folder"),
     ],
 )
 def test_an_application_is_that_of_the_version(modules: tuple[ModuleSource, ...], reason: str, settings: Settings) -> None:
-    task = SubmitTask(task_id="t", application="gone.py", application_digest="digest", args=("{{ x }}",))
+    task = SubmitTask(task_id="t", application="./gone.py", application_digest="digest", args=("{{ x }}",))
 
     outcome = run_task(settings, submission(task, *modules))
 
