@@ -115,7 +115,7 @@ async def show_backfill(db: Db, call: Call[BackfillPath]) -> BackfillPage:
 
 
 async def list_dates(db: Db, call: Call[DateList]) -> Page[DateRow]:
-    """List the planned dates of a backfill in their order, each with its run and why this failed, or why it has none."""
+    """List the planned dates of a backfill in their order, each with its run or why it has none, and what it waits for."""
     wanted = call.params
     backfill = await read_backfill(db, wanted.backfill_id, deleted=True)
     after = DATES.first(wanted) or wanted.after

@@ -143,7 +143,7 @@ def why(row: BackfillRow) -> str:
     if row.state is BackfillState.PAUSED:
         return f"paused{_by(row)}; `tidegate backfills resume {row.id}` resumes it"
     if row.dag_state:
-        return f"its DAG is {row.dag_state}; `tidegate dags why-not {row.dag_id}` says what to do"
+        return f"DAG {row.inactive_dag_id} is {row.dag_state}; `tidegate dags why-not {row.inactive_dag_id}` says what to do"
     if row.waiting and row.failed:
         waiting = f"{row.waiting} of its runs wait for earlier dates, of which {row.failed} failed"
         return f"{waiting}; `tidegate backfills retry {row.id}` runs these again"
@@ -193,9 +193,11 @@ def _of_task(date: DateRow, task: UnendedTask) -> str:
         case TaskState.RUNNING:
             return f"task {task.task_id} runs"
         case TaskState.SCHEDULED:
-            return f"task {task.task_id} waits for slots of pool {task.pool}{_ask(date, task)}"
+            return f"task {task.task_id} waits for slots of pool {task.pool} or for a limit{_ask(date, task)}"
         case TaskState.NONE if task.waits_for_past:
             return f"task {task.task_id} waits for the previous run{_ask(date, task)}"
+        case TaskState.NONE:
+            return f"task {task.task_id} waits for earlier tasks"
         case TaskState.UP_FOR_RETRY:
             return f"task {task.task_id} waits for its next try{_ask(date, task)}"
         case _:

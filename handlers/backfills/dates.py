@@ -51,7 +51,7 @@ def _left(backfill: BackfillView, graph: Graph) -> Iterator[Tick]:
 
 
 def _listed(graph: Graph, date: datetime) -> Tick:
-    """The run of a date of an explicit list, which need not be one of the timetable."""
+    """The run of a date of an explicit list: one of the timetable, unless it has none or changed since the request."""
     return Tick(date, *manual_interval(graph.timetable, date), date)
 
 

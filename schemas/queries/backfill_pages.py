@@ -17,8 +17,9 @@ _SQL = load("backfill_pages")
 class BackfillRow(BackfillView, frozen=True, kw_only=True):
     """A backfill with its user, its times, and counts of its runs and of the tasks of these.
 
-    `waiting` ones of the `running` runs wait for the previous run. The tasks of `unstarted` runs are not known yet. `dag_state`:
-    why its DAG starts no run. `stopped_by`: the user that paused or cancelled it.
+    `waiting` ones of the `running` runs wait for the previous run. The tasks of `unstarted` runs are not known yet. While
+    `inactive_dag_id`, its DAG or that of its stage, is paused, stale or held (`dag_state`), it starts no run. `stopped_by`: the
+    user that paused or cancelled it.
     """
 
     version: int
@@ -36,6 +37,7 @@ class BackfillRow(BackfillView, frozen=True, kw_only=True):
     tasks_succeeded: int
     tasks_skipped: int
     tasks_failed: int
+    inactive_dag_id: str | None
     dag_state: str
     stopped_by: str | None
     stopped_at: datetime | None

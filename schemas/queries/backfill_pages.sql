@@ -1,21 +1,23 @@
 -- name: list
--- Backfills, newest first. Tasks are those of ended runs, and of the runs that have not ended.
+-- Backfills, newest first. Tasks are those of ended runs, and of the runs that have not ended. A backfill starts runs while both
+-- its DAG and that of its stage are active.
 SELECT
     {backfill.BackfillView}, version.number AS version, backfill.relative_fileloc, backfill.submitted_at, backfill.submitted_by,
     backfill.updated_at, backfill.scheduled_date, backfill.delete_date, run.queued, run.running, run.waiting,
     run.unstarted,
     backfill.tasks + run.tasks AS tasks, backfill.tasks_succeeded + run.tasks_succeeded AS tasks_succeeded,
     backfill.tasks_skipped + run.tasks_skipped AS tasks_skipped, backfill.tasks_failed + run.tasks_failed AS tasks_failed,
-    CASE
-        WHEN dag.held_since IS NOT NULL THEN 'held'
-        WHEN dag.is_stale THEN 'stale'
-        WHEN dag.is_paused THEN 'paused'
-        ELSE ''
-    END AS dag_state,
+    inactive.dag_id AS inactive_dag_id, coalesce(inactive.state, '') AS dag_state,
     acted.who AS stopped_by, acted.at AS stopped_at
 FROM backfill
-JOIN dag ON dag.dag_id = backfill.dag_id
 JOIN dag_version AS version ON version.id = backfill.version_id
+LEFT JOIN LATERAL (
+    SELECT dag_id, CASE WHEN held_since IS NOT NULL THEN 'held' WHEN is_stale THEN 'stale' ELSE 'paused' END AS state
+    FROM dag
+    WHERE dag_id IN (backfill.dag_id, backfill.stages ->> (nullif(backfill.stage, 0) - 1))
+      AND (held_since IS NOT NULL OR is_stale OR is_paused)
+    ORDER BY dag_id = backfill.dag_id DESC LIMIT 1
+) AS inactive ON true
 CROSS JOIN LATERAL (
     SELECT
         count(*) FILTER (WHERE run.state = 'queued') AS queued,
@@ -59,7 +61,7 @@ LEFT JOIN LATERAL (
     SELECT jsonb_build_object('task_id', task_id, 'state', state, 'pool', pool, 'waits_for_past', waits_for_past) AS task
     FROM task_instance
     WHERE dag_run_id = date.dag_run_id AND state IN ('running', 'queued', 'scheduled', 'up_for_retry', 'none')
-    ORDER BY array_position(ARRAY['running', 'queued', 'scheduled', 'up_for_retry', 'none'], state::text), task_index
+    ORDER BY array_position(ARRAY['running', 'queued', 'scheduled', 'up_for_retry', 'none'], state::text), NOT waits_for_past, task_index
     LIMIT 1
 ) AS task ON date.state = 'open' AND run.state = 'running'
 WHERE date.backfill_id = $1

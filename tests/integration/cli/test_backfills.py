@@ -99,7 +99,7 @@ async def test_it_is_paused_changed_resumed_cancelled_and_deleted(cli: Cli, dail
     assert await cli("backfills", "pause", "1") == (0, "paused backfill 1\n", "")
     paused = (await cli("backfills", "show", "1")).out
     assert re.search(r"because        paused by \S+ at \S+ \S+; `tidegate backfills resume 1` resumes it", paused)
-    assert "task first waits for slots of pool default_pool; `tidegate tasks why-not daily backfill__2013-01-01" in paused
+    assert "task first waits for slots of pool default_pool or for a limit; `tidegate tasks why-not daily" in paused
     assert await cli("backfills", "set", "1", "--max-active-runs", "3", "--share", "50") == (0, "changed backfill 1\n", "")
     limits = (await cli("backfills", "show", "1", "--json")).json["backfill"]
     assert (limits["max_active_runs"], limits["share"]) == (3, 0.5)
@@ -219,7 +219,23 @@ async def test_a_backfill_of_a_paused_dag_says_so(cli: Cli, daily: History) -> N
     await cli("backfills", "create", "daily", *JANUARY)
     await daily.backfilled()
 
-    assert "its DAG is paused; `tidegate dags why-not daily`" in (await cli("backfills", "show", "1")).out
+    assert "DAG daily is paused; `tidegate dags why-not daily`" in (await cli("backfills", "show", "1")).out
+
+
+async def test_a_cascade_says_that_the_dag_of_its_stage_is_paused(cli: Cli, daily: History) -> None:
+    """Of two DAGs that keep it waiting the first one is named, which comes first again after a retry."""
+    await daily.file(CASCADE, "cascade.py")
+    await cli("backfills", "create", "first", *JANUARY, "--reprocess", "completed", "--outlets", "cascade")
+    await cli("dags", "pause", "second")
+    before = (await cli("backfills", "show", "1")).out
+    await daily.database.pool.execute("UPDATE backfill SET stage = 1")
+
+    shown = (await cli("backfills", "show", "1")).out
+    await cli("dags", "pause", "first")
+
+    assert "is paused" not in before
+    assert "DAG second is paused; `tidegate dags why-not second` says what to do" in shown
+    assert "DAG first is paused; `tidegate dags why-not first`" in (await cli("backfills", "show", "1")).out
 
 
 async def test_a_run_that_waits_for_its_backfill_says_so(cli: Cli, daily: History) -> None:
@@ -271,6 +287,6 @@ async def test_a_backfill_is_shown_and_cancelled_while_its_version_cannot_be_rea
     shown, cancelled = await cli("backfills", "show", "1"), await cli("backfills", "cancel", "1", "--kill")
     await daily.backfilled()
 
-    assert "its DAG is held; `tidegate dags why-not daily` says what to do" in shown.out
+    assert "DAG daily is held; `tidegate dags why-not daily` says what to do" in shown.out
     assert cancelled == (0, "cancelled backfill 1\n", "")
     assert [row["state"] for row in (await cli("backfills", "list", "--json")).json] == ["cancelled"]

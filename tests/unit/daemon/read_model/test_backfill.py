@@ -30,16 +30,21 @@ PAUSED: dict[str, Any] = {"state": BackfillState.PAUSED}
         ({"state": "cancelled", "deleted": True, **CANCELLED}, "cancelled by ben at 2024-05-01 12:00:00Z"),
         (CANCELLED, "cancelled by ben at 2024-05-01 12:00:00Z"),
         ({"stop_reason": "2 of its dates failed"}, "2 of its dates failed"),
-        ({"dag_state": "paused"}, "its DAG is paused; `tidegate dags why-not daily` says what to do"),
+        (
+            {"dag_state": "paused", "inactive_dag_id": "sales", "stages": ("sales",), "stage": 1},
+            "DAG sales is paused; `tidegate dags why-not sales` says what to do",
+        ),
     ],
 )
 def test_a_backfill_says_why_it_does_not_go_on(facts: dict[str, Any], said: str) -> None:
     assert why(row(**facts)) == said
 
 
-def date(state: str, run_state: str | None = None, task: str | None = None, **facts: Any) -> DateRow:
+def date(
+    state: str, run_state: str | None = None, task: str | None = None, *, waits_for_past: bool = False, **facts: Any
+) -> DateRow:
     given = {"dag_id": "d", "run_id": "r", "ordinal": 1, "logical_date": NOW, "reason": "", **facts}
-    unended = UnendedTask(task_id="t", state=TaskState(task), pool="p", waits_for_past=task == "none") if task else None
+    unended = UnendedTask(task_id="t", state=TaskState(task), pool="p", waits_for_past=waits_for_past) if task else None
     return DateRow(state=DateState(state), run_state=run_state, task=unended, **given)
 
 
@@ -54,9 +59,10 @@ ASK = "; `tidegate tasks why-not d r t` says more"
         (PAUSED, date("open", "queued"), "paused; `tidegate backfills resume 1` resumes it"),
         ({}, date("open", "running", "running"), "task t runs"),
         ({}, date("open", "running", "queued"), "task t is queued"),
-        ({}, date("open", "running", "scheduled"), f"task t waits for slots of pool p{ASK}"),
+        ({}, date("open", "running", "scheduled"), f"task t waits for slots of pool p or for a limit{ASK}"),
         ({}, date("open", "running", "up_for_retry"), f"task t waits for its next try{ASK}"),
-        ({}, date("open", "running", "none"), f"task t waits for the previous run{ASK}"),
+        ({}, date("open", "running", "none", waits_for_past=True), f"task t waits for the previous run{ASK}"),
+        ({}, date("open", "running", "none"), "task t waits for earlier tasks"),
         ({"running": 10}, date("retry", "failed"), "its limit of 10 active runs is reached"),
         ({}, date("retry", "running"), "runs again after its run has ended"),
         ({"stages": ("e", "f")}, date("retry", "success", dag_id="f"), "runs again after the runs of daily"),

@@ -37,6 +37,7 @@ def row(**given: Any) -> BackfillRow:
         "submitted_by": "anna",
         "scheduled_date": None,
         "delete_date": None,
+        "inactive_dag_id": None,
         "dag_state": "",
         "stopped_by": None,
         "stopped_at": None,
