@@ -431,13 +431,29 @@ SELECT coalesce($5::text, $4::uuid::text, $6::text), done.what, done.object, don
 FROM unnest($1::text[], $2::text[], $3::jsonb[]) AS done (what, object, details)
 
 -- name: lagging
--- The backfills whose counters lag: a daemon of a former version ended or reopened a run without a notification.
+-- The backfills whose counters lag: a daemon of a former version ended or reopened a run without a notification. A date to retry
+-- lags if its run had to end first, and nothing else keeps the backfill waiting.
 SELECT backfill.id
 FROM backfill
 WHERE backfill.state NOT IN ('cancelled', 'success', 'failed') AND backfill.due_at IS NULL AND EXISTS (
     SELECT FROM backfill_date AS date JOIN dag_run AS run ON run.id = date.dag_run_id
     WHERE date.backfill_id = backfill.id AND date.state = 'open' AND run.state IN ('success', 'failed')
 )
+UNION
+SELECT backfill.id
+FROM backfill
+WHERE backfill.state NOT IN ('cancelled', 'success', 'failed') AND backfill.due_at IS NULL
+  AND EXISTS (
+      SELECT FROM backfill_date AS date JOIN dag_run AS run ON run.id = date.dag_run_id
+      WHERE date.backfill_id = backfill.id AND date.state = 'retry' AND date.is_whole
+        AND run.backfill_id = backfill.id AND run.state IN ('success', 'failed')
+  )
+  AND NOT EXISTS (SELECT FROM dag_run AS run WHERE run.backfill_id = backfill.id AND run.state IN ('queued', 'running'))
+  AND (backfill.stop_reason <> '' OR (backfill.state IN ('planned', 'running') AND NOT EXISTS (
+      SELECT FROM dag
+      WHERE dag_id IN (backfill.dag_id, backfill.stages ->> (nullif(backfill.stage, 0) - 1))
+        AND (held_since IS NOT NULL OR is_stale OR is_paused)
+  )))
 UNION
 SELECT run.backfill_id
 FROM dag_run AS run
@@ -451,7 +467,8 @@ WHERE run.backfill_id IS NOT NULL AND run.state IN ('queued', 'running') AND NOT
 SELECT date.backfill_id, run.id, false AS reopened
 FROM backfill_date AS date
 JOIN dag_run AS run ON run.id = date.dag_run_id
-WHERE date.backfill_id = ANY ($1::bigint[]) AND date.state = 'open' AND run.state IN ('success', 'failed')
+WHERE date.backfill_id = ANY ($1::bigint[]) AND run.state IN ('success', 'failed')
+  AND (date.state = 'open' OR (date.state = 'retry' AND date.is_whole AND run.backfill_id = date.backfill_id))
 UNION ALL
 SELECT run.backfill_id, run.id, true
 FROM dag_run AS run

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.integration.engine.test_backfills import act, counts_agree, created, daily, day, run_of, settle, state_of
+from tests.integration.engine.test_backfills import act, counts_agree, created, daily, day, lagging, run_of, settle, state_of
 from tests.integration.engine.world import World, utc
 from tidegate.schemas.backfill import Outlets, Reprocess
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef
@@ -271,6 +271,33 @@ async def test_a_cascade_is_retried_while_consumers_run(world: World) -> None:
     assert await state_of(world, id_) == "success"
     assert await world.rows(TOO_EARLY, id_) == []
     await counts_agree(world)
+
+
+async def test_a_consumer_that_is_to_run_once_more_does_so_after_its_end_by_a_daemon_of_a_former_version(world: World) -> None:
+    """Such a daemon ends the run, and notifies no backfill."""
+    await world.file(daily(work_of("s://a")), consumer("b", ["a"], "s://b"), joined())
+    await created(world, 1, 1)
+    await run_all(world)
+    ((failing, _),) = await world.runs("b")
+    id_ = await created(world, 1, 1, **AGAIN)
+    await until_at_work(world, "c", frozenset({failing}))
+    await act(world, id_, BackfillAction.RETRY)
+    for _ in range(4):
+        await one_round(world, "c")
+    assert await lagging(world) == []
+    for attempt in await world.attempts():
+        await world.finish(attempt, "succeeded")
+    await world.database.pool.execute("UPDATE backfill SET due_at = NULL")
+    await world.database.pool.execute("UPDATE dag SET is_paused = dag_id = 'c'")
+    assert await lagging(world) == []
+    await world.database.pool.execute("UPDATE dag SET is_paused = false")
+
+    assert await lagging(world) == [id_]
+    await run_all(world)
+
+    assert (await tries_of_dags(world))["c"] == 3
+    assert await state_of(world, id_) == "success"
+    assert await lagging(world) == []
 
 
 @pytest.mark.parametrize("kills", [False, True])
