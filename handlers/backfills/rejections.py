@@ -12,7 +12,7 @@ from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import BackfillActed, BackfillAction, BackfillChanged, BackfillRequested
 from tidegate.schemas.state import BACKFILL_ENDED, BACKFILL_STARTS, BackfillState
-from tidegate.schemas.timetable.between import anchor_of, has_dates, nearest_dates
+from tidegate.schemas.timetable.between import anchor_of, has_dates, is_date, nearest_dates
 from tidegate.schemas.timetable.text import utc
 from tidegate.schemas.view import LockedDag
 
@@ -199,13 +199,12 @@ def unplannable(backfill: BackfillView, graph: Graph) -> Iterator[RejectMessage]
 def _stray_date(backfill: BackfillView, graph: Graph) -> Iterator[RejectMessage]:
     """The first listed date that is none of the timetable: its run would be beside those of the schedule, not one of them."""
     anchor = anchor_of(graph.timetable, graph.bounds, backfill.start_date)
-    for date in backfill.logical_dates or ():
-        before, after = nearest_dates(graph.timetable, anchor, date)
-        if before != date:
-            near = " and ".join(f"{utc(at)} {where} it" for at, where in ((before, "before"), (after, "after")) if at)
-            reason = f"{utc(date)} is no date of DAG {graph.dag_id!r}: its timetable has {near}"
-            yield RejectMessage(0, NO_DATES, f"{reason}; give one of these by --date")
-            return
+    stray = next((date for date in backfill.logical_dates or () if not is_date(graph.timetable, anchor, date)), None)
+    if stray is not None:
+        before, after = nearest_dates(graph.timetable, anchor, stray)
+        near = " and ".join(f"{utc(at)} {where} it" for at, where in ((before, "before"), (after, "after")) if at)
+        reason = f"{utc(stray)} is no date of DAG {graph.dag_id!r}: its timetable has {near}"
+        yield RejectMessage(0, NO_DATES, f"{reason}; give one of these by --date")
 
 
 def _not_replayable(backfill: BackfillView, graph: Graph) -> Iterator[RejectMessage]:

@@ -37,6 +37,11 @@ def ticks_between(
         at = ticks.until(at - INSTANT) if is_reverse else ticks.after(at)
 
 
+def is_date(timetable: Timetable | None, anchor: datetime, at: datetime) -> bool:
+    """Whether the timetable has a run with this logical date."""
+    return next(ticks_between(timetable, anchor, at, at), None) is not None
+
+
 def nearest_dates(timetable: Timetable | None, anchor: datetime, at: datetime) -> tuple[datetime | None, datetime | None]:
     """The last logical date up to `at` and the first one from `at` on, None where there is none. Both are `at` if it is one."""
     before = next(ticks_between(timetable, anchor, EARLIEST, at, is_reverse=True), None)
