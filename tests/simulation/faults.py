@@ -23,6 +23,7 @@ from tidegate.daemon.postgres.low_watermark import OutboxWatermark
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import Handle
 from tidegate.daemon.wake import Signal
+from tidegate.handlers import backfill_acted
 from tidegate.handlers.backfills import step
 from tidegate.handlers.runs import outlets
 from tidegate.handlers.scheduling import condition as scheduling
@@ -263,6 +264,15 @@ def backfills_end_with_their_planning() -> None:
     replace(step, "unfinished", unfinished)
 
 
+def cancels_of_backfills_fail() -> None:
+    """A decision about a request of a user fails with an error that is no refusal."""
+
+    def cancelled(_backfill: BackfillView, *, kills: bool) -> BackfillView:
+        raise ArithmeticError(kills)
+
+    replace(backfill_acted, "cancelled", cancelled)
+
+
 STORMS = (
     "offset_not_compared",
     "queue_rows_not_locked",
@@ -307,6 +317,7 @@ FAULTS: Mapping[str, Callable[[], None]] = {
             end_of_batch_counted,
             active_runs_of_backfills_not_counted,
             backfills_end_with_their_planning,
+            cancels_of_backfills_fail,
         )
     },
 }
@@ -324,5 +335,6 @@ AIMED: Mapping[str, Sequence[str]] = {
     "outlets_of_runs_not_told_apart": ("chain",),
     "active_runs_of_backfills_not_counted": (PAST,),
     "backfills_end_with_their_planning": (PAST,),
+    "cancels_of_backfills_fail": (PAST,),
 }
 """The DAGs that a fault has to do with; those of other faults are drawn from all."""

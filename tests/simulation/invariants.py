@@ -229,10 +229,15 @@ async def no_daemon_ends_by_itself(world: "World") -> Iterable[str]:
     return [f"d{daemon.number} ended: {daemon.broke!r}" for daemon in world.daemons if daemon.broke is not None]
 
 
+async def each_request_of_a_user_is_answered(world: "World") -> Iterable[str]:
+    return world.user.unanswered
+
+
 AT_REST: Sequence[Callable[["World"], Awaitable[Iterable[str]]]] = (
     everything_ends,
     no_daemon_ends_by_itself,
     stopped_daemons_leave_at_once,
+    each_request_of_a_user_is_answered,
     the_rules_of_the_model_hold,
     each_event_is_in_the_ledger_once,
     each_event_has_one_fate_for_each_subscriber,

@@ -81,6 +81,7 @@ GIVEN_AWAY_BY: Mapping[str, set[str]] = {
     "only_signals_heard": {"everything_ends", "nothing_waits_beside_an_open_gate"},
     "active_runs_of_backfills_not_counted": {"no_backfill_starts_more_than_it_may"},
     "backfills_end_with_their_planning": {"each_date_has_one_run_or_one_reason"},
+    "cancels_of_backfills_fail": {"each_request_of_a_user_is_answered"},
 }
 """One of these at least; what the others break depends on who comes first."""
 
@@ -98,6 +99,7 @@ SOON = (
     "end_of_batch_counted",
     "all_of_met_by_any",
     "backfills_end_with_their_planning",
+    "cancels_of_backfills_fail",
 )
 """Some tens of schedules each, at most. The others take hundreds, and are tried by `make test-long`."""
 

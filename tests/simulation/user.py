@@ -97,13 +97,14 @@ class User:
         self.database = Database(Pool(self, world.scheduler), None, "user")  # type: ignore[arg-type]  # what it has is all that is asked for
         self.database.memory = beginning_with(world.memory)
         self.database.clock = SimulatedClock(world.server)  # type: ignore[assignment]  # as above
-        self._asked: list[tuple[asyncio.Task[None], anyio.CancelScope]] = []
+        self._asked: list[tuple[str, asyncio.Task[None], anyio.CancelScope]] = []
+        self.unanswered: list[str] = []
 
     def ask(self, request: Request) -> None:
         self.world.reached["request"] += 1
         self.world.scheduler.tell(f"user: {_said(request)}")
         scope = anyio.CancelScope()
-        self._asked.append((self.world.loop.create_task(self._ask(request, scope)), scope))
+        self._asked.append((_said(request), self.world.loop.create_task(self._ask(request, scope)), scope))
 
     async def _ask(self, request: Any, scope: anyio.CancelScope) -> None:
         DUTY.set("user")
@@ -115,10 +116,6 @@ class User:
             self.world.reached["request refused"] += len(applied.rejected)
             await notify_daemons(self.database, applied.work)
 
-    @property
-    def waits(self) -> bool:
-        return not all(task.done() for task, _ in self._asked)
-
     async def resume_all(self) -> None:
         """No backfill is left paused."""
         for (id_,) in await self.world.server.ask("SELECT id FROM backfill WHERE state = 'paused'"):
@@ -127,9 +124,18 @@ class User:
     def leave(self) -> None:
         """What it has asked for is not answered any more."""
         self.dead = True
-        for _, scope in self._asked:
+        self.unanswered = [f"{said}: {trouble}" for said, task, _ in self._asked if (trouble := _trouble(task))]
+        for _, _, scope in self._asked:
             scope.cancel()
         self.world.scheduler.silence(self.number)
+
+
+def _trouble(task: asyncio.Task[None]) -> str:
+    """Why a request has no answer. A refusal is one, and so is a server that is away."""
+    if not task.done():
+        return "not answered at rest"
+    error = task.exception()
+    return "" if error is None else f"ended with {error!r}"
 
 
 def _said(request: Request) -> str:
