@@ -29,7 +29,7 @@ def up(
     days: Days = 7,
     pace_s: Pace = 1.0,
 ) -> None:
-    """Start everything, as `tidegate standalone` does. One that runs already is left alone; one that starts is waited for."""
+    """Start everything, as `tidegate standalone` does. A standalone that runs goes on; `-d` waits for one that starts."""
     if not detach:
         serve(context, data=data, once=False, example=example, days=days, pace_s=pace_s)
     read_settings(context)
@@ -47,7 +47,7 @@ def up(
 
 @app.command(epilog=examples("tidegate standalone down"))
 def down(*, data: Data = DATA) -> None:
-    """Stop everything; the data stay. Also ends what a standalone that was killed, or did not start, has left."""
+    """Stop everything; the data stay. The command also ends what a standalone has left that was killed or did not start."""
     from tidegate.daemon.standalone import background
 
     home = data.absolute()
