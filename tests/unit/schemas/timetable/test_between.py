@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.shapes import NOW
-from tidegate.schemas.timetable.between import anchor_of, has_dates, ticks_between
+from tidegate.schemas.timetable.between import anchor_of, has_dates, is_date, nearest_dates, ticks_between
 from tidegate.schemas.timetable.spec import Continuous, Cron, Dates, Every, Once, Timetable
 from tidegate.schemas.timetable.tick import EPOCH, UNBOUND, Bounds, next_tick
 
@@ -52,6 +52,16 @@ def test_in_reverse_they_are_the_same(timetable: Timetable, one: datetime, other
     forward = list(ticks_between(timetable, start, start, end))
 
     assert list(ticks_between(timetable, start, start, end, is_reverse=True)) == forward[::-1]
+
+
+@pytest.mark.parametrize("timetable", TIMETABLES)
+def test_a_date_is_the_nearest_to_itself(timetable: Timetable) -> None:
+    (before, _), (_, after) = (nearest_dates(timetable, EPOCH, at) for at in (NOW - DAY / 5, NOW - 2 * DAY))
+
+    for at in filter(None, (before, after)):
+        assert nearest_dates(timetable, EPOCH, at) == (at, at)
+        assert is_date(timetable, EPOCH, at)
+        assert not is_date(timetable, EPOCH, at + DAY / 7)
 
 
 @pytest.mark.parametrize("timetable", [None, Once(), Continuous()])
