@@ -22,4 +22,8 @@ TASKS_PER_S = Peer(151, 377)
 CHAIN_PER_S = Peer(None, 117)
 DUE_MS = Peer(7700, 4800)
 DUE_P95_MS = Peer(14_200, 8500)
+FILES_S = Peer(43, 45)
+"""1,000 files of three tasks."""
+
+CHANGED_MS = Peer(8500, 510)
 NONE = Peer(None, None)
