@@ -40,7 +40,7 @@ def print_page(page: RunPage, now: datetime) -> None:
             ("data interval", _interval(run)),
             ("run after", run.run_after),
             ("created", f"{utc(run.created_at)}, {age(run.created_at, now)} ago"),
-            ("started", _started(run)),
+            ("started", started(run)),
             ("ended", run.end_date),
             ("took", took(run.start_date, run.end_date, now)),
         )
@@ -91,10 +91,12 @@ def print_failures(failures: Sequence[FailedTask]) -> None:
                 output.write(f"    {line}")
 
 
-def _started(run: RunRow) -> str | None:
+def started(run: RunRow) -> str | None:
+    """With the delay, unless a backfill ran it: its dates have passed by intention."""
     if run.start_date is None or run.schedule_delay_s is None:
         return None
-    return f"{utc(run.start_date)}, {span(run.schedule_delay_s)} after it was due"
+    delay = "" if run.backfill_id else f", {span(run.schedule_delay_s)} after it was due"
+    return f"{utc(run.start_date)}{delay}"
 
 
 def _interval(run: RunRow) -> str | None:
