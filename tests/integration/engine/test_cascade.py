@@ -252,18 +252,24 @@ def joined(*tasks: CommandTask) -> DagSpec:
     return msgspec.structs.replace(consumer("c", ["a"], "s://c"), schedule=both, tasks=tasks or (work_of("s://c"),))
 
 
-async def test_a_cascade_is_retried_while_consumers_run(world: World) -> None:
-    """A consumer at work began before its other input was rewritten: it runs once more after its end."""
+async def retried_at_work(world: World) -> int:
+    """A cascade with a failed run of `b`, retried until `b` has run again, while `c` still runs with its other input."""
     await world.file(daily(work_of("s://a")), consumer("b", ["a"], "s://b"), joined())
     await created(world, 1, 1)
     await run_all(world)
     ((failing, _),) = await world.runs("b")
     id_ = await created(world, 1, 1, **AGAIN)
     await until_at_work(world, "c", frozenset({failing}))
-
     assert await act(world, id_, BackfillAction.RETRY) == ()
     for _ in range(4):
         await one_round(world, "c")
+    return id_
+
+
+async def test_a_cascade_is_retried_while_consumers_run(world: World) -> None:
+    """A consumer at work began before its other input was rewritten: it runs once more after its end."""
+    id_ = await retried_at_work(world)
+
     assert await world.rows("SELECT state::text FROM dag_run WHERE dag_id = 'b'") == [("success",)]
     await run_all(world)
 
@@ -275,15 +281,7 @@ async def test_a_cascade_is_retried_while_consumers_run(world: World) -> None:
 
 async def test_a_consumer_that_is_to_run_once_more_does_so_after_its_end_by_a_daemon_of_a_former_version(world: World) -> None:
     """Such a daemon ends the run, and notifies no backfill."""
-    await world.file(daily(work_of("s://a")), consumer("b", ["a"], "s://b"), joined())
-    await created(world, 1, 1)
-    await run_all(world)
-    ((failing, _),) = await world.runs("b")
-    id_ = await created(world, 1, 1, **AGAIN)
-    await until_at_work(world, "c", frozenset({failing}))
-    await act(world, id_, BackfillAction.RETRY)
-    for _ in range(4):
-        await one_round(world, "c")
+    id_ = await retried_at_work(world)
     assert await lagging(world) == []
     for attempt in await world.attempts():
         await world.finish(attempt, "succeeded")
@@ -302,15 +300,7 @@ async def test_a_consumer_that_is_to_run_once_more_does_so_after_its_end_by_a_da
 
 @pytest.mark.parametrize("kills", [False, True])
 async def test_a_consumer_that_is_to_run_once_more_ends_with_a_cancelled_cascade(world: World, *, kills: bool) -> None:
-    await world.file(daily(work_of("s://a")), consumer("b", ["a"], "s://b"), joined())
-    await created(world, 1, 1)
-    await run_all(world)
-    ((failing, _),) = await world.runs("b")
-    id_ = await created(world, 1, 1, **AGAIN)
-    await until_at_work(world, "c", frozenset({failing}))
-    await act(world, id_, BackfillAction.RETRY)
-    for _ in range(4):
-        await one_round(world, "c")
+    id_ = await retried_at_work(world)
 
     await act(world, id_, BackfillAction.CANCEL, kills=kills)
     assert await state_of(world, id_) == ("cancelled" if kills else "cancelling")
