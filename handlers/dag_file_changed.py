@@ -182,8 +182,8 @@ def modules_of(spec: DagSpec, file: ParsedFile) -> tuple[ModuleSource, ...]:
     """What runs of the version need beside the file: its applications, and all modules if it has functions."""
     if _has_functions(spec):
         return file.modules
-    applications = {task.application_digest for task in spec.tasks if isinstance(task, SubmitTask)}
-    return tuple(module for module in file.modules if module.digest in applications)
+    applications = {(task.application_path, task.application_digest) for task in spec.tasks if isinstance(task, SubmitTask)}
+    return tuple(module for module in file.modules if (module.path, module.digest) in applications)
 
 
 def references_of(spec: DagSpec, dataset_ids: Mapping[str, int]) -> SetReferences:

@@ -141,8 +141,10 @@ def test_a_version_has_the_modules_that_its_functions_need(dag: DagSpec, is_stor
 
 
 def test_a_version_has_its_own_applications_and_no_other_modules() -> None:
+    """Another file of the same content is another application: other files lie beside it."""
     mine, other = (ModuleSource(f"jobs/{name}.py", name * 64, name) for name in "ab")
-    effects = decided(msgspec.structs.replace(parsed("a.py", submit("a")), modules=(mine, other)))
+    same = ModuleSource("jobs/same.py", mine.digest, mine.source)
+    effects = decided(msgspec.structs.replace(parsed("a.py", submit("a")), modules=(mine, other, same)))
 
     assert [effect.modules for effect in effects if isinstance(effect, StoreVersion)] == [(mine,)]
 

@@ -19,7 +19,7 @@ KNOWN = {
 @pytest.mark.parametrize(
     ("below", "expected"),
     [
-        pytest.param([], ["a.py", "team/b.py", "team/gone.py", "team/new.py", "teams.py"], id="all, also those that are gone"),
+        pytest.param([], ["a.py", "team/b.py", "team/gone.py", "team/new.py", "teams.py"], id="all, also files that are gone"),
         pytest.param(["a.py"], ["a.py"], id="a file"),
         pytest.param(["team"], ["team/b.py", "team/gone.py", "team/new.py"], id="a folder, and none of a longer name"),
         pytest.param(["lib/common.py"], ["a.py"], id="a module: the files that read it"),
