@@ -22,11 +22,16 @@ from tidegate.daemon.spark.regular_file import open_regular
 
 STAMP = "TASK_SUBMISSION_ID"
 POLL_S = 0.02
+EXEC_POLL_S = 0.001
+EXEC_POLLS = 1000
+"""How often a process is looked at that starts a program. It needs under a millisecond, unless its disk does not answer."""
+SCANS = 2
+"""Scans without a process until none is left. A process can start another and end during one scan, which then misses both."""
 TAIL_BYTES = 64 * 1024
 
 _PROC = Path("/proc")
 _BOOT_ID = _PROC / "sys/kernel/random/boot_id"
-_STATE, _START_TIME = 0, 19
+_STATE, _START_TIME, _MEMORY, _ENV_START, _ENV_END = 0, 19, 20, 47, 48
 
 
 def tail(log: Path, start: int) -> str:
@@ -48,12 +53,17 @@ class Identity(msgspec.Struct, frozen=True):
 def identify(pid: int) -> Identity | None:
     """The identity of a pid; None without such a process, or for a zombie."""
     try:
-        fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+        fields = _stat(pid)
     except (FileNotFoundError, ProcessLookupError):
         return None
     if fields[_STATE] in (b"Z", b"X"):
         return None
     return Identity(pid, int(fields[_START_TIME]), _BOOT_ID.read_text().strip())
+
+
+def _stat(pid: int) -> list[bytes]:
+    """The fields of proc_pid_stat(5) from the state on. Raises OSError."""
+    return (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
 
 
 def alive(identity: Identity) -> bool:
@@ -93,8 +103,26 @@ async def until_gone(identity: Identity) -> None:
 def has_stamp(pid: int, submission_id: UUID) -> bool:
     """Whether the process belongs to the submission; False for processes of other users."""
     with suppress(OSError):
-        return f"{STAMP}={submission_id}".encode() in (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        return f"{STAMP}={submission_id}".encode() in _environ(pid).split(b"\0")
     return False
+
+
+def _environ(pid: int) -> bytes:
+    """The environment with which a process was started. Raises OSError.
+
+    While a process starts a program, the kernel shows no environment, so an empty one is read again until it is known to be.
+    """
+    for _ in range(EXEC_POLLS):
+        if (environ := (_PROC / str(pid) / "environ").read_bytes()) or not _starts_program(pid):
+            return environ
+        time.sleep(EXEC_POLL_S)
+    return b""
+
+
+def _starts_program(pid: int) -> bool:
+    """Whether a process with an empty environment gets one soon: not a zombie or one of the kernel. Raises OSError."""
+    fields = _stat(pid)
+    return fields[_MEMORY] != b"0" and (fields[_ENV_START] == b"0" or fields[_ENV_START] != fields[_ENV_END])
 
 
 def stamped(submission_id: UUID) -> Iterator[Identity]:
@@ -112,7 +140,7 @@ def end_all(submission_id: UUID, grace_s: float, within_s: float = math.inf) -> 
     """
     seen: set[Identity] = set()
     began = time.monotonic()
-    while (left := list(stamped(submission_id))) and (passed_s := time.monotonic() - began) < within_s:
+    while (left := _left(submission_id)) and (passed_s := time.monotonic() - began) < within_s:
         number = signal.SIGKILL if passed_s >= grace_s else signal.SIGTERM
         for process in left:
             if number is signal.SIGKILL or process not in seen:
@@ -120,3 +148,7 @@ def end_all(submission_id: UUID, grace_s: float, within_s: float = math.inf) -> 
         seen.update(left)
         time.sleep(POLL_S)
     return len(seen)
+
+
+def _left(submission_id: UUID) -> list[Identity]:
+    return next(filter(None, (list(stamped(submission_id)) for _ in range(SCANS))), [])

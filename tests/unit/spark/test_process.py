@@ -5,13 +5,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import anyio
 import pytest
 
-from tidegate.daemon.spark.process import STAMP, Identity, alive, end_all, identify, send, stamped, until_gone
+from tidegate.daemon.spark.process import STAMP, Identity, alive, end_all, has_stamp, identify, send, stamped, until_gone
 
 
 @pytest.fixture
@@ -65,6 +66,43 @@ def test_a_signal_to_a_process_that_is_gone_says_so(sleeper: subprocess.Popen[by
 def test_a_process_is_found_by_its_stamp(sleeper: subprocess.Popen[bytes], submission_id: UUID) -> None:
     assert list(stamped(submission_id)) == [identity(sleeper)]
     assert list(stamped(uuid4())) == []
+
+
+STARTING = """\
+import os, sys
+left = int(sys.argv[1])
+left and os.execv(sys.executable, [sys.executable, "-S", "-c", os.environ["PROGRAM"], str(left - 1)])
+sys.stdin.read()
+"""
+
+
+def test_a_process_that_starts_a_program_keeps_its_stamp(submission_id: UUID) -> None:
+    env = {STAMP: str(submission_id), "PROGRAM": STARTING}
+    command = [sys.executable, "-S", "-c", STARTING, "50"]
+    with subprocess.Popen(command, env=env, stdin=subprocess.PIPE) as process:
+        found = 0
+        while b"\x000\0" not in Path(f"/proc/{process.pid}/cmdline").read_bytes():
+            assert has_stamp(process.pid, submission_id), f"after it was found {found} times"
+            found += 1
+
+
+@pytest.mark.parametrize("env", [{}, {"OTHER": "1"}])
+def test_a_process_without_the_stamp_is_another(env: dict[str, str], submission_id: UUID) -> None:
+    with subprocess.Popen(["/bin/cat"], env=env, stdin=subprocess.PIPE) as process:
+        assert not has_stamp(process.pid, submission_id)
+
+
+def test_a_process_that_one_scan_misses_is_ended(
+    sleeper: subprocess.Popen[bytes], submission_id: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first scan is of before its start."""
+    scans = iter([[name for name in os.listdir("/proc") if name != str(sleeper.pid)]])
+    scan = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda path: next(scans, None) or scan(path))
+
+    end_all(submission_id, grace_s=10)
+
+    assert sleeper.wait(5) == -signal.SIGTERM
 
 
 def test_ending_asks_first(sleeper: subprocess.Popen[bytes], submission_id: UUID) -> None:
