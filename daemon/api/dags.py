@@ -1,6 +1,5 @@
 """DAGs."""
 
-from itertools import islice
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -14,7 +13,7 @@ from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.dag import DagPage, ListedDag, read_list, read_page
 from tidegate.daemon.read_model.history import DagHistory, read_history
 from tidegate.daemon.read_model.lookup import find_dag, find_timed_dag
-from tidegate.daemon.read_model.plan import Planned, planned, ticks_after, upcoming_ticks
+from tidegate.daemon.read_model.plan import Planned, list_planned
 from tidegate.daemon.read_model.task_graph import TaskGraph, read_graph
 from tidegate.daemon.read_model.version import VersionFiles, list_versions, read_files
 from tidegate.daemon.read_model.why_not import dag_document, read_dag
@@ -30,6 +29,8 @@ Year = Annotated[int, Meta(ge=EARLIEST.year, le=LATEST.year)]
 
 BY_ID = Keyset("dags", ("dag.dag_id",), (str,))
 BY_PATH = Keyset("import errors", ("path",), (str,))
+VERSIONS = Keyset("versions", ("number",), (Number,))
+NEXT = Keyset("next runs", Planned.__struct_fields__, (Time,) * 4)
 
 
 class DagList(Listed, frozen=True):
@@ -38,9 +39,10 @@ class DagList(Listed, frozen=True):
     search: str | None = None
 
 
-class NextRuns(DagPath, frozen=True):
-    """`after`: only runs due later than this time, which may be past."""
+class NextRuns(Listed, frozen=True, kw_only=True):
+    """The next runs of a DAG. `after`: only runs due later than this time, which may be past."""
 
+    dag_id: str
     after: Time | None = None
     limit: Limit = 10
 
@@ -58,9 +60,10 @@ class GraphOf(DagPath, frozen=True):
     group: str = ""
 
 
-class VersionsOf(DagPath, frozen=True):
-    """How many of the newest versions."""
+class VersionsOf(Listed, frozen=True, kw_only=True):
+    """The versions of a DAG."""
 
+    dag_id: str
     limit: Limit = 20
 
 
@@ -93,12 +96,12 @@ async def why_not_dag(db: Db, call: Call[DagPath]) -> dict[str, Any]:
     return dag_document(await read_dag(db, call.params.dag_id))
 
 
-async def next_runs(db: Db, call: Call[NextRuns]) -> list[Planned]:
-    """List the next runs that a DAG's timetable plans; without `after`."""
-    wanted = call.params
+async def next_runs(db: Db, call: Call[NextRuns]) -> Page[Planned]:
+    """List the next runs that a DAG's timetable plans; without `after` from the one that starts next."""
+    wanted, last = call.params, NEXT.position(call.params)
     dag = await find_timed_dag(db, wanted.dag_id)
-    ticks = upcoming_ticks(dag, db.now) if wanted.after is None else ticks_after(dag, wanted.after, db.now)
-    return [planned(tick) for tick in islice(ticks, wanted.limit)]
+    found = list_planned(dag, db.now, wanted.limit + 1, due_after=wanted.after, last=Planned(*last) if last else None)
+    return NEXT.page(found, wanted)
 
 
 async def show_history(db: Db, call: Call[HistoryOf]) -> DagHistory:
@@ -111,9 +114,10 @@ async def show_graph(db: Db, call: Call[GraphOf]) -> TaskGraph:
     return await read_graph(db, call.params.dag_id, call.params.group)
 
 
-async def show_versions(db: Db, call: Call[VersionsOf]) -> list[VersionRow]:
+async def show_versions(db: Db, call: Call[VersionsOf]) -> Page[VersionRow]:
     """List the versions of a DAG, newest first."""
-    return await list_versions(db, call.params.dag_id, call.params.limit)
+    wanted = call.params
+    return VERSIONS.page(await list_versions(db, wanted.dag_id, wanted.limit + 1, VERSIONS.first(wanted)), wanted)
 
 
 async def show_source(db: Db, call: Call[SourceOf]) -> VersionFiles:
@@ -150,10 +154,10 @@ ENDPOINTS = (
     Read("/dags", Right.VIEW, list_dags, DagList, Page[ListedDag]),
     Read("/dags/{dag_id}", Right.VIEW, show_dag, DagPath, DagPage),
     Read("/dags/{dag_id}/why-not", Right.VIEW, why_not_dag, DagPath, dict[str, Any]),
-    Read("/dags/{dag_id}/next-runs", Right.VIEW, next_runs, NextRuns, list[Planned]),
+    Read("/dags/{dag_id}/next-runs", Right.VIEW, next_runs, NextRuns, Page[Planned]),
     Read("/dags/{dag_id}/history", Right.VIEW, show_history, HistoryOf, DagHistory),
     Read("/dags/{dag_id}/graph", Right.VIEW, show_graph, GraphOf, TaskGraph),
-    Read("/dags/{dag_id}/versions", Right.VIEW, show_versions, VersionsOf, list[VersionRow]),
+    Read("/dags/{dag_id}/versions", Right.VIEW, show_versions, VersionsOf, Page[VersionRow]),
     Read("/dags/{dag_id}/source", Right.VIEW, show_source, SourceOf, VersionFiles),
     Act("PATCH", "/dags/{dag_id}", Right.EDIT, change_dag, DagPath, DagPatch, DagRow),
     Act("POST", "/dags/{dag_id}/release", Right.EDIT, release_dag, DagPath, Nothing, DagRow),

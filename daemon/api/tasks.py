@@ -6,8 +6,11 @@ from msgspec import Meta
 
 from tidegate.daemon import runs
 from tidegate.daemon.api.runs import Mark
+from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Load, Read
-from tidegate.daemon.gateway.paths import RunPath, TaskPath
+from tidegate.daemon.gateway.lists import Keyset, Listed
+from tidegate.daemon.gateway.paths import TaskPath
+from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.logs import Log, LogReader, LogRequest
 from tidegate.daemon.read_model.lookup import find_run
@@ -18,8 +21,17 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
 from tidegate.schemas.state import TaskState
 
+MapIndex = Annotated[int, Meta(ge=0, lt=2**31)]
+
 LOG_BYTES = 1 << 20
 """About the most bytes of a log in an answer."""
+
+
+class TaskList(Listed, frozen=True, kw_only=True):
+    """The tasks of a run. A cursor belongs to its run, also where the path says `latest`."""
+
+    dag_id: str
+    run_id: str
 
 
 class LogQuery(TaskPath, frozen=True):
@@ -29,10 +41,22 @@ class LogQuery(TaskPath, frozen=True):
     offset: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
 
 
-async def list_tasks(db: Db, call: Call[RunPath]) -> list[RunTaskRow]:
-    """List the tasks of a run."""
+async def list_tasks(db: Db, call: Call[TaskList]) -> Page[RunTaskRow]:
+    """List the tasks of a run, each after the tasks it waits for."""
     run = await _run(db, call)
-    return await run_pages.tasks_of(db, run.dag_id, run.run_id)
+    keyset = Keyset(f"tasks of {run.dag_id} {run.run_id}", ("task_id", "map_index"), (str, MapIndex | None))
+    after = await _index(db, run, keyset.position(call.params))
+    found = await run_pages.tasks_of(db, run.dag_id, run.run_id, after=after, limit=call.params.limit + 1)
+    return keyset.page(found, call.params)
+
+
+async def _index(db: Db, run: RunRow, key: tuple[Any, ...] | None) -> int | None:
+    if key is None:
+        return None
+    index = await run_pages.index_of(db, run, *key)
+    if index is None:
+        raise InvalidError(f"cursor: the run has lost the task {key[0]!r} of the earlier page; leave it out to begin again")
+    return index
 
 
 async def task_log(call: Call[LogQuery]) -> Log:
@@ -66,7 +90,7 @@ async def _run(db: Db, call: Call[Any]) -> RunRow:
 RUN = "/dags/{dag_id}/runs/{run_id}"
 
 ENDPOINTS = (
-    Read(f"{RUN}/tasks", Right.VIEW, list_tasks, RunPath, list[RunTaskRow]),
+    Read(f"{RUN}/tasks", Right.VIEW, list_tasks, TaskList, Page[RunTaskRow]),
     Load(f"{RUN}/tasks/{{task_id}}/log", Right.VIEW, task_log, LogQuery, Log),
     Read(f"{RUN}/tasks/{{task_id}}/result", Right.VIEW, task_result, TaskPath, Any),
     Read(f"{RUN}/tasks/{{task_id}}/why-not", Right.VIEW, why_not_task, TaskPath, dict[str, Any]),

@@ -11,6 +11,7 @@ from tidegate.daemon.gateway import cursor
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Params
 from tidegate.daemon.gateway.problem import InvalidError
+from tidegate.schemas.time_range import EARLIEST, LATEST
 
 Row = TypeVar("Row")
 
@@ -45,7 +46,7 @@ class Keyset(NamedTuple):
         if not text:
             return None
         name, *key = cursor.decode(text, tuple.__class_getitem__((str, *self.types)))
-        if name != self.name:
+        if name != self.name or not all(map(_is_storable, key)):
             raise InvalidError(cursor.NOT_OURS)
         return tuple(key)
 
@@ -66,6 +67,10 @@ class Keyset(NamedTuple):
         """The page of the rows, which are one more than its limit if others follow."""
         shown = list(rows[: wanted.limit])
         return Page(shown, self.cursor(shown[-1]) if len(rows) > wanted.limit else None)
+
+
+def _is_storable(value: Any) -> bool:
+    return not isinstance(value, datetime) or EARLIEST <= value <= LATEST
 
 
 def newest_first(name: str) -> Keyset:

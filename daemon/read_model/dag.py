@@ -1,7 +1,6 @@
 """A DAG as a page: what starts it, its limits, its next runs, its last runs; and the list of DAGs."""
 
 from collections.abc import Sequence
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -9,7 +8,7 @@ import msgspec
 from tidegate.daemon.read_model import inputs
 from tidegate.daemon.read_model.inputs import InputRow
 from tidegate.daemon.read_model.lookup import find_dag
-from tidegate.daemon.read_model.plan import Planned, next_run, planned, upcoming_ticks
+from tidegate.daemon.read_model.plan import Planned, list_planned, next_run
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.queries import dag_pages, datasets, run_pages, versions
 from tidegate.schemas.queries.dag_pages import DagRow, NoteRow, plans
@@ -43,7 +42,7 @@ async def read_page(db: Db, dag_id: str) -> DagPage:
         pending=await datasets.pending_counts(db, dag_id),
         inputs=await inputs.read_inputs(db, dag_id, spec),
         notes=await dag_pages.list_notes(db, dag_id, LAST_NOTES),
-        next_runs=[planned(tick) for tick in islice(upcoming_ticks(plan, db.now), NEXT_RUNS)] if plan else [],
+        next_runs=list_planned(plan, db.now, NEXT_RUNS) if plan else [],
         runs=await run_pages.list_runs(db, dag_id=dag_id, limit=LAST_RUNS),
     )
 

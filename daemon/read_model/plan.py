@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import islice
 
 import msgspec
 
@@ -49,6 +50,23 @@ def upcoming_ticks(dag: DagView, now: datetime) -> Iterator[Tick]:
         if dag.graph.is_continuous:
             return
         dag = msgspec.structs.replace(dag, last_tick=tick)
+
+
+def list_planned(
+    dag: DagView, now: datetime, limit: int, *, due_after: datetime | None = None, last: Planned | None = None
+) -> list[Planned]:
+    """The next runs, the first `limit` ones after the run `last`. `due_after`: instead the runs due later than this time."""
+    if due_after is None:
+        ticks = upcoming_ticks(dag if last is None else _advanced(dag, Tick(*msgspec.structs.astuple(last))), now)
+    else:
+        ticks = ticks_after(dag, due_after if last is None else max(due_after, last.run_after), now)
+    return [planned(tick) for tick in islice(ticks, limit)]
+
+
+def _advanced(dag: DagView, tick: Tick) -> DagView:
+    """The DAG after this run and those before it, or as it is where it is further."""
+    is_further = dag.last_tick is not None and dag.last_tick.logical_date > tick.logical_date
+    return dag if is_further else msgspec.structs.replace(dag, last_tick=tick)
 
 
 def ticks_after(dag: DagView, after: datetime, now: datetime) -> Iterator[Tick]:

@@ -35,9 +35,9 @@ class VersionFiles(msgspec.Struct, frozen=True):
     files: Mapping[str, str]
 
 
-async def list_versions(db: Db, dag_id: str, limit: int) -> list[VersionRow]:
-    """The versions of a DAG, newest first. Raises NotFoundError for an unknown DAG."""
-    return await grid.list_versions(db, (await find_dag(db, dag_id)).dag_id, limit)
+async def list_versions(db: Db, dag_id: str, limit: int, before: int | None = None) -> list[VersionRow]:
+    """The versions of a DAG, newest first; those before a number. Raises NotFoundError for an unknown DAG."""
+    return await grid.list_versions(db, (await find_dag(db, dag_id)).dag_id, limit, before)
 
 
 async def read_files(db: Db, dag_id: str, number: int | None) -> VersionFiles:

@@ -106,9 +106,9 @@ async def days(db: Db, dag_id: str, since: datetime, until: datetime, limit: int
     return found
 
 
-async def list_versions(db: Db, dag_id: str, limit: int) -> list[VersionRow]:
-    """The versions of a DAG, newest first."""
-    return [VersionRow(*row) for row in await db.fetch(_SQL["versions"], dag_id, limit)]
+async def list_versions(db: Db, dag_id: str, limit: int, before: int | None = None) -> list[VersionRow]:
+    """The versions of a DAG, newest first; those before a number."""
+    return [VersionRow(*row) for row in await db.fetch(_SQL["versions"], dag_id, limit, before)]
 
 
 async def version(db: Db, dag_id: str, number: int) -> StoredVersion | None:

@@ -53,7 +53,10 @@ GROUP BY 1, 2
 ORDER BY 1, 2
 
 -- name: versions
-SELECT number, created_at, path, digest FROM dag_version WHERE dag_id = $1 ORDER BY number DESC LIMIT $2
+SELECT number, created_at, path, digest FROM dag_version
+WHERE dag_id = $1 AND ($3::int IS NULL OR number < $3)
+ORDER BY number DESC
+LIMIT $2
 
 -- name: version
 SELECT number, created_at, path, source, spec FROM dag_version WHERE dag_id = $1 AND number = $2

@@ -131,9 +131,9 @@ async def count_ignored(db: Db, counts: Mapping[tuple[str, str], int]) -> None:
     await db.execute(_SQL["count_ignored_records"], *zip(*rows, strict=True))
 
 
-async def ignored(db: Db) -> list[IgnoredRow]:
-    """The counts of ignored records, by topic and kind."""
-    return [IgnoredRow(*row) for row in await db.fetch(_SQL["ignored_records"])]
+async def ignored(db: Db, *, after: tuple[str, str] | None = None, limit: int | None = None) -> list[IgnoredRow]:
+    """The counts of ignored records by topic and kind, those after one."""
+    return [IgnoredRow(*row) for row in await db.fetch(_SQL["ignored_records"], *(after or (None, None)), limit)]
 
 
 async def whole_dead_letters(db: Db, ids: Sequence[int]) -> Mapping[int, DeadLetter]:

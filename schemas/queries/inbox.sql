@@ -96,8 +96,10 @@ ON CONFLICT (partition, what) DO UPDATE SET records = ignored_record.records + e
 -- name: ignored_records
 SELECT regexp_replace(partition, '/[0-9]+$', '') AS topic, what, sum(records)::bigint AS records, max(last_at) AS last_at
 FROM ignored_record
+WHERE $1::text IS NULL OR (regexp_replace(partition, '/[0-9]+$', ''), what) > ($1, $2::text)
 GROUP BY topic, what
 ORDER BY topic, what
+LIMIT $3
 
 -- name: insert_ignored_finishes
 INSERT INTO ignored_finish (submission_id, source, event_id, outcome, reason)

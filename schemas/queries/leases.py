@@ -53,6 +53,7 @@ class JobRow(msgspec.Struct, frozen=True):
     heartbeat_at: datetime
     terms: Terms
     away: Mapping[str, Away]
+    id: UUID
 
 
 class Group(NamedTuple):
@@ -106,9 +107,9 @@ async def heartbeat(db: Db, job: Job, away: Mapping[str, Away] = MappingProxyTyp
     await db.execute(_SQL["heartbeat"], *msgspec.structs.astuple(job), dict(away))
 
 
-async def live(db: Db) -> list[JobRow]:
-    """The live daemons, oldest first."""
-    return [msgspec.convert(dict(row), JobRow) for row in await db.fetch(_SQL["live"])]
+async def live(db: Db, *, after: tuple[datetime, UUID] | None = None, limit: int | None = None) -> list[JobRow]:
+    """The live daemons, oldest first; those after the start and the id of one."""
+    return [msgspec.convert(dict(row), JobRow) for row in await db.fetch(_SQL["live"], *(after or (None, None)), limit)]
 
 
 async def daemon_rank(db: Db, owner: UUID) -> DaemonRank:
@@ -163,9 +164,9 @@ async def halt(db: Db, owner: UUID, incident: Incident) -> None:
     await db.execute(_SQL["record_incident"], incident.partition, incident.next_offset, incident.log_start, incident.log_end)
 
 
-async def incidents(db: Db) -> list[Incident]:
-    """The halted partitions."""
-    return [Incident(*row) for row in await db.fetch(_SQL["incidents"])]
+async def incidents(db: Db, *, after: str | None = None, limit: int | None = None) -> list[Incident]:
+    """The halted partitions by name, those after one."""
+    return [Incident(*row) for row in await db.fetch(_SQL["incidents"], after, limit)]
 
 
 async def resume(db: Db, incident: Incident, next_offset: int, who: str) -> bool:

@@ -4,9 +4,11 @@ VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (id) DO UPDATE SET heartbeat_at = clock_timestamp(), away = excluded.away
 
 -- name: live
-SELECT host, pid, started_at, heartbeat_at, settings AS terms, away
+SELECT host, pid, started_at, heartbeat_at, settings AS terms, away, id
 FROM live_job
+WHERE $1::timestamptz IS NULL OR (started_at, id) > ($1, $2::uuid)
 ORDER BY started_at, id
+LIMIT $3
 
 -- name: daemon_rank
 -- Position of a daemon among the live ones, oldest first, and their number. The asking daemon counts as live even if its
@@ -84,8 +86,9 @@ ON CONFLICT (partition) WHERE resolved_at IS NULL DO NOTHING
 -- name: incidents
 SELECT partition, next_offset, log_start, log_end, at
 FROM ingest_incident
-WHERE resolved_at IS NULL
+WHERE resolved_at IS NULL AND ($1::text IS NULL OR partition > $1)
 ORDER BY partition
+LIMIT $2
 
 -- name: resume
 WITH resolved AS (

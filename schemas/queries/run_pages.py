@@ -208,9 +208,15 @@ async def event_count(db: Db, dag_id: str, run_id: str) -> EventCount:
     return EventCount(*row)
 
 
-async def tasks_of(db: Db, dag_id: str, run_id: str) -> list[RunTaskRow]:
-    """The task instances of a run in topological order; none before it started."""
-    return [RunTaskRow(*row) for row in await db.fetch(_SQL["run_tasks"], dag_id, run_id)]
+async def tasks_of(db: Db, dag_id: str, run_id: str, *, after: int | None = None, limit: int | None = None) -> list[RunTaskRow]:
+    """The task instances of a run in topological order, those after an index; none before it started."""
+    return [RunTaskRow(*row) for row in await db.fetch(_SQL["run_tasks"], dag_id, run_id, after, limit)]
+
+
+async def index_of(db: Db, run: RunRow, task_id: str, map_index: int | None) -> int | None:
+    """The index of a task instance, which orders those of its run; None where the run has no such task."""
+    rows = await db.fetch(_SQL["task_index"], run.dag_id, run.run_id, task_id, map_index)
+    return rows[0]["task_index"] if rows else None
 
 
 async def failures_of(db: Db, dag_id: str, run_id: str, limit: int) -> tuple[FailedTask, ...]:

@@ -55,11 +55,22 @@ FROM dag_run AS run
 JOIN task_instance AS task ON task.dag_run_id = run.id
 LEFT JOIN submission ON (submission.dag_run_id, submission.task_index, submission.try_number)
     = (task.dag_run_id, task.task_index, task.try_number)
+CROSS JOIN LATERAL (VALUES (
+    CASE WHEN task.task_index < 1048576 THEN task.task_index ELSE (task.task_index - 1048576) / 16384 END
+)) AS mapped (place)
 WHERE run.dag_id = $1 AND run.run_id = $2
-ORDER BY
-    task.task_index < 0,
-    CASE WHEN task.task_index < 1048576 THEN task.task_index ELSE (task.task_index - 1048576) / 16384 END,
-    task.task_index
+  AND ($3::int IS NULL OR (task.task_index < 0, mapped.place, task.task_index) > (
+      $3 < 0, CASE WHEN $3 < 1048576 THEN $3 ELSE ($3 - 1048576) / 16384 END, $3
+  ))
+ORDER BY task.task_index < 0, mapped.place, task.task_index
+LIMIT $4
+
+-- name: task_index
+SELECT task.task_index
+FROM dag_run AS run
+JOIN task_instance AS task ON task.dag_run_id = run.id
+WHERE run.dag_id = $1 AND run.run_id = $2 AND task.task_id = $3
+  AND CASE WHEN task.task_index >= 1048576 THEN (task.task_index - 1048576) % 16384 END IS NOT DISTINCT FROM $4::int
 
 -- name: run_number
 SELECT id FROM dag_run WHERE dag_id = $1 AND run_id = $2

@@ -9,7 +9,7 @@ import typer
 from tidegate.daemon.cli.command import DagId, Json, Limit
 from tidegate.daemon.cli.failure import CHANGES, FAILED
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.session import at, read_settings, shown, with_database
+from tidegate.daemon.cli.session import at, listed, read_settings, shown, with_database
 from tidegate.daemon.settings import Settings, dags_root
 from tidegate.schemas.error import RequestError
 
@@ -106,8 +106,8 @@ def versions(context: typer.Context, dag_id: DagId, *, limit: Limit = 20, json: 
     from tidegate.daemon.read_model.version import list_versions
     from tidegate.schemas.queries.grid import VersionRow
 
-    path, type_ = at("dags", dag_id, "versions"), list[VersionRow]
-    found, _ = shown(context, path, type_, lambda db: list_versions(db, dag_id, limit), limit=limit)
+    path = at("dags", dag_id, "versions")
+    found, _ = listed(context, path, VersionRow, lambda db: list_versions(db, dag_id, limit), limit)
     rows = [(row.number, row.created_at, row.path) for row in found]
     output.write_page(found, lambda: output.table(VERSION_TITLES, rows, empty="it has no versions"), json=json)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,11 +22,10 @@ from tidegate.daemon.read_model.plan import (
     UTC_CLOCK,
     Planned,
     first_tick_from,
+    list_planned,
     period_of,
     planned,
-    ticks_after,
     timezone_of,
-    upcoming_ticks,
 )
 from tidegate.daemon.settings import dags_root
 from tidegate.schemas.message import DagDeleteRequested, ReleaseRequested
@@ -252,12 +250,7 @@ def _set_paused(context: typer.Context, dag_id: str, *, paused: bool, json: bool
 
 
 def _runs(dag: DagView, after: str | None, now: datetime, limit: int) -> list[Planned]:
-    if after is None:
-        ticks = upcoming_ticks(dag, now)
-    else:
-        start, _ = _range("--after", after, dag)
-        ticks = ticks_after(dag, start, now)
-    return [planned(tick) for tick in islice(ticks, limit)]
+    return list_planned(dag, now, limit, due_after=None if after is None else _range("--after", after, dag)[0])
 
 
 def _range(option: str, text: str, dag: DagView) -> tuple[datetime, datetime]:

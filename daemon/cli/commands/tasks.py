@@ -9,7 +9,7 @@ from tidegate.daemon.cli.commands.clearing import ClearOptions, clear_tasks
 from tidegate.daemon.cli.commands.task_test import try_task
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import TASKS, print_list
-from tidegate.daemon.cli.session import at, query, query_at, read_settings, shown, with_database
+from tidegate.daemon.cli.session import at, listed, query, query_at, read_settings, with_database
 from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.read_model.lookup import find_run
 from tidegate.daemon.read_model.results import read_result
@@ -35,7 +35,7 @@ def list_(context: typer.Context, dag_id: DagId, run_id: RunId, *, json: Json = 
         return await run_pages.tasks_of(db, dag_id, run.run_id)
 
     path = at("dags", dag_id, "runs", run_id, "tasks")
-    print_list(TASKS, *shown(context, path, list[RunTaskRow], read), json=json)
+    print_list(TASKS, *listed(context, path, RunTaskRow, read), json=json)
 
 
 @app.command(epilog=examples("tidegate tasks logs daily_delays latest join --follow"))

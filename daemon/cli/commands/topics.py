@@ -10,7 +10,7 @@ import typer
 from tidegate.daemon.cli.command import Json, command_group, examples
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import HALTED_PARTITIONS, IGNORED_RECORDS, print_list
-from tidegate.daemon.cli.session import read_settings, shown, with_database
+from tidegate.daemon.cli.session import listed, read_settings, with_database
 from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.terminal import printable
 from tidegate.schemas.error import RequestError
@@ -87,13 +87,13 @@ def asyncapi(context: typer.Context) -> None:
 @app.command(epilog=examples("tidegate topics ignored"))
 def ignored(context: typer.Context, *, json: Json = False) -> None:
     """Count the records that were ignored because they announce no new data, such as OpenLineage's START events."""
-    print_list(IGNORED_RECORDS, *shown(context, "/topics/ignored", list[IgnoredRow], inbox.ignored), json=json)
+    print_list(IGNORED_RECORDS, *listed(context, "/topics/ignored", IgnoredRow, inbox.ignored), json=json)
 
 
 @app.command(epilog=examples("tidegate topics halted"))
 def halted(context: typer.Context, *, json: Json = False) -> None:
     """List halted partitions: their next offset is outside their log."""
-    print_list(HALTED_PARTITIONS, *shown(context, "/topics/halted", list[Incident], leases.incidents), json=json)
+    print_list(HALTED_PARTITIONS, *listed(context, "/topics/halted", Incident, leases.incidents), json=json)
 
 
 @app.command(

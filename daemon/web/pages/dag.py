@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from itertools import islice
 from typing import Annotated
 
 from markupsafe import Markup
@@ -16,7 +15,7 @@ from tidegate.daemon.read_model.dag import state_of
 from tidegate.daemon.read_model.grid import Grid, GridWindow, read_grid
 from tidegate.daemon.read_model.inputs import timing_text, with_events
 from tidegate.daemon.read_model.lookup import find_dag
-from tidegate.daemon.read_model.plan import Planned, planned, timezone_of, upcoming_ticks
+from tidegate.daemon.read_model.plan import Planned, list_planned, timezone_of
 from tidegate.daemon.read_model.why_not import DagWhyNot, read_dag
 from tidegate.daemon.web.cells import rows_of
 from tidegate.daemon.web.screen import Screen
@@ -86,7 +85,7 @@ async def read(db: Db, call: Call[DagParams]) -> DagScreen:
         newer=GRID.cursor(grid.runs[-1]) if grid.newer and grid.runs else None,
         longest_s=max([*(seconds(run, db.now) for run in grid.runs), usual.high_s if usual else 0.0, 1.0]),
         usual=usual,
-        next_runs=[planned(tick) for tick in islice(upcoming_ticks(plan, db.now), NEXT_RUNS)] if plan else [],
+        next_runs=list_planned(plan, db.now, NEXT_RUNS) if plan else [],
         cells=rows_of(grid, dag.dag_id),
         versions=await grids.list_versions(db, params.dag_id, VERSIONS),
         backfills=await list_backfills(db, dag_id=params.dag_id, limit=BACKFILLS),

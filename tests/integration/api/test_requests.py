@@ -8,7 +8,9 @@ import httpx
 import msgspec
 import pytest
 
+from tests.integration.api.conftest import DAG
 from tests.integration.web.conftest import MakeSite, Site
+from tidegate.daemon.gateway.cursor import NOT_OURS, encode
 from tidegate.daemon.permissions import Role
 from tidegate.events import topics
 
@@ -301,6 +303,16 @@ async def test_an_unknown_object_is_not_found(two: Site, path: str) -> None:
 
 LOSS = "INSERT INTO commit_loss (timeline, since, until, found_by) VALUES ($1, now(), now(), 'a test')"
 
+HALT = "INSERT INTO ingest_incident (partition, next_offset, log_start, log_end) VALUES ($1, 0, 5, 9)"
+IGNORED = "INSERT INTO ignored_record (partition, what, records) VALUES ($1 || '/0', 'START', 1), ($1 || '/11', 'ABORT', 2)"
+MAPPED, INSTANCES, REMOVED = 1 << 20, 1 << 14, -1
+TASK = """
+INSERT INTO task_instance (dag_run_id, task_index, task_id, state)
+SELECT id, $1, $2, 'none' FROM dag_run WHERE (dag_id, run_id) = ('mine_a', 'r')
+"""
+TASKS = "/dags/mine_a/runs/r/tasks"
+LABELS = [("first", None), ("first", 0), ("first", 1), ("first", 2), ("second", None), ("second", 0), ("gone", None)]
+
 LISTS = (
     ("/runs", 7),
     ("/datasets", 6),
@@ -310,6 +322,11 @@ LISTS = (
     ("/losses", 3),
     ("/tokens", 4),
     ("/pools", 4),
+    ("/daemons", 3),
+    ("/topics/halted", 3),
+    ("/topics/ignored", 6),
+    ("/dags/mine_a/versions", 4),
+    (TASKS, len(LABELS)),
 )
 """With the least number of their rows."""
 
@@ -328,7 +345,12 @@ async def test_every_list_of_many_rows_is_read_by_pages(two: Site) -> None:
             await client.put(f"/api/v1/pools/pool_{month}", json={"slots": month})
             await two.token(user=f"user_{month}")
             await two.history.database.pool.execute(LOSS, str(month))
+            await two.history.database.pool.execute(HALT, f"tidegate.dataset-updated/{month}")
+            await two.history.database.pool.execute(IGNORED, f"openlineage-{month}")
+            await two.history.daemon()
+            await two.history.file(DAG.format(id="mine_a").replace("second", f"second_{month}"), "mine_a.py")
         await two.history.backfilled()
+        await tasks_exist(two)
         for path, rows in LISTS:
             whole = (await client.get(f"/api/v1{path}")).json()["items"]
             assert len(whole) >= rows
@@ -336,6 +358,66 @@ async def test_every_list_of_many_rows_is_read_by_pages(two: Site) -> None:
         await client.get("/api/v1/backfills/1/dates")
         whole = (await client.get("/api/v1/backfills/1/dates")).json()["items"]
         assert await by_pages(client, "/backfills/1/dates") == whole
+
+
+async def tasks_exist(site: Site) -> None:
+    """The run of `mine_a` has tasks, instances of them in an order other than that of their indexes, and a removed one."""
+    await site.history.database.pool.execute("DELETE FROM task_instance")
+    for index, task_id in enumerate(("first", "second")):
+        await site.history.database.pool.execute(TASK, index, task_id)
+        for number in range(3 - 2 * index):
+            await site.history.database.pool.execute(TASK, MAPPED + index * INSTANCES + number, task_id)
+    await site.history.database.pool.execute(TASK, REMOVED, "gone")
+
+
+async def test_tasks_are_listed_by_pages_in_their_order(two: Site) -> None:
+    await tasks_exist(two)
+    async with two.program() as client:
+        tasks = await by_pages(client, TASKS)
+        assert [(task["task_id"], task["map_index"]) for task in tasks] == LABELS
+
+        page = (await client.get(f"/api/v1{TASKS}", params={"limit": 3})).json()
+        after = {"cursor": page["next_cursor"]}
+        of_another_run = await client.get("/api/v1/dags/other/runs/r/tasks", params=after)
+        await two.history.database.pool.execute("DELETE FROM task_instance WHERE task_index = $1", MAPPED + 1)
+        lost = await client.get(f"/api/v1{TASKS}", params=after)
+
+    assert (of_another_run.status_code, of_another_run.json()["detail"]) == (HTTPStatus.BAD_REQUEST, NOT_OURS)
+    detail = "cursor: the run has lost the task 'first' of the earlier page; leave it out to begin again"
+    assert (lost.status_code, lost.json()["detail"]) == (HTTPStatus.BAD_REQUEST, detail)
+
+
+async def test_next_runs_are_listed_by_pages(two: Site) -> None:
+    url = httpx.URL("/api/v1/dags/mine_a/next-runs", params={"limit": 2})
+    async with two.program() as client:
+        for after in ({}, {"after": "2013-03-01T00:00:00Z"}):
+            whole = (await client.get(url.copy_merge_params({"limit": 6, **after}))).json()["items"]
+            rows: list[Any] = []
+            cursor: dict[str, str] = {}
+            while len(rows) < len(whole):
+                page = (await client.get(url.copy_merge_params({**after, **cursor}))).json()
+                rows += page["items"]
+                cursor = {"cursor": page["next_cursor"]}
+            assert rows == whole
+            assert len({run["logical_date"] for run in rows}) == len(rows)
+
+
+FORGED = (
+    ("/daemons", ("daemons", "0001-01-01T00:00:00+14:00", "00000000-0000-0000-0000-000000000000")),
+    ("/daemons", ("daemons", "2013-01-01T00:00:00", "00000000-0000-0000-0000-000000000000")),
+    ("/topics/ignored", ("ignored records", "topic")),
+    ("/topics/halted", ("ignored records", "a", "b")),
+    ("/dags/mine_a/next-runs", ("next runs", *["9999-12-31T23:59:59Z"] * 4)),
+    ("/dags/mine_a/versions", ("versions", 2**40)),
+    (TASKS, ("tasks of mine_a r", "first", -1)),
+)
+
+
+async def test_a_forged_cursor_is_refused(two: Site) -> None:
+    async with two.program() as client:
+        for path, key in FORGED:
+            answer = await client.get(f"/api/v1{path}", params={"cursor": encode(*key)})
+            assert (answer.status_code, answer.json()["detail"]) == (HTTPStatus.BAD_REQUEST, NOT_OURS), path
 
 
 async def test_what_is_revoked_or_settled_is_returned(two: Site) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
@@ -33,7 +34,7 @@ STATUS = DagStatus(
 RUN = RunFacts(run_view(state=RunState.RUNNING, start_date=BEFORE), 1, 1, 0, "r0", 3, BEFORE, None, 0, None)
 
 
-DAEMON = JobRow("h", 7, BEFORE, NOW, Terms(), {})
+DAEMON = JobRow("h", 7, BEFORE, NOW, Terms(), {}, UUID(int=7))
 ATTEMPT = AttemptFacts("command", "accepted", BEFORE, BEFORE, BEFORE, NOW, None, "h", "", None, 0, has_owner=True)
 TWO_AT_A_TIME = graph("a", limit=2)
 

@@ -12,6 +12,7 @@ from tests.unit.schemas.timetable.scheduled import on_schedule
 from tidegate.daemon.read_model.plan import (
     Planned,
     first_tick_from,
+    list_planned,
     next_run,
     period_of,
     planned,
@@ -50,6 +51,25 @@ def test_with_catchup_missed_runs_come_first() -> None:
 
 def test_without_catchup_only_the_latest_missed_run_comes() -> None:
     assert fires(upcoming_ticks(dag(DAILY, MIDNIGHT - 9 * DAY), NOW), 2) == [MIDNIGHT, MIDNIGHT + DAY]
+
+
+def test_planned_runs_continue_after_one() -> None:
+    view = dag(DAILY, MIDNIGHT - 3 * DAY, spec={"missed": "all"})
+    first = list_planned(view, NOW, 2)
+
+    assert [run.run_after for run in first] == [MIDNIGHT - 2 * DAY, MIDNIGHT - DAY]
+    assert [run.run_after for run in list_planned(view, NOW, 2, last=first[-1])] == [MIDNIGHT, MIDNIGHT + DAY]
+    further = dag(DAILY, MIDNIGHT, spec={"missed": "all"})
+    assert [run.run_after for run in list_planned(further, NOW, 1, last=first[-1])] == [MIDNIGHT + DAY]
+
+
+def test_planned_runs_after_a_time_continue_after_one() -> None:
+    view, after = dag(DAILY, MIDNIGHT), MIDNIGHT - 9 * DAY
+    first = list_planned(view, NOW, 2, due_after=after)
+
+    assert [run.run_after for run in first] == [after + DAY, after + 2 * DAY]
+    assert [run.run_after for run in list_planned(view, NOW, 1, due_after=after, last=first[-1])] == [after + 3 * DAY]
+    assert [run.run_after for run in list_planned(view, NOW, 1, due_after=MIDNIGHT, last=first[-1])] == [MIDNIGHT + DAY]
 
 
 def test_a_date_that_has_a_run_is_passed_over() -> None:
