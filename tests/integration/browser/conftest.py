@@ -15,6 +15,7 @@ from tests import servers
 from tests.integration.browser.history import Installation, lived
 from tests.integration.cli.history import DAEMON, History
 from tests.integration.web.conftest import serving
+from tests.oidc_provider import CLIENT, SECRET, OidcProvider, oidc_provider
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.settings import Settings
 from tidegate.events import topics
@@ -45,8 +46,15 @@ async def browser(chromium: str) -> AsyncIterator[Browser]:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def provider() -> AsyncIterator[OidcProvider]:
+    """Where users of the installation may log in."""
+    async with oidc_provider() as made:
+        yield made
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def installation(
-    chromium: str, postgres: str, template: str, broker: str, tmp_path_factory: pytest.TempPathFactory
+    chromium: str, postgres: str, template: str, broker: str, provider: OidcProvider, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Installation]:
     """A web server, on a database in which much has happened."""
     name, prefix = await servers.create_database(postgres, template), f"browser-{os.getpid()}."
@@ -59,6 +67,10 @@ async def installation(
         web_port=0,
         web_requests_per_s=0,
         spool_dir=str(tmp_path_factory.mktemp("spool")),
+        oidc_issuer=provider.issuer,
+        oidc_client_id=CLIENT,
+        oidc_client_secret=SECRET,
+        login_roles='{"data": "editor"}',
     )
     async with connect(dsn, writer=DAEMON) as database, serving(settings, History(database)) as site:
         yield Installation(site, broker, prefix, await lived(site))

@@ -11,6 +11,7 @@ from playwright.async_api import Browser, ConsoleMessage, Page
 
 from tests.integration.browser.conftest import IN_ONE_LOOP
 from tests.integration.browser.history import LONG_ID, Installation
+from tests.oidc_provider import OidcProvider
 from tidegate.daemon.web.app import SCREENS
 from tidegate.daemon.web.screen import Form, Screen
 
@@ -93,6 +94,33 @@ async def beyond_the_edge(page: Page, width: int) -> list[str]:
     if await page.evaluate("document.documentElement.scrollWidth") <= width:
         return []
     return [f"{width}: {html}" for html in await page.evaluate(WIDER, width)] or [f"{width}: the page scrolls"]
+
+
+async def test_a_login_at_a_provider_is_two_keys_and_a_refused_one_says_why(
+    browser: Browser, installation: Installation, provider: OidcProvider
+) -> None:
+    context = await browser.new_context(base_url=installation.site.address)
+    page = await context.new_page()
+    faults = Faults(page)
+
+    async def log_in() -> str:
+        await page.goto("/dags?search=a")
+        await page.locator("main a.button.main").focus()
+        async with page.expect_navigation():
+            await page.keyboard.press("Enter")
+        return await page.locator("body").inner_text()
+
+    provider.claims["groups"] = ["guests"]
+    refused, found = await log_in(), await violations(page)
+    provider.claims["groups"] = ["data"]
+    accepted, shown = await log_in(), page.url
+    await context.close()
+
+    assert "anna has no role here: TIDEGATE_LOGIN_ROLES gives none to its groups guests" in refused
+    assert "anna, editor" in accepted
+    assert shown == f"{installation.site.address}/dags?search=a"
+    assert found == []
+    assert [text for text in faults.found if "status of 403" not in text] == []
 
 
 FOCUSED = """() => {
