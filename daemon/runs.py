@@ -14,7 +14,14 @@ from tidegate.daemon.read_model.lookup import LATEST, find_dag, find_run, find_t
 from tidegate.daemon.request import apply_request
 from tidegate.handlers.runs.run_ids import manual_run_id
 from tidegate.schemas.error import RequestError
-from tidegate.schemas.message import PauseRequested, RunEndRequested, RunRequested, TaskMarked
+from tidegate.schemas.message import (
+    DagDeleteRequested,
+    PauseRequested,
+    ReleaseRequested,
+    RunEndRequested,
+    RunRequested,
+    TaskMarked,
+)
 from tidegate.schemas.queries.dag_pages import DagRow
 from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
 from tidegate.schemas.state import RUN_ENDED, RunState, TaskState
@@ -29,6 +36,20 @@ async def set_paused(database: Database, dag_id: str, *, paused: bool) -> DagRow
     await database.run(find_dag, dag_id)
     await apply_request(database, PauseRequested(dag_id=dag_id, is_paused=paused))
     return await database.run(find_dag, dag_id)
+
+
+async def release(database: Database, dag_id: str) -> DagRow:
+    """Let a daemon decide about a held DAG again."""
+    await database.run(find_dag, dag_id)
+    await apply_request(database, ReleaseRequested(dag_id=dag_id))
+    return await database.run(find_dag, dag_id)
+
+
+async def delete(database: Database, dag_id: str) -> DagRow:
+    """Delete a DAG that is in no DAG file; the DAG as it was."""
+    dag = await database.run(find_dag, dag_id)
+    await apply_request(database, DagDeleteRequested(dag_id=dag_id))
+    return dag
 
 
 def new_run_id(given: str | None) -> str:

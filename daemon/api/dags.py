@@ -12,13 +12,11 @@ from tidegate.daemon.gateway.paths import DagPath
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.dag import DagPage, ListedDag, read_list, read_page
 from tidegate.daemon.read_model.history import DagHistory, read_history
-from tidegate.daemon.read_model.lookup import find_dag, find_timed_dag
+from tidegate.daemon.read_model.lookup import find_timed_dag
 from tidegate.daemon.read_model.plan import Planned, list_planned
 from tidegate.daemon.read_model.task_graph import TaskGraph, read_graph
 from tidegate.daemon.read_model.version import VersionFiles, list_versions, read_files
 from tidegate.daemon.read_model.why_not import dag_document, read_dag
-from tidegate.daemon.request import apply_request
-from tidegate.schemas.message import DagDeleteRequested, ReleaseRequested
 from tidegate.schemas.queries.dag_pages import DagRow, ImportErrorRow, list_import_errors
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.grid import VersionRow
@@ -132,16 +130,12 @@ async def change_dag(call: Call[DagPath], body: DagPatch) -> DagRow:
 
 async def release_dag(call: Call[DagPath], _body: Nothing) -> DagRow:
     """Release a held DAG: a daemon decides about it again."""
-    await call.database.run(find_dag, call.params.dag_id)
-    await apply_request(call.database, ReleaseRequested(dag_id=call.params.dag_id))
-    return await call.database.run(find_dag, call.params.dag_id)
+    return await runs.release(call.database, call.params.dag_id)
 
 
 async def delete_dag(call: Call[DagPath], _body: Nothing) -> DagRow:
     """Delete a DAG that is in no DAG file: its versions, runs and pending events. Returns it as it was."""
-    dag = await call.database.run(find_dag, call.params.dag_id)
-    await apply_request(call.database, DagDeleteRequested(dag_id=call.params.dag_id))
-    return dag
+    return await runs.delete(call.database, call.params.dag_id)
 
 
 async def import_errors(db: Db, call: Call[Listed]) -> Page[ImportErrorRow]:

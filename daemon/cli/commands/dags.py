@@ -14,21 +14,12 @@ from tidegate.daemon.cli.commands.dag_test import try_dag
 from tidegate.daemon.cli.pages import output, tree
 from tidegate.daemon.cli.pages.dag import print_history, print_list, print_page
 from tidegate.daemon.cli.pages.plan import print_planned
-from tidegate.daemon.cli.session import at, changed, query, query_at, read_settings, remote, shown, with_database
+from tidegate.daemon.cli.session import at, changed, listed, query, query_at, read_settings, remote, shown
 from tidegate.daemon.read_model.dag import DagPage, ListedDag, read_list, read_page
 from tidegate.daemon.read_model.history import DagHistory, read_history
 from tidegate.daemon.read_model.lookup import broken_files, find_timed_dag
-from tidegate.daemon.read_model.plan import (
-    UTC_CLOCK,
-    Planned,
-    first_tick_from,
-    list_planned,
-    period_of,
-    planned,
-    timezone_of,
-)
+from tidegate.daemon.read_model.plan import UTC_CLOCK, Planned, first_tick_from, list_planned, period_of, planned, timezone_of
 from tidegate.daemon.settings import dags_root
-from tidegate.schemas.message import DagDeleteRequested, ReleaseRequested
 from tidegate.schemas.queries import dag_pages
 from tidegate.schemas.queries.dag_pages import DagRow, ImportErrorRow
 from tidegate.schemas.queries.db import Db
@@ -158,9 +149,9 @@ def release(context: typer.Context, dag_id: DagId, *, json: Json = False) -> Non
 
     A new version of its DAG file releases it, too. Runs of a version that cannot be read can be cancelled before.
     """
-    from tidegate.daemon.request import apply_request
+    from tidegate.daemon import runs
 
-    with_database(context, lambda database: apply_request(database, ReleaseRequested(dag_id=dag_id)))
+    changed(context, ("POST", at("dags", dag_id, "release")), DagRow, lambda database: runs.release(database, dag_id))
     output.write_result({"dag_id": dag_id, "released": True}, f"released {dag_id}", json=json)
     output.say(f"if the fault is still there, it is held again: `tidegate dags why-not {dag_id}` then says what to do")
 
@@ -168,11 +159,11 @@ def release(context: typer.Context, dag_id: DagId, *, json: Json = False) -> Non
 @app.command(epilog=examples("tidegate dags delete daily_delays --yes"))
 def delete(context: typer.Context, dag_id: DagId, *, yes: Yes = False, json: Json = False) -> None:
     """Delete a DAG that is in no DAG file: its versions, runs and pending events. The event ledger keeps its events."""
-    from tidegate.daemon.request import apply_request
+    from tidegate.daemon import runs
 
     if not yes:
         raise typer.BadParameter("a deleted DAG cannot be restored; add --yes to delete it", param_hint="--yes")
-    with_database(context, lambda database: apply_request(database, DagDeleteRequested(dag_id=dag_id)))
+    changed(context, ("DELETE", at("dags", dag_id)), DagRow, lambda database: runs.delete(database, dag_id))
     output.write_result({"dag_id": dag_id, "deleted": True}, f"deleted {dag_id}", json=json)
 
 
@@ -230,7 +221,7 @@ app.command(
 @app.command(epilog=examples("tidegate dags errors"))
 def errors(context: typer.Context, *, json: Json = False) -> None:
     """List the DAG files that cannot be parsed, and why. The last good version of their DAGs stays in use."""
-    found = query(context, dag_pages.list_import_errors)
+    found, _ = listed(context, "/import-errors", ImportErrorRow, dag_pages.list_import_errors)
     if json:
         output.write_json(found)
         return

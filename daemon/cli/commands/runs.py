@@ -135,7 +135,7 @@ def explain(context: typer.Context, dag_id: DagId, run_id: RunId, *, json: Json 
     async def read(db: Db) -> run_origin.RunOrigin:
         return await run_origin.read_page(db, await find_run(db, dag_id, run_id))
 
-    page, now = query_at(context, read)
+    page, now = shown(context, at("dags", dag_id, "runs", run_id, "origin"), run_origin.RunOrigin, read)
     output.write_page(page, lambda: print_origin(page, now), json=json)
 
 

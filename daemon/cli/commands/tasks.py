@@ -9,7 +9,7 @@ from tidegate.daemon.cli.commands.clearing import ClearOptions, clear_tasks
 from tidegate.daemon.cli.commands.task_test import try_task
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import TASKS, print_list
-from tidegate.daemon.cli.session import at, listed, query, query_at, read_settings, with_database
+from tidegate.daemon.cli.session import at, changed, listed, query_at, read_settings, shown, with_database
 from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.read_model.lookup import find_run
 from tidegate.daemon.read_model.results import read_result
@@ -77,7 +77,7 @@ def result(context: typer.Context, dag_id: DagId, run_id: RunId, task_id: TaskId
     async def read(db: Db) -> Any:
         return await read_result(db, await find_run(db, dag_id, run_id), task_id)
 
-    output.write_json(query(context, read))
+    output.write_json(shown(context, at("dags", dag_id, "runs", run_id, "tasks", task_id, "result"), object, read)[0])
 
 
 app.command("test", epilog=examples("tidegate tasks test daily_delays latest report"))(try_task)
@@ -152,5 +152,10 @@ def mark(context: typer.Context, dag_id: DagId, run_id: RunId, task_id: TaskId, 
     from tidegate.daemon import runs
 
     user = current_user(read_settings(context))
-    task = with_database(context, lambda database: runs.mark_task(database, user, dag_id, run_id, task_id, TaskState(state)))
+
+    async def work(database: "Database") -> RunTaskRow:
+        return await runs.mark_task(database, user, dag_id, run_id, task_id, TaskState(state))
+
+    path = at("dags", dag_id, "runs", run_id, "tasks", task_id, "mark")
+    task = changed(context, ("POST", path), RunTaskRow, work, {"state": state})
     output.write_result(task, f"marked {task_id} as {task.state}", json=json)

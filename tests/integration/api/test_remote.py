@@ -11,6 +11,7 @@ import pytest
 from tests.integration.cli.conftest import Answer
 from tests.integration.web.conftest import Site
 from tidegate.daemon.cli.app import run
+from tidegate.daemon.docs.generate import commands_by_reach
 from tidegate.daemon.permissions import Role
 
 Cli = Callable[..., Awaitable[Answer]]
@@ -37,9 +38,11 @@ async def cli(two: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     [
         ("dags", "list"),
         ("dags", "show", "mine_a"),
+        ("dags", "errors"),
         ("runs", "list"),
         ("runs", "list", "mine_a", "--state", "queued", "--since", "2013-01-01", "-n", "1"),
         ("runs", "show", "mine_a", "latest"),
+        ("runs", "explain", "mine_a", "latest"),
         ("tasks", "list", "mine_a", "r"),
         ("datasets", "list"),
         ("backfills", "list"),
@@ -106,6 +109,48 @@ async def test_a_backfill_is_created_and_changed(cli: Cli, two: Site) -> None:
 )
 async def test_a_refusal_is_one_sentence(cli: Cli, command: tuple[str, ...], answer: Answer) -> None:
     assert await cli(*command) == answer
+
+
+NEED_POSTGRES = (
+    ("dags", "why-not", "mine_a"),
+    ("dags", "next", "mine_a"),
+    ("dags", "plan"),
+    ("runs", "clear", "mine_a", "r"),
+    ("tasks", "logs", "mine_a", "r", "first"),
+    ("tasks", "test", "mine_a", "r", "first"),
+    ("tasks", "why-not", "mine_a", "r", "first"),
+    ("tasks", "clear", "mine_a", "r", "first"),
+    ("backfills", "watch", "1"),
+    ("datasets", "events", "lake://flights"),
+    ("datasets", "audit"),
+    ("notifications", "logs", "1"),
+    ("topics", "resume", "a/0", "--at", "latest"),
+    ("deadletters", "show", "1"),
+    ("deadletters", "replay", "1"),
+    ("deadletters", "discard", "1", "--because", "a test"),
+    ("tokens", "create", "ben"),
+    ("tokens", "revoke", "1"),
+    ("losses", "settle", "1", "--because", "a test"),
+    ("audit", "verify"),
+)
+
+
+async def test_the_commands_that_need_postgres_say_so(cli: Cli) -> None:
+    assert [" ".join(command[:2]) for command in NEED_POSTGRES] == commands_by_reach()[False, True]
+    for command in NEED_POSTGRES:
+        answer = await cli(*command)
+        assert (answer.code, "TIDEGATE_POSTGRES_DSN" in answer.err) == (2, True), (command, answer)
+
+
+async def test_a_task_is_marked_and_its_result_is_read(cli: Cli, two: Site) -> None:
+    await two.history.clock("mine_a")
+    assert (await cli("tasks", "mark", "mine_a", "r", "first", "success")).out == "marked first as success\n"
+    assert "has no result" in (await cli("tasks", "result", "mine_a", "r", "first")).err
+    assert (await cli("dags", "delete", "mine_a", "--yes")).code == 1
+    assert (await cli("dags", "release", "other")).err == "tidegate: anna may change the DAGs mine_*, not 'other'\n"
+    await two.history.file_absent("mine_a.py")
+    await cli("runs", "mark", "mine_a", "r", "success")
+    assert (await cli("dags", "delete", "mine_a", "--yes")).out == "deleted mine_a\n"
 
 
 async def test_a_wrong_address_or_token_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
