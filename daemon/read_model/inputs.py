@@ -10,6 +10,7 @@ from tidegate.handlers.scheduling.inputs import inspect_events
 from tidegate.schemas.conditions.condition import (
     ANY_TIME,
     Condition,
+    DatasetRef,
     InputDeadlineSpec,
     Leaf,
     Timing,
@@ -57,6 +58,14 @@ def input_rows(condition: Condition, spec: DagSpec, events: Sequence[PendingEven
 def with_events(condition: Condition, rows: Sequence[InputRow]) -> Mapping[Leaf, InputRow]:
     """The inputs that have pending events."""
     return {leaf: row for leaf, row in zip(inputs(condition), rows, strict=True) if row.events}
+
+
+def missing_datasets(spec: DagSpec | None, rows: Sequence[InputRow]) -> list[str]:
+    """The datasets of a condition without a pending event that counts. `rows` are those of `read_inputs`."""
+    if spec is None or spec.schedule is None:
+        return []
+    leaves = zip(inputs(spec.schedule), rows, strict=True)
+    return list(dict.fromkeys(leaf.uri for leaf, row in leaves if isinstance(leaf, DatasetRef) and not row.events))
 
 
 def timing_text(timing: Timing) -> str:

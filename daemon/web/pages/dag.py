@@ -13,7 +13,7 @@ from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.condition import Branch, condition_branch, schedule_of
 from tidegate.daemon.read_model.dag import state_of
 from tidegate.daemon.read_model.grid import Grid, GridWindow, read_grid
-from tidegate.daemon.read_model.inputs import timing_text, with_events
+from tidegate.daemon.read_model.inputs import missing_datasets, timing_text, with_events
 from tidegate.daemon.read_model.lookup import find_dag
 from tidegate.daemon.read_model.plan import Planned, list_planned, timezone_of
 from tidegate.daemon.read_model.why_not import DagWhyNot, read_dag
@@ -54,6 +54,7 @@ class DagScreen(Struct, frozen=True):
     timezone: str
     why: DagWhyNot
     condition: Branch | None
+    missing: Sequence[str]
     grid: Grid
     older: str | None
     newer: str | None
@@ -80,6 +81,7 @@ async def read(db: Db, call: Call[DagParams]) -> DagScreen:
         timezone=timezone_of(plan.graph.timetable) if plan else "UTC",
         why=why,
         condition=_condition(why, db.now),
+        missing=missing_datasets(why.spec, why.inputs),
         grid=grid,
         older=GRID.cursor(grid.runs[0]) if grid.older and grid.runs else None,
         newer=GRID.cursor(grid.runs[-1]) if grid.newer and grid.runs else None,

@@ -8,6 +8,7 @@ from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Call, Read
 from tidegate.daemon.gateway.lists import Id, Keyset, Listed
 from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.arrival import Arrival, read_arrivals
 from tidegate.daemon.read_model.datasets import EventOutcomes, read_events
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.error import NotFoundError
@@ -39,6 +40,7 @@ class DatasetParams(Listed, frozen=True, kw_only=True):
 class DatasetScreen(Struct, frozen=True):
     """The page."""
 
+    arrivals: Sequence[Arrival]
     producers: Sequence[ProducerRow]
     consumers: Sequence[ConsumerRow]
     events: Page[EventOutcomes]
@@ -54,9 +56,11 @@ async def read_one(db: Db, call: Call[DatasetParams]) -> DatasetScreen:
     wanted = call.params
     if wanted.uri not in await datasets.read(db, [wanted.uri]):
         raise NotFoundError(f"there is no dataset {wanted.uri!r}; `tidegate datasets list` shows all")
+    producers = await dataset_pages.list_producers(db, wanted.uri, SHOWN)
     lines = await read_events(db, wanted.uri, wanted.event_id or None, before=EVENTS.first(wanted), limit=wanted.limit + 1)
     return DatasetScreen(
-        producers=await dataset_pages.list_producers(db, wanted.uri, SHOWN),
+        arrivals=await read_arrivals(db, producers),
+        producers=producers,
         consumers=await dataset_pages.list_consumers(db, wanted.uri, SHOWN),
         events=EVENTS.page(lines, wanted),
     )

@@ -64,6 +64,35 @@ async def test_a_dataset_shows_what_became_of_each_event(site: Site) -> None:
     assert "There is no such event" in await page(site, "/dataset", uri="lake://flights", event_id="none")
 
 
+async def test_a_dataset_says_when_it_may_come_and_what_that_waits_for(site: Site) -> None:
+    await site.history.file()
+    await site.history.updated("lake://weather", "w-0")
+    waiting = await page(site, "/dataset", uri="lake://delays")
+    await site.history.updated("lake://flights", "f-0")
+    running = await page(site, "/dataset", uri="lake://delays")
+    for _ in range(2):
+        (attempt,) = await site.history.attempts_begin()
+        await site.history.attempt_ends(attempt.submission_id, "failed", "it broke")
+        await site.history.retried(attempt.dag_run_id, attempt.task_index)
+    failed = await page(site, "/dataset", uri="lake://delays")
+    of_the_dag = await page(site, "/dags/daily_delays")
+
+    flights = '<a href="/dataset?uri=lake%3A%2F%2Fflights">lake://flights</a>'
+    assert "it has no run yet" in waiting
+    assert "no event is pending of lake://flights" in waiting
+    assert (flights in waiting, flights in running) == (True, False)
+    assert '">its run</a>' in running
+    assert '">its last run</a>' in failed
+    assert (flights in failed, flights in of_the_dag) == (True, True)
+
+
+async def test_a_dataset_of_a_timed_dag_says_when_its_next_run_starts(site: Site) -> None:
+    timed = 'from tidegate import Dag, Dataset, cron\nwith Dag("t", schedule=cron("0 6 * * *"), catchup=False) as dag:\n'
+    await site.history.file(f'{timed}    dag.command("a", ["true"], outlets=[Dataset("lake://t")])\n', "t.py")
+
+    assert "the next one starts" in await page(site, "/dataset", uri="lake://t")
+
+
 async def test_an_unknown_dataset_is_a_page_that_says_so(site: Site) -> None:
     async with site.browser() as client:
         answer = await client.get("/dataset", params={"uri": "lake://none"})
