@@ -26,7 +26,7 @@ class Keeper:
         """Return when the server is ready. Raises ServerError."""
         began_at = anyio.current_time()
         self._recorder.enter(server.home.name, ServerRecord(name=server.name, log=str(server.log), since=now()))
-        self._ports.propose(server, self._say)
+        self._ports.propose(server)
         server.on_spawn = partial(self._record_process, server)
         await server.start()
         self._ports.keep(server)
@@ -67,6 +67,7 @@ class Keeper:
         self._say(f"{server.name} is ready again after {anyio.current_time() - died_at:.1f} s")
 
     def _record_process(self, server: Server, child: Child, port: int) -> None:
+        self._ports.tell(server, port, self._say)
         self._recorder.change_server(server.home.name, process=identify(child.pid), port=port)
 
     def _record_ready(self, server: Server) -> None:

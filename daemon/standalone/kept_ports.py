@@ -23,14 +23,14 @@ class KeptPorts:
         self._file = home / FILE
         self._kept = _read(self._file)
 
-    def propose(self, server: Server, say: Say) -> None:
-        """Give a server that has no port yet the port that it had, unless another program has taken it."""
-        kept = self._kept.get(server.home.name)
-        if kept is None or server.port:
-            return
-        if ports.is_free(kept):
-            server.port = kept
-        else:
+    def propose(self, server: Server) -> None:
+        """Give a server that has no port yet the port that it had. It gets another one if a program has taken this port."""
+        server.port = server.port or self._kept.get(server.home.name, 0)
+
+    def tell(self, server: Server, port: int, say: Say) -> None:
+        """Say so if the server starts with another port than the kept one."""
+        kept = self._kept.get(server.home.name, port)
+        if kept != port:
             say(
                 f"{server.name} gets a new port for good, because another program has taken its port {kept};"
                 " settings that were exported before are no longer valid"
@@ -39,9 +39,10 @@ class KeptPorts:
     def keep(self, server: Server) -> None:
         """Store the port of a server that is ready."""
         key = server.home.name
-        if server.port and server.port != self._kept.get(key):
-            self._kept[key] = server.port
-            whole_file.replace(self._file, msgspec.json.format(msgspec.json.encode(self._kept)) + b"\n")
+        if not server.port or server.port == self._kept.get(key):
+            return
+        self._kept[key] = server.port
+        whole_file.replace(self._file, msgspec.json.format(msgspec.json.encode(self._kept)) + b"\n")
 
     def forget(self, server: Server, wanted: int, say: Say) -> None:
         """The server gets the port that the user set, unless another program has taken it."""

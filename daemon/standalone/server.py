@@ -41,6 +41,7 @@ class Server(ABC):
         self.home = home.absolute()
         self.log = self.home / "server.log"
         self.port = 0
+        self._was_ready = False
         self.on_spawn: Callable[[Child, int], None] = lambda *_: None
         self._held = ExitStack()
         self._child: Child | None = None
@@ -64,6 +65,7 @@ class Server(ABC):
         try:
             await self._prepare()
             self.port = await self._launch()
+            self._was_ready = True
         except BaseException:
             self._held.close()
             raise
@@ -100,10 +102,12 @@ class Server(ABC):
         """Whether this server does real work on this port."""
 
     def _choose_ports(self) -> tuple[int, ...]:
-        if not self.port:
-            return ports.choose(self.ports_needed)
-        if not ports.is_free(self.port):
+        """Clients know the port of a server that was ready. Another one gets a new port when its own is taken."""
+        is_free = not self.port or ports.is_free(self.port)
+        if not is_free and self._was_ready:
             raise ServerError(f"{self.name} cannot have port {self.port} on {ports.LOOPBACK}: another program listens there")
+        if not self.port or not is_free:
+            return ports.choose(self.ports_needed)
         return (self.port, *ports.choose(self.ports_needed - 1))
 
     async def _launch(self) -> int:

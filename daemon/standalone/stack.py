@@ -55,15 +55,14 @@ class Stack(msgspec.Struct, frozen=True):
 @asynccontextmanager
 async def stack(home: Path, given: Settings, say: Say) -> AsyncIterator[Stack]:
     """Start the servers that the settings do not name. Raises ServerError when one does not start."""
-    check_security(given)
     ports, recorder = KeptPorts(home), Recorder(home)
+    postgres, kafka = Postgres(home / "postgres"), Kafka(home / "kafka", jars.cache_of(os.environ))
+    check_security(given := without_own(given, ports, postgres, kafka))
     keeper = Keeper(ports, recorder, say)
     async with AsyncExitStack() as started:
         await _clean_up(home, say)
         started.callback(record.remove, home)
         recorder.change()
-        postgres = Postgres(home / "postgres")
-        kafka = Kafka(home / "kafka", jars.cache_of(os.environ))
         connect = SparkConnect(home / "spark")
         mine: list[Server] = [connect]
         mine += [] if given.postgres_dsn else [postgres]
@@ -102,6 +101,17 @@ async def _clean_up(home: Path, say: Say) -> None:
     """End what a standalone that was killed has left. Its runners go on: the new daemon finds them in the spool."""
     if former := record.read(home):
         await end_servers(former, say)
+
+
+def without_own(given: Settings, ports: KeptPorts, postgres: Postgres, kafka: Kafka) -> Settings:
+    """The settings without the addresses of these servers themselves, which a shell has from an earlier start."""
+    ports.propose(postgres)
+    ports.propose(kafka)
+    return msgspec.structs.replace(
+        given,
+        postgres_dsn="" if given.postgres_dsn == postgres.dsn else given.postgres_dsn,
+        kafka_servers="" if given.kafka_servers == kafka.bootstrap else given.kafka_servers,
+    )
 
 
 def check_security(given: Settings) -> None:

@@ -38,10 +38,10 @@ class Standalone:
     async def __call__(self, *args: str) -> Ended:
         return await run(TIDEGATE, "standalone", "--data", str(self.home), *args, env=self._env, cwd=self.home.parent)
 
-    async def in_foreground(self) -> Child:
+    async def in_foreground(self, **settings: str) -> Child:
         command = (TIDEGATE, "standalone", "--no-example", "--data", str(self.home))
         log = self.home.with_suffix(".log")
-        return await spawn(command, log=log, cwd=self.home.parent, env=self._env, on_orphaned=signal.SIGKILL)
+        return await spawn(command, log=log, cwd=self.home.parent, env=self._env | settings, on_orphaned=signal.SIGKILL)
 
     async def exported(self) -> dict[str, str]:
         """The settings that a shell gets by `eval`."""
@@ -137,7 +137,7 @@ async def test_a_standalone_in_the_background_starts_servers_again_and_leaves_no
     assert {server.state for server in (await standalone.status()).servers} == {"ended"}
 
     with socket.create_server((LOOPBACK, ports["postgres"])):
-        child = await standalone.in_foreground()
+        child = await standalone.in_foreground(**settings)
         await until(lambda: all(standalone.ports(child.pid).get(name) for name in ("postgres", "kafka", "spark")))
         kept, processes = standalone.ports(), standalone.processes().values()
         down = await standalone("down")

@@ -64,6 +64,14 @@ async def test_it_says_so_when_another_program_has_its_port(server: Server) -> N
             await server.start()
 
 
+async def test_it_takes_another_port_when_the_one_it_had_before_is_taken(server: Server) -> None:
+    with closing(socket.create_server((LOOPBACK, 0))) as taken:
+        server.port = taken.getsockname()[1]
+
+        async with server:
+            assert server.port != taken.getsockname()[1]
+
+
 async def test_it_takes_another_port_when_its_port_was_taken(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(socket.create_server((LOOPBACK, 0))) as taken:
         turns = iter([(taken.getsockname()[1],), choose(1)])

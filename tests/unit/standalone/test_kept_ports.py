@@ -18,50 +18,61 @@ def postgres(home: Path, port: int = 0) -> Postgres:
     return server
 
 
-def proposed(home: Path) -> tuple[int, list[str]]:
-    """The port that a new Postgres is given, and what is said about it."""
-    said: list[str] = []
+def proposed(home: Path) -> int:
+    """The port that a new Postgres is given."""
     server = postgres(home)
-    KeptPorts(home).propose(server, said.append)
-    return server.port, said
+    KeptPorts(home).propose(server)
+    return server.port
+
+
+def keep(home: Path, port: int) -> None:
+    KeptPorts(home).keep(postgres(home, port))
+
+
+def told(home: Path, port: int) -> list[str]:
+    """What is said of a Postgres that starts with this port."""
+    said: list[str] = []
+    KeptPorts(home).tell(postgres(home), port, said.append)
+    return said
 
 
 def test_a_server_gets_the_port_that_it_had(tmp_path: Path) -> None:
     (port,) = choose(1)
-    KeptPorts(tmp_path).keep(postgres(tmp_path, port))
+    assert told(tmp_path, port) == []
 
-    assert proposed(tmp_path) == (port, [])
+    keep(tmp_path, port)
+
+    assert proposed(tmp_path) == port
+    assert told(tmp_path, port) == []
 
 
 def test_a_port_that_was_taken_is_told_and_another_one_is_kept(tmp_path: Path) -> None:
     first, second = choose(2)
-    KeptPorts(tmp_path).keep(postgres(tmp_path, first))
+    keep(tmp_path, first)
 
-    with socket.create_server((LOOPBACK, first)):
-        port, said = proposed(tmp_path)
-    KeptPorts(tmp_path).keep(postgres(tmp_path, second))
+    said = told(tmp_path, second)
+    keep(tmp_path, second)
 
-    assert port == 0
     assert said == [
         f"Postgres gets a new port for good, because another program has taken its port {first};"
         " settings that were exported before are no longer valid"
     ]
-    assert proposed(tmp_path) == (second, [])
+    assert proposed(tmp_path) == second
 
 
 def test_a_port_that_the_user_set_goes_before_the_kept_one(tmp_path: Path) -> None:
     first, second = choose(2)
-    KeptPorts(tmp_path).keep(postgres(tmp_path, first))
+    keep(tmp_path, first)
     server, ports, said = postgres(tmp_path), KeptPorts(tmp_path), list[str]()
 
     with socket.create_server((LOOPBACK, second)):
         ports.forget(server, second, said.append)
     ports.forget(server, second, said.append)
-    ports.propose(server, print)
+    ports.propose(server)
     server.port = second
     ports.keep(server)
 
-    assert proposed(tmp_path) == (second, [])
+    assert proposed(tmp_path) == second
     assert said == [f"Postgres gets another port, because another program has taken the port {second} of the settings"]
 
 

@@ -1,10 +1,15 @@
 """What the daemon of a standalone is given besides its servers."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from tidegate.daemon.settings import Settings, SettingsError, read
 from tidegate.daemon.standalone import stack
+from tidegate.daemon.standalone.kafka import Kafka
+from tidegate.daemon.standalone.kept_ports import KeptPorts
+from tidegate.daemon.standalone.postgres import Postgres
 
 SERVERS = {"TIDEGATE_POSTGRES_DSN": "postgresql://localhost/t", "TIDEGATE_KAFKA_SERVERS": "localhost:9092"}
 
@@ -33,6 +38,22 @@ def test_the_web_page_gets_the_settings_of_logins_and_links() -> None:
 
     assert read({**SERVERS, **{f"TIDEGATE_{name.upper()}": value for name, value in to_web.items()}}) == given
     assert stack.to_web(msgspec.structs.replace(given, postgres_dsn=""))["web_dsn"] == ""
+
+
+def test_the_addresses_of_an_earlier_start_are_those_of_its_own_servers(tmp_path: Path) -> None:
+    ours = KeptPorts(tmp_path)
+    postgres, kafka = Postgres(tmp_path / "postgres"), Kafka(tmp_path / "kafka", tmp_path)
+    postgres.port, kafka.port = 5001, 5002
+    ours.keep(postgres)
+    ours.keep(kafka)
+    exported = Settings(postgres_dsn=postgres.dsn, kafka_servers=kafka.bootstrap)
+    other = Settings(postgres_dsn=postgres.dsn_of("other"), kafka_servers="127.0.0.1:5003")
+
+    def seen(given: Settings) -> Settings:
+        return stack.without_own(given, KeptPorts(tmp_path), Postgres(tmp_path / "postgres"), Kafka(tmp_path / "kafka", tmp_path))
+
+    assert seen(exported) == Settings(postgres_dsn="", kafka_servers="")
+    assert seen(other) == other
 
 
 def test_tls_without_a_kafka_that_has_it_is_refused() -> None:
