@@ -1,7 +1,7 @@
 """Kernel isolation for foreign code. Linux only.
 
 The zygote leaves the network once (`leave_network`). Each sandbox is the first process of its own process namespace
-(`enter_process_namespace`): it can signal no other process, and its descendants end with it. It drops privileges and sets limits
+(`fork_contained`): it can signal no other process, and its descendants end with it. It drops privileges and sets limits
 (`confine`). Without permission for namespaces only limits, process groups and the wall clock remain.
 
 The daemon and the zygote refuse inspection, because a sandbox may run as their user.
@@ -68,6 +68,28 @@ def enter_process_namespace() -> bool:
         _call("unshare", _CLONE_NEWPID)
         return True
     return False
+
+
+def open_process_namespace() -> int:
+    """A descriptor of the process namespace of this process. Raises OSError if it may not enter that."""
+    home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    _call("setns", home, _CLONE_NEWPID)
+    return home
+
+
+def fork_contained(home: int) -> int:
+    """Fork the first process of a new process namespace. Raises OSError.
+
+    `home` is the namespace of this process, in which its user has to be privileged: its next child gets a further one.
+    """
+    _call("unshare", _CLONE_NEWPID)
+    pid = -1
+    try:
+        pid = os.fork()
+    finally:
+        if pid != 0:
+            _call("setns", home, _CLONE_NEWPID)
+    return pid
 
 
 def refuse_inspection() -> None:

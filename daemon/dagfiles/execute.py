@@ -7,9 +7,9 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import msgspec
 
@@ -32,20 +32,26 @@ class OutOfTimeError(BaseException):
     """Not an Exception, so that `except Exception` in a DAG file does not catch it."""
 
 
-def execute(request: Request, source: int, result: int, printed: int, processes: int) -> NoReturn:
+class Host(NamedTuple):
+    """What the zygote knows of the host: the limit of processes of a sandbox's user, and the result of `closed_folders`."""
+
+    processes: int
+    closed: Mapping[str, Sequence[str]]
+
+
+def execute(request: Request, source: int, result: int, printed: int, host: Host) -> NoReturn:
     """Run the file in this process, the first of a sandbox, and exit.
 
-    `source`, `result` and `printed` are descriptors of files in memory. `processes` is the limit of processes of its user.
+    `source`, `result` and `printed` are descriptors of files in memory.
     """
     try:
         os.setsid()
         _redirect(printed)
         text = os.pread(source, os.fstat(source).st_size, 0).decode()
         os.close(source)
-        if os.geteuid() == 0:
-            open_to_sandbox([request.root, *sys.path])
+        open_to_sandbox(host.closed)
         _enter(request.root)
-        confine(request.limits, processes)
+        confine(request.limits, host.processes)
         imports = Imports(request.root, request.filename)
         imports.track()
         outcome = run(text, request.filename, request.limits)

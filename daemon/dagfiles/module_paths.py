@@ -8,23 +8,27 @@ Other files below it stay out of reach.
 import os
 import stat
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from tidegate.daemon.dagfiles.confine import cover, enter_mount_namespace, mount_at
 
 
-def open_to_sandbox(paths: Iterable[str]) -> None:
-    """Make these directories reachable for every user of this process's mount namespace. Call as root.
-
-    Without the permission for mounts, directories that are closed stay closed.
-    """
+def closed_folders(paths: Iterable[str]) -> Mapping[str, Sequence[str]]:
+    """By directory that only its owner can enter, those of these directories that are below it."""
     below: dict[str, list[str]] = defaultdict(list)
     folders = [path for path in paths if os.path.isdir(path)]
     for path in sorted({*folders, *map(os.path.realpath, folders)}):
         if (closed := _closed_parent(path)) is not None:
             below[closed].append(path)
+    return below
+
+
+def open_to_sandbox(below: Mapping[str, Sequence[str]]) -> None:
+    """Make directories reachable for every user of this process's mount namespace. Call as root.
+
+    `below` has them by the closed directory that they are below. Without the permission for mounts these stay closed.
+    """
     if below:
         with suppress(OSError):
             enter_mount_namespace()
@@ -39,8 +43,14 @@ def unreadable(paths: Iterable[str]) -> Sequence[str]:
 
 def _closed_parent(path: str) -> str | None:
     """The first directory on the way to the path that other users cannot enter."""
-    parents = reversed(Path(path).parents)
-    return next((str(parent) for parent in parents if not parent.stat().st_mode & stat.S_IXOTH), None)
+    ends = (place for place, character in enumerate(path) if character == "/")
+    return next((parent for end in ends if _is_closed(parent := path[:end] or "/")), None)
+
+
+def _is_closed(folder: str) -> bool:
+    with suppress(OSError):
+        return not os.stat(folder).st_mode & stat.S_IXOTH
+    return False
 
 
 def _replace(closed: str, paths: Sequence[str]) -> None:

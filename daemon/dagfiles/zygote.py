@@ -4,36 +4,41 @@
 secrets: its environment is an allow-list, it opens no file, it has no network. It refuses inspection, for the sake of the socket,
 and ends when the socket is closed.
 
-For each request it forks a minder, which forks the sandbox, enforces the wall clock, and replies when all processes ended.
+It is the first process of a process namespace of its own, below a process that waits for it: there it may make a further
+namespace for each sandbox. Where that is not permitted, it forks a process for each file, which finds what the file left running.
 """
 
 import gc
 import importlib
 import os
-import select
 import signal
 import socket
 import sys
 import time
 import traceback
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 from tidegate.daemon.dagfiles.confine import (
     adopt_orphans,
     die_with_parent,
     enter_process_namespace,
+    fork_contained,
     leave_network,
+    open_process_namespace,
     process_limit,
     refuse_inspection,
 )
-from tidegate.daemon.dagfiles.execute import execute
-from tidegate.daemon.dagfiles.message import Hello, Reply, Request, decode_request, encode
+from tidegate.daemon.dagfiles.execute import Host
+from tidegate.daemon.dagfiles.message import Hello, Request, decode_request, encode
+from tidegate.daemon.dagfiles.minder import Minder
+from tidegate.daemon.dagfiles.module_paths import closed_folders
 
 DESCRIPTORS = 4
 MAX_REQUEST = 65_536
-GRACE_S = 0.5
-"""Time for a file to end after the interrupt at its wall-clock limit."""
 
 COUNT_EVERY_S = 5.0
 """Reading all processes of the host takes up to some tenths of a second."""
@@ -55,12 +60,12 @@ def main() -> None:
     reachable = leave_network()
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     gc.collect()
     gc.freeze()
+    home = enter_namespace_of_its_own()
     with suppress(BrokenPipeError, ConnectionResetError):  # the daemon stopped while it started
         control.send(encode(Hello(reachable)))
-        serve(control, alone=reachable is None)
+        serve(control, home, alone=reachable is None)
 
 
 def close_others(descriptor: int) -> None:
@@ -69,62 +74,87 @@ def close_others(descriptor: int) -> None:
     os.closerange(descriptor + 1, os.sysconf("SC_OPEN_MAX"))
 
 
-def serve(control: socket.socket, *, alone: bool) -> None:
-    """Fork a minder per request, until the daemon closes the socket."""
-    processes, counted_until = 0, 0.0
+def enter_namespace_of_its_own() -> int | None:
+    """Go on as the first process of a new process namespace; returns its descriptor. None where that is not permitted."""
+    if not enter_process_namespace():
+        return None
+    if (pid := os.fork()) != 0:
+        _end_with(pid)
+    die_with_parent()
+    with suppress(OSError):
+        return open_process_namespace()
+    return None
+
+
+def _end_with(pid: int) -> NoReturn:
+    """Wait for the child, which alone keeps the socket."""
+    os.closerange(3, int(sys.argv[1]) + 1)
+    _, status = os.waitpid(pid, 0)
+    os._exit(int(status != 0))
+
+
+class Hosting:
+    """The facts of the host that change. `alone`: see `process_limit`."""
+
+    def __init__(self, *, alone: bool) -> None:
+        self._alone = alone
+        self._processes, self._counted_until = 0, 0.0
+
+    def at_present(self, root: str) -> Host:
+        """The facts for a file below this DAG folder."""
+        if time.monotonic() > self._counted_until:
+            self._processes, self._counted_until = process_limit(alone=self._alone), time.monotonic() + COUNT_EVERY_S
+        return Host(self._processes, closed_folders([root, *sys.path]) if os.geteuid() == 0 else {})
+
+
+def serve(control: socket.socket, home: int | None, *, alone: bool) -> None:
+    """Run a sandbox per request, until the daemon closes the socket. `home` is the process namespace, if there may be some."""
+    hosting = Hosting(alone=alone)
+    minder = Minder(
+        os.fork if home is None else partial(fork_contained, home), _nothing, [control.fileno(), *filter(None, [home])]
+    )
+    start = minder.start
+    if home is None:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        start = partial(_start_apart, control)
     while True:
-        message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST, DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
-        if not message:
+        if control.fileno() in minder.wait(control.fileno()) and not _accept(control, start, hosting):
             return
-        if time.monotonic() > counted_until:
-            processes, counted_until = process_limit(alone=alone), time.monotonic() + COUNT_EVERY_S
+
+
+def _accept(control: socket.socket, start: Callable[[Request, Sequence[int], Host], None], hosting: Hosting) -> bool:
+    """Start a sandbox; the daemon notices if that fails, by the end of its socket. False when the daemon is gone."""
+    message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST, DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
+    if message:
+        request = decode_request(message)
         with suppress(OSError):
-            if os.fork() == 0:
-                control.close()
-                _mind_and_exit(decode_request(message), descriptors, processes)
-        for descriptor in descriptors:
-            os.close(descriptor)
+            start(request, descriptors, hosting.at_present(request.root))
+    for descriptor in descriptors:
+        os.close(descriptor)
+    return bool(message)
 
 
-def _mind_and_exit(request: Request, descriptors: list[int], processes: int) -> None:
+def _start_apart(control: socket.socket, request: Request, descriptors: Sequence[int], host: Host) -> None:
+    """Mind the sandbox in a process of its own, which becomes the parent of what the file leaves running."""
+    if os.fork() != 0:
+        return
     try:
-        mind(request, descriptors, processes)
+        control.close()
+        die_with_parent()
+        adopt_orphans()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        minder = Minder(os.fork, _kill_orphans, ())
+        minder.start(request, descriptors, host)
+        while minder.sandboxes:
+            minder.wait()
     except BaseException:  # noqa: BLE001 - this process must exit here
         traceback.print_exc()
     finally:
         os._exit(0)
 
 
-def mind(request: Request, descriptors: list[int], processes: int) -> None:
-    """Run the file in a child; kill it at the time limit or when the daemon closes the socket; reply when it ended."""
-    source, result, printed, reply = descriptors
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    die_with_parent()
-    contained = enter_process_namespace()
-    if not contained:
-        adopt_orphans()
-    pid = os.fork()
-    if pid == 0:
-        os.close(reply)
-        execute(request, source, result, printed, processes)
-    timed_out = not _ends(pid, reply, request.limits.wall_s + GRACE_S)
-    with suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
-    os.kill(pid, signal.SIGKILL)
-    _, status, used = os.wait4(pid, 0)
-    if not contained:
-        _kill_orphans()
-    ended = Reply(status=os.waitstatus_to_exitcode(status), timed_out=timed_out, cpu_s=used.ru_utime + used.ru_stime)
-    with suppress(BrokenPipeError):
-        os.write(reply, encode(ended))
-
-
-def _ends(pid: int, reply: int, seconds: float) -> bool:
-    """Wait until the child ends or the daemon closes the socket; False after the timeout."""
-    waiting = select.poll()
-    waiting.register(os.pidfd_open(pid), select.POLLIN)
-    waiting.register(reply, select.POLLIN)
-    return bool(waiting.poll(seconds * 1000))
+def _nothing() -> None:
+    """Nothing is left running in a process namespace that ended."""
 
 
 def _kill_orphans() -> None:

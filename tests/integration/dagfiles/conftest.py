@@ -1,6 +1,8 @@
 """A DAG folder of a test's own, and a parser for it with small limits."""
 
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from textwrap import dedent
@@ -74,6 +76,22 @@ def write_below(root: Path, path: str, text: str) -> str:
 
 def zygotes(daemon: psutil.Process) -> list[psutil.Process]:
     return [child for child in daemon.children() if "tidegate.daemon.dagfiles.zygote" in child.cmdline()]
+
+
+def sandboxed() -> list[psutil.Process]:
+    """The processes of the DAG files that this process parses: a sandbox makes a session, unlike the processes that serve it."""
+    return [
+        child
+        for zygote in zygotes(psutil.Process())
+        for child in zygote.children(recursive=True)
+        if _session(child) != zygote.pid
+    ]
+
+
+def _session(process: psutil.Process) -> int | None:
+    with suppress(ProcessLookupError):
+        return os.getsid(process.pid)
+    return None
 
 
 async def until(holds: Callable[[], bool]) -> None:
