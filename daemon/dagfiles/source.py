@@ -82,9 +82,10 @@ def content(root: Path, path: str) -> bytes | None:
         return None
 
 
-def differ(root: Path, imports: Mapping[str, str]) -> bool:
-    """Whether one of these files has another digest now."""
-    return any(content_digest(root, path) != digest for path, digest in imports.items())
+def differing(root: Path, imports: Mapping[str, Mapping[str, str]]) -> set[str]:
+    """Of DAG files with the digests of their imports, those of which one has another digest now. Each import is read once."""
+    now = {path: content_digest(root, path) for path in {path for digests in imports.values() for path in digests}}
+    return {file for file, digests in imports.items() if any(now[path] != digest for path, digest in digests.items())}
 
 
 def read_imports(root: Path, reported: Mapping[str, str]) -> Imports | None:

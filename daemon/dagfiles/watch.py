@@ -1,7 +1,7 @@
 """Watches the DAG folder: reports changed files within milliseconds by inotify, and missed ones by a slow scan."""
 
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
@@ -125,6 +125,11 @@ async def watch(
             if is_due:
                 due = anyio.current_time() + settings.dags_scan_s
             await signal.wait(due - anyio.current_time())
+
+
+def digests(root: Path, paths: Iterable[str]) -> Mapping[str, str]:
+    """The `digest` of each file."""
+    return {path: digest(root, path) for path in paths}
 
 
 def digest(root: Path, path: str) -> str:

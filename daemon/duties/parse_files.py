@@ -1,6 +1,6 @@
 """Parses the files that events name. A file that takes long is parsed in the background, and delays no event of other files."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 import anyio
@@ -9,8 +9,8 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.dagfiles.parse import Parser
-from tidegate.daemon.dagfiles.source import differ
-from tidegate.daemon.dagfiles.watch import digest
+from tidegate.daemon.dagfiles.source import differing
+from tidegate.daemon.dagfiles.watch import digests
 from tidegate.daemon.duties.dag_folder import send_changes
 from tidegate.daemon.outage import Retry
 from tidegate.daemon.settings import Settings, dags_root
@@ -27,6 +27,8 @@ log = structlog.get_logger()
 PATIENCE_S = 1.0
 """A batch of events waits this long for its files."""
 
+GATHER_S = 0.1
+"""Pause after a report of late results, so that thousands of them take few transactions."""
 
 KEEP_S = 60.0
 """A result waits this long for the event that asks for it."""
@@ -63,10 +65,12 @@ class FileParsing:
 
     async def parse(self, messages: Sequence[Message[DagFileChanged]]) -> Sequence[Message[ParsedFile]]:
         """The results of the files that the events name, before the transaction of the batch begins."""
-        parses = {path: await self._begin(path) for path in {message.body.path for message in messages}}
+        parses = await self._begin({message.body.path for message in messages})
         with anyio.move_on_after(PATIENCE_S):
             await self._wait(parses)
-        files = {path: await self._take(path, parse) for path, parse in parses.items()}
+        # Imports are compared last: the event of a change may find a parse that began before the change.
+        parses |= await self._begin(await self._outdated(parses))
+        files = {path: self._take(path, parse) for path, parse in parses.items()}
         return [Message(body=files[message.body.path], at=message.at, id=message.id) for message in messages]
 
     async def report_late(self, *, task_status: TaskStatus[None]) -> None:
@@ -78,20 +82,29 @@ class FileParsing:
                 late, self._late = sorted(self._late), set()
                 if late:
                     await Retry(self._context.outages).until_done(send_changes, self._context, sink, late)
+                    await anyio.sleep(GATHER_S)
 
     async def _wait(self, parses: dict[str, Parse]) -> None:
-        """Wait for the parses; one whose imports have changed since it read them is replaced by another one."""
-        while waiting := [parse for parse in parses.values() if not parse.done.is_set()]:
-            for parse in waiting:
+        """Wait for the parses; one whose file or imports have changed since it read them is replaced by another one."""
+        former: Mapping[str, Parse] = {}
+        while former != parses:
+            former = dict(parses)
+            for parse in former.values():
                 await parse.done.wait()
-            for path in parses:
-                parses[path] = await self._begin(path)
+            parses |= await self._begin(parses)
 
-    async def _begin(self, path: str) -> Parse:
-        """The parse of the current content and imports; one of former ones is cancelled."""
-        content = await anyio.to_thread.run_sync(digest, self._root, path)
+    async def _begin(self, paths: Collection[str]) -> dict[str, Parse]:
+        """The parses of the current contents and imports; those of former ones are cancelled."""
+        if not paths:
+            return {}
+        contents = await anyio.to_thread.run_sync(digests, self._root, paths)
+        outdated = await self._outdated({path: self._parses[path] for path in paths if path in self._parses})
+        return {path: self._current(path, content, is_outdated=path in outdated) for path, content in contents.items()}
+
+    def _current(self, path: str, content: str, *, is_outdated: bool) -> Parse:
+        """The parse of this content, which begins now unless there is one."""
         current = self._parses.get(path)
-        if current is not None and current.digest == content and not await self._is_outdated(current):
+        if current is not None and current.digest == content and not is_outdated:
             return current
         if current is not None:
             current.scope.cancel()
@@ -122,14 +135,13 @@ class FileParsing:
             return unparsed(path, f"the parser failed with {type(error).__name__}: {error}; {where}")
         return file
 
-    async def _is_outdated(self, parse: Parse) -> bool:
-        imports = parse.file.imports if parse.file is not None else {}
-        return await anyio.to_thread.run_sync(differ, self._root, imports) if imports else False
+    async def _outdated(self, parses: Mapping[str, Parse]) -> Collection[str]:
+        """The files whose imports have changed since they were parsed."""
+        imports = {path: parse.file.imports for path, parse in parses.items() if parse.file is not None and parse.file.imports}
+        return await anyio.to_thread.run_sync(differing, self._root, imports) if imports else ()
 
-    async def _take(self, path: str, parse: Parse) -> ParsedFile:
-        """The result. Its imports are compared last: the event of a change may find a parse that began before the change."""
-        if await self._is_outdated(parse):
-            parse = await self._begin(path)
+    def _take(self, path: str, parse: Parse) -> ParsedFile:
+        """The result, if there is one."""
         if parse.file is not None:
             self._forget(path, parse)
             return parse.file

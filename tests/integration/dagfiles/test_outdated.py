@@ -49,7 +49,7 @@ async def test_the_result_fits_the_imports_at_the_time_of_the_event(settings: Se
     async with open_parser(settings) as parser, anyio.create_task_group() as tg:
         held = Held(parser)
         parsing = FileParsing(context_of(settings), cast(Parser, held), tg)
-        await parsing._begin(path)
+        await parsing._begin([path])
         with anyio.fail_after(5):
             while not held.parses:
                 await anyio.sleep(0.01)

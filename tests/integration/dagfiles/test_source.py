@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.daemon.dagfiles.message import NOT_READ
-from tidegate.daemon.dagfiles.source import MAX_BYTES, RefusedError, Source, can_hold_dags, read
+from tidegate.daemon.dagfiles.source import MAX_BYTES, RefusedError, Source, can_hold_dags, content_digest, differing, read
 
 
 def test_a_file_is_read_with_its_digest(root: Path) -> None:
@@ -112,3 +112,14 @@ def test_a_missing_dag_folder_is_not_a_missing_file(root: Path) -> None:
 )
 def test_only_a_file_that_speaks_of_dags_is_worth_running(text: str, expected: bool) -> None:
     assert can_hold_dags(Source(text, "")) is expected
+
+
+def test_of_files_with_imports_those_are_named_of_which_one_changed(root: Path) -> None:
+    (root / "same.py").write_text("x = 1\n")
+    (root / "changed.py").write_text("x = 1\n")
+    before = {name: content_digest(root, name) for name in ("same.py", "changed.py", "missing.py")}
+    (root / "changed.py").write_text("x = 2\n")
+
+    files = {"one.py": ["same.py", "missing.py"], "two.py": ["same.py", "changed.py"], "three.py": []}
+
+    assert differing(root, {path: {name: before[name] for name in names} for path, names in files.items()}) == {"two.py"}
