@@ -1,11 +1,11 @@
 """A backfill as a page: its progress, its last dates and the DAGs of its cascade."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
 
-from tidegate.handlers.backfills.dates import next_ticks
+from tidegate.handlers.backfills.dates import is_replay, next_ticks
 from tidegate.handlers.backfills.rejections import no_such_backfill
 from tidegate.handlers.backfills.stop import has_dates_to_retry
 from tidegate.schemas.error import DagFaultError, NotFoundError
@@ -26,7 +26,8 @@ MOST_COUNTED = 10_000
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a backfill has come. `dagruns` and `tasks` include those to come; `is_exact` is false if there may be more.
 
-    `finished` tasks are the sum of the three after it. `left_s` estimates the time left from the time taken so far.
+    `finished` tasks are the sum of the three after it. The runs of `again` planned dates are to run again, and `unplanned` dates
+    are not planned: a backfill that stopped keeps them for a retry. `left_s` estimates the time left from the time taken so far.
     """
 
     dagruns: int
@@ -35,6 +36,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     succeeded: int
     skipped: int
     failed: int
+    again: int = 0
+    unplanned: int = 0
     is_exact: bool = True
     left_s: float | None = None
 
@@ -86,17 +89,15 @@ async def read_progress(db: Db, row: BackfillRow) -> Progress:
         graph: Graph | None = (await versions.graphs(db, {row.version_id}))[row.version_id]
     except DagFaultError:
         graph = None
-    left = 0
-    if graph is not None and not row.is_planned and not row.stop_reason and row.state not in BACKFILL_ENDED:
-        left = len(next_ticks(await backfills.view(db, row.id), graph, MOST_COUNTED + 1))
+    left = 0 if graph is None or row.is_planned else len(next_ticks(row, graph, MOST_COUNTED + 1))
     return progress(row, graph, left, db.now)
 
 
 def progress(row: BackfillRow, graph: Graph | None, left: int, now: datetime) -> Progress:
     """`left` dates are not planned yet, and the runs of others wait to run again: their tasks are as many as the version has."""
     size = 0 if graph is None else len(graph.nodes)
-    waiting = row.dates - row.succeeded - row.failed - row.skipped - row.cancelled - row.queued - row.running
-    without_tasks = left + row.unstarted + max(waiting, 0)
+    again = max(row.dates - row.succeeded - row.failed - row.skipped - row.cancelled - row.queued - row.running, 0)
+    without_tasks = left + row.unstarted + again
     found = Progress(
         dagruns=row.dates - row.skipped + left,
         tasks=row.tasks + without_tasks * size,
@@ -104,20 +105,42 @@ def progress(row: BackfillRow, graph: Graph | None, left: int, now: datetime) ->
         succeeded=row.tasks_succeeded,
         skipped=row.tasks_skipped,
         failed=row.tasks_failed,
-        is_exact=has_all_dates(row) or (graph is not None and 0 < left <= MOST_COUNTED and not row.stages),
+        again=again,
+        unplanned=left,
+        is_exact=has_all_dates(row) or (graph is not None and _is_counted(row, graph, left)),
     )
     return msgspec.structs.replace(found, left_s=_time_left(row, found, now))
 
 
+def _is_counted(row: BackfillRow, graph: Graph, left: int) -> bool:
+    """Whether `left` are all dates that are not planned: the runs of a replay and of consumers are found, not counted."""
+    return left <= MOST_COUNTED and not row.stages and not is_replay(row, graph)
+
+
 def has_all_dates(row: BackfillRow) -> bool:
-    """Whether no more dates will be planned, unless a retry does."""
-    is_last_stage = row.stage == len(row.stages)
-    return row.state in BACKFILL_ENDED or bool(row.stop_reason) or (row.is_planned and is_last_stage)
+    """Whether no more dates will be planned. A backfill that stopped keeps the dates that it did not plan: a retry does."""
+    return row.is_planned and row.stage == len(row.stages)
+
+
+def date_counts(row: BackfillRow, found: Progress) -> Mapping[str, int]:
+    """What became of the dates: each one is in one of these numbers."""
+    has_stopped = bool(row.stop_reason) or row.state in BACKFILL_ENDED
+    return {
+        "queued": row.queued,
+        "running": row.running,
+        "succeeded": row.succeeded,
+        "failed": row.failed,
+        "skipped": row.skipped,
+        "cancelled": row.cancelled,
+        "to run again": found.again,
+        "not started" if has_stopped else "to come": found.unplanned,
+    }
 
 
 def _time_left(row: BackfillRow, found: Progress, now: datetime) -> float | None:
     """At the mean pace so far; None while nothing has finished, or nothing goes on."""
-    if row.run_start_date is None or row.state is not BackfillState.RUNNING or not found.finished:
+    is_at_work = row.state is BackfillState.RUNNING and not row.stop_reason
+    if row.run_start_date is None or not is_at_work or not found.finished:
         return None
     taken: timedelta = now - row.run_start_date
     return taken.total_seconds() * (found.tasks - found.finished) / found.finished

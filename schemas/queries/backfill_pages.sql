@@ -1,14 +1,17 @@
 -- name: list
--- Backfills, newest first. Tasks are those of ended runs, and of the runs that have not ended. A backfill starts runs while both
--- its DAG and that of its stage are active.
+-- Backfills, newest first. Tasks are those of counted dates, of the runs that have not ended, and of the runs that ended since the
+-- last visit of the clock (`ended`). A backfill starts runs while both its DAG and that of its stage are active.
 SELECT
     {backfill.BackfillView}, version.number AS version, backfill.relative_fileloc, backfill.submitted_at, backfill.submitted_by,
     backfill.updated_at, backfill.scheduled_date, backfill.delete_date, run.queued, run.running, run.waiting,
     run.unstarted,
-    backfill.tasks + run.tasks AS tasks, backfill.tasks_succeeded + run.tasks_succeeded AS tasks_succeeded,
-    backfill.tasks_skipped + run.tasks_skipped AS tasks_skipped, backfill.tasks_failed + run.tasks_failed AS tasks_failed,
+    backfill.tasks + run.tasks + ended.tasks AS tasks,
+    backfill.tasks_succeeded + run.tasks_succeeded + ended.tasks_succeeded AS tasks_succeeded,
+    backfill.tasks_skipped + run.tasks_skipped + ended.tasks_skipped AS tasks_skipped,
+    backfill.tasks_failed + run.tasks_failed + ended.tasks_failed AS tasks_failed,
     inactive.dag_id AS inactive_dag_id, coalesce(inactive.state, '') AS dag_state,
-    acted.who AS stopped_by, acted.at AS stopped_at
+    acted.who AS stopped_by, acted.at AS stopped_at,
+    ended.succeeded AS ended_succeeded, ended.failed AS ended_failed
 FROM backfill
 JOIN dag_version AS version ON version.id = backfill.version_id
 LEFT JOIN LATERAL (
@@ -32,6 +35,19 @@ CROSS JOIN LATERAL (
     CROSS JOIN LATERAL run_task_counts(run.id) AS task
     WHERE run.backfill_id = backfill.id AND run.state IN ('queued', 'running')
 ) AS run
+CROSS JOIN LATERAL (
+    SELECT
+        count(*) FILTER (WHERE run.state = 'success') AS succeeded,
+        count(*) FILTER (WHERE run.state = 'failed') AS failed,
+        coalesce(sum(task.tasks), 0)::bigint AS tasks,
+        coalesce(sum(task.tasks_succeeded), 0)::bigint AS tasks_succeeded,
+        coalesce(sum(task.tasks_skipped), 0)::bigint AS tasks_skipped,
+        coalesce(sum(task.tasks_failed), 0)::bigint AS tasks_failed
+    FROM backfill_date AS date
+    JOIN dag_run AS run ON run.id = date.dag_run_id AND run.state IN ('success', 'failed')
+    CROSS JOIN LATERAL run_task_counts(run.id) AS task
+    WHERE date.backfill_id = backfill.id AND date.state = 'open'
+) AS ended
 LEFT JOIN LATERAL (
     SELECT who, at FROM audit_log
     WHERE object = 'backfill ' || backfill.id
@@ -51,9 +67,10 @@ LIMIT $5
 -- run is running has the unended task that has come furthest.
 SELECT
     date.ordinal, date.logical_date, date.state, run.dag_id, run.run_id, run.state AS run_state,
-    coalesce(nullif(date.reason, ''), last.reason, '') AS reason, task.task
+    version.number AS version, coalesce(nullif(date.reason, ''), last.reason, '') AS reason, task.task
 FROM backfill_date AS date
 LEFT JOIN dag_run AS run ON run.id = date.dag_run_id
+LEFT JOIN dag_version AS version ON version.id = run.version_id
 LEFT JOIN LATERAL (
     SELECT reason FROM run_state_log WHERE dag_run_id = date.dag_run_id ORDER BY seq DESC LIMIT 1
 ) AS last ON date.state IN ('failed', 'cancelled')

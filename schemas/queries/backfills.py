@@ -55,11 +55,6 @@ async def lock(db: Db, ids: Collection[int]) -> Mapping[int, BackfillView]:
     return {view.id: view for view in map(_view, await db.lock(_SQL["lock"], sorted(ids)))}
 
 
-async def view(db: Db, id_: int) -> BackfillView:
-    """Read an existing backfill without locking it."""
-    return _view((await db.fetch(_SQL["view"], id_))[0])
-
-
 async def active_of(db: Db, dag_id: str) -> tuple[BackfillView, ...]:
     """The backfills of a locked DAG that have not ended."""
     return tuple(map(_view, await db.fetch(_SQL["active_of"], dag_id)))

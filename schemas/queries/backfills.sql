@@ -15,10 +15,6 @@ WHERE id = ANY ($1::bigint[])
 ORDER BY id
 FOR NO KEY UPDATE
 
--- name: view
--- As `lock`, without the lock.
-SELECT {backfill.BackfillView} FROM backfill WHERE id = $1
-
 -- name: active_of
 -- The backfills of a locked DAG that have not ended.
 SELECT {backfill.BackfillView}

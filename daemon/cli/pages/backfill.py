@@ -8,7 +8,7 @@ import msgspec
 
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import Listing
-from tidegate.daemon.read_model.backfill import BackfillPage, Progress, Stage, has_all_dates, why
+from tidegate.daemon.read_model.backfill import BackfillPage, Progress, Stage, date_counts, has_all_dates, why
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow
 from tidegate.schemas.timetable.text import age, span, took, utc
 
@@ -52,11 +52,11 @@ BACKFILLS = Listing(
 
 
 def _date_cells(row: DateRow, _now: datetime) -> Sequence[output.Cell]:
-    return row.ordinal, row.logical_date, row.state, row.run_id, row.run_state, row.reason
+    return row.ordinal, row.logical_date, row.state, row.run_id, row.run_state, row.version, row.reason
 
 
 DATES = Listing(
-    ("ORDINAL", "LOGICAL DATE", "STATE", "RUN", "RUN STATE", "REASON"),
+    ("ORDINAL", "LOGICAL DATE", "STATE", "RUN", "RUN STATE", "VERSION", "REASON"),
     _date_cells,
     "there are no such dates, or none is planned yet",
 )
@@ -94,8 +94,8 @@ def print_page(page: BackfillPage, now: datetime) -> None:
     )
     output.write()
     output.write(line(page.progress))
-    counts = (f"{row.queued} queued", f"{row.running} running", f"{row.succeeded} succeeded", f"{row.failed} failed")
-    output.write(f"dates: {', '.join((*counts, f'{row.skipped} skipped', f'{row.cancelled} cancelled'))}")
+    more = "" if page.progress.is_exact else "+"
+    output.write(f"dates: {', '.join(f'{dates} {state}' for state, dates in date_counts(row, page.progress).items())}{more}")
     if page.stages:
         output.section("cascade", STAGE_TITLES, map(_stage_cells, page.stages), empty="none")
     output.section("last dates", DATES.titles, (_date_cells(date, now) for date in page.dates), empty=DATES.empty)

@@ -41,7 +41,7 @@ async def test_a_backfill_is_created_listed_shown_and_followed(cli: Cli, daily: 
     assert "| total dagruns: 6 | total tasks: 12 | finished: 2 | succeeded: 2 | skipped: 0 | failed: 0" in shown
     assert "[backfill progress: 16.7%]" in shown
     assert "because        its limit of 2 active runs is reached" in shown
-    assert "dates: 0 queued, 2 running, 0 succeeded, 0 failed, 0 skipped, 0 cancelled" in shown
+    assert "dates: 0 queued, 2 running, 0 succeeded, 0 failed, 0 skipped, 0 cancelled, 0 to run again, 4 to come" in shown
     while (await cli("backfills", "list", "--json")).json[0]["state"] == "running":
         await daily.worked()
         await daily.backfilled()

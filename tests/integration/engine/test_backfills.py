@@ -47,6 +47,7 @@ from tests.integration.engine.world import World, states, utc
 from tidegate.daemon.containment import apply_holding
 from tidegate.daemon.engine import Batch
 from tidegate.daemon.postgres.database import Database, connect
+from tidegate.daemon.read_model.backfill import read_backfill
 from tidegate.schemas.backfill import LAST_PRIORITY, BackfillSpec, Outlets, Reprocess, limits_version
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, ParamSpec, TaskSpec
 from tidegate.schemas.message import (
@@ -283,7 +284,7 @@ async def test_k07_what_was_asked_for_is_on_the_row(world: World) -> None:
 
     await world.tell(BackfillRequested(backfill_id=id_, params={"n": ParamSpec(default=1)}, **msgspec.structs.asdict(spec)))
 
-    row = await world.database.run(backfills.view, id_)
+    row = (await world.database.run(backfills.lock, [id_]))[id_]
     assert {name: getattr(row, name) for name in spec.__struct_fields__} == msgspec.structs.asdict(spec)
 
 
@@ -503,6 +504,24 @@ async def test_k18_it_ends_with_its_last_run(world: World) -> None:
 
     assert await state_of(world, id_) == "success"
     assert await world.rows("SELECT run_start_date <= run_end_date, dates FROM backfill") == [(True, 2)]
+
+
+async def test_a_run_that_has_ended_counts_before_the_clock_closes_its_date(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world, 1, 2)
+    await world.admit()
+    await world.submit()
+    (first, second) = await world.attempts()
+
+    await world.finish(first, "succeeded")
+    await world.finish(second, "failed")
+
+    before = await world.database.run(read_backfill, id_)
+    assert await world.rows("SELECT count(*) FROM backfill_date WHERE state = 'open'") == [(2,)]
+    await settle(world)
+    after = await world.database.run(read_backfill, id_)
+    counts = ("succeeded", "failed", "running", "tasks", "tasks_succeeded", "tasks_failed")
+    assert [getattr(before, name) for name in counts] == [1, 1, 0, 2, 1, 1] == [getattr(after, name) for name in counts]
 
 
 async def test_k20_backfills_end_one_by_one(world: World) -> None:
@@ -1155,6 +1174,27 @@ async def test_a_retry_has_the_version_of_the_backfill_or_the_newest_one(world: 
     while await state_of(world, id_) != "success":
         await work(world)
     assert await world.rows("SELECT count(*) = count(DISTINCT submission_id) FROM submission") == [(True,)]
+
+
+async def test_the_newest_version_is_also_that_of_runs_whose_tasks_wait(world: World) -> None:
+    await world.file(daily(SEQUENTIAL))
+    id_ = await created(world, **IN_ORDER, limits={"max_active_runs": 2})
+    await work(world, "failed")
+    assert states(await world.runs()) == ["failed", "running", "running"]
+    await world.file(daily(SEQUENTIAL, CommandTask(task_id="more", argv=("true",))))
+
+    assert await act(world, id_, BackfillAction.RETRY, newest_version=True) == ()
+
+    versions = "SELECT version.number FROM dag_run JOIN dag_version AS version ON version.id = version_id ORDER BY dag_run.id"
+    assert await world.rows(versions) == [(2,)] * 3
+    while await state_of(world, id_) != "success":
+        await work(world)
+        await counts_agree(world)
+    assert await world.rows(versions) == [(2,)] * 5
+    assert await world.rows("SELECT task_id, state::text, count(*) FROM task_instance GROUP BY 1, 2 ORDER BY 1") == [
+        ("more", "success", 5),
+        ("work", "success", 5),
+    ]
 
 
 BIG = CommandTask(task_id="big", argv=("true",), pool_slots=4, weight=-1)
