@@ -5,14 +5,16 @@ from datetime import datetime
 
 import msgspec
 
+from tidegate.handlers.backfills.move_version import move_to_version
 from tidegate.handlers.backfills.rejections import no_such_backfill, unactable, unretriable
-from tidegate.handlers.backfills.stop import cancelled, retried
+from tidegate.handlers.backfills.rerun import EndedRun
+from tidegate.handlers.backfills.stop import MOST_RUNS, cancelled, retried
 from tidegate.schemas.backfill import BackfillView
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import DeleteBackfillDates, PinVersion, RecordAudit, RetryDates, UpdateBackfill
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import BackfillActed, BackfillAction, Message
-from tidegate.schemas.queries import backfills, dags, versions
+from tidegate.schemas.queries import backfills, dags, runs, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
 
@@ -28,13 +30,14 @@ DONE = {
 class State(msgspec.Struct, frozen=True):
     """The backfill, locked under the locks of its DAGs; None if there is none. `others` of its DAG have not ended.
 
-    `newest` is the newest version of the DAG, for a retry with it.
+    `newest` is the newest version of the DAG, for a retry with it; `unended` are the runs of the DAG, locked, that get it, too.
     """
 
     now: datetime
     backfill: BackfillView | None
     others: tuple[BackfillView, ...] = ()
     newest: Graph | None = None
+    unended: tuple[EndedRun, ...] = ()
 
 
 async def load(db: Db, messages: Sequence[Message[BackfillActed]]) -> State:
@@ -45,8 +48,17 @@ async def load(db: Db, messages: Sequence[Message[BackfillActed]]) -> State:
         version_ids = {locked_dags[ids.dag_id].version_id} if request.newest_version and locked else set()
         graphs = await versions.graphs(db, version_ids)
         others = await backfills.active_of(db, ids.dag_id)
-        return State(db.now, locked.get(request.backfill_id), others, next(iter(graphs.values()), None))
+        unended = await _unended(db, ids.dag_id, request.backfill_id) if graphs else ()
+        return State(db.now, locked.get(request.backfill_id), others, next(iter(graphs.values()), None), unended)
     return State(db.now, None)
+
+
+async def _unended(db: Db, dag_id: str, backfill_id: int) -> tuple[EndedRun, ...]:
+    """The runs of the backfill that have not ended, of this DAG: consumers in a cascade have versions of their own."""
+    locked = await runs.lock(db, await backfills.active_runs(db, {backfill_id: True}, MOST_RUNS))
+    found = [run for run in locked.values() if run.dag_id == dag_id]
+    graphs, instances = await versions.of_runs(db, found), await tasks.of_runs(db, [run.id for run in found])
+    return tuple(EndedRun(run, graphs[run.version_id], instances.get(run.id, {})) for run in found)
 
 
 def decide(messages: Sequence[Message[BackfillActed]], state: State) -> Iterator[Effect]:
@@ -63,6 +75,8 @@ def decide(messages: Sequence[Message[BackfillActed]], state: State) -> Iterator
         return
     after = _after(backfill, request, state.newest)
     yield from _dates(after, request)
+    if state.newest is not None:
+        yield from (effect for run in state.unended for effect in move_to_version(run, state.newest, state.now))
     yield UpdateBackfill(after, None if after.state in BACKFILL_ENDED else state.now)
     yield RecordAudit(f"{DONE[request.action]} a backfill", f"backfill {after.id}", _details(backfill, after, request))
 

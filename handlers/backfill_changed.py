@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.backfills.rejections import no_such_backfill, unchangeable
-from tidegate.handlers.backfills.stop import limited
+from tidegate.handlers.backfills.stop import MOST_RUNS, limited
 from tidegate.schemas.backfill import BackfillView
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import RecordAudit, RetryDates, SetBackfillLimits, UpdateBackfill
@@ -14,8 +14,6 @@ from tidegate.schemas.message import BackfillChanged, Message
 from tidegate.schemas.queries import backfills, dags, pools, runs
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
-
-MOST_RUNS = 100_000
 
 
 class State(msgspec.Struct, frozen=True):

@@ -25,7 +25,7 @@ from tidegate.schemas.view import Instance, RunView
 
 
 class EndedRun(msgspec.Struct, frozen=True):
-    """An ended run, locked, with the graph of its version and all its tasks; without tasks if it never started."""
+    """A locked run, ended or not, with the graph of its version and all its tasks; without tasks if it never started."""
 
     run: RunView
     graph: Graph

@@ -8,6 +8,9 @@ import msgspec
 from tidegate.schemas.backfill import BackfillView
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
 
+MOST_RUNS = 100_000
+"""The most runs of a backfill that one request changes."""
+
 
 def cancelled(backfill: BackfillView, *, kills: bool) -> BackfillView:
     """The backfill that waits for the ends of its runs. A retry plans the dates that are not planned yet."""

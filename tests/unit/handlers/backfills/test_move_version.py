@@ -1,0 +1,66 @@
+"""Which runs of a backfill that have not ended get its new version, and what becomes of their tasks."""
+
+from typing import Any
+
+import pytest
+
+from tests.shapes import NOW, graph, run_view
+from tidegate.handlers.backfills.move_version import move_to_version
+from tidegate.handlers.backfills.rerun import EndedRun
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.run import ChangeVersion, Reconsider
+from tidegate.schemas.effect.task import InsertTask, UpdateTask
+from tidegate.schemas.state import RunState, TaskState
+from tidegate.schemas.view import Instance
+
+OLD = graph("a", "b < a", version_id=1)
+NEW = graph("first", "a < first", "b < a", version_id=2)
+
+
+def moved(run_state: str, *states: str, **run: Any) -> list[Effect]:
+    """The effects for a run of version 1, with tasks in these states."""
+    tasks = {index: Instance(index, TaskState(state)) for index, state in enumerate(states)}
+    facts = {"state": RunState(run_state), "unfinished": 2, "backfill_id": 1, **run}
+    return list(move_to_version(EndedRun(run_view(7, **facts), OLD, tasks), NEW, NOW))
+
+
+def of(effects: list[Effect], type_: Any) -> list[Any]:
+    return [effect for effect in effects if isinstance(effect, type_)]
+
+
+@pytest.mark.parametrize(
+    ("run_state", "states", "run", "moves"),
+    [
+        pytest.param("queued", (), {}, True, id="it has no tasks"),
+        pytest.param("queued", ("success", "none"), {}, True, id="it was cleared and is queued"),
+        pytest.param("running", ("none", "none"), {}, True, id="it waits for the previous run"),
+        pytest.param("running", ("scheduled", "none"), {}, True, id="its first task waits for a slot"),
+        pytest.param("running", ("removed", "none"), {}, True, id="a task is removed"),
+        pytest.param("running", ("queued", "none"), {}, False, id="a task is about to run"),
+        pytest.param("running", ("running", "none"), {}, False, id="a task runs"),
+        pytest.param("running", ("success", "none"), {}, False, id="a task has run"),
+        pytest.param("running", ("up_for_retry", "none"), {}, False, id="a task has failed"),
+        pytest.param("running", ("none", "none"), {"version_id": 2}, False, id="it has the version"),
+        pytest.param("running", ("none", "none"), {"version_id": 3}, False, id="it has a newer version"),
+    ],
+)
+def test_a_run_moves_before_its_first_task(run_state: str, states: tuple[str, ...], run: dict[str, Any], *, moves: bool) -> None:
+    changes = of(moved(run_state, *states, **run), ChangeVersion)
+
+    assert [change.version_id for change in changes] == ([2] if moves else [])
+
+
+def test_its_waiting_tasks_are_decided_anew() -> None:
+    effects = moved("running", "scheduled", "none")
+
+    assert [it.instance.index for it in of(effects, InsertTask)] == [0]
+    written = {it.instance.index: (it.instance.state, it.instance.awaited) for it in of(effects, UpdateTask)}
+    assert written == {0: (TaskState.NONE, 0), 1: (TaskState.NONE, 1), 2: (TaskState.NONE, 1)}
+    assert of(effects, Reconsider) == [Reconsider(7)]
+
+
+def test_ended_tasks_of_a_queued_run_stay() -> None:
+    effects = moved("queued", "success", "none")
+
+    assert {it.instance.index for it in of(effects, UpdateTask)} == {0, 2}
+    assert of(effects, Reconsider) == []
