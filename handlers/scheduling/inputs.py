@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tidegate.schemas.conditions.condition import Leaf, inputs
-from tidegate.schemas.conditions.filter import passes
+from tidegate.schemas.conditions.filter import passes, undecided
 from tidegate.schemas.graph import Graph, per_graph
 from tidegate.schemas.view import DagView, Input, PendingEvent
 
@@ -91,7 +91,13 @@ def _input_or_reason(leaves: _Leaves, event: PendingEvent) -> Input | str:
         return NOT_SCHEDULED
     extra: Mapping[str, Any] = msgspec.json.decode(event.extra) if any(leaf.where for leaf in covering) else {}
     passed = tuple(leaf for leaf in covering if not leaf.where or passes(leaf.where, extra))
-    return Input(event, passed) if passed else FILTERED
+    return Input(event, passed) if passed else _filtered(covering, extra)
+
+
+def _filtered(covering: tuple[Leaf, ...], extra: Mapping[str, Any]) -> str:
+    """The reason of the rejection, with the fault of the event or of a filter if a filter could not decide."""
+    undecided_because = next(filter(None, (undecided(leaf.where, extra) for leaf in covering)), "")
+    return f"{FILTERED}: {undecided_because}" if undecided_because else FILTERED
 
 
 _cached_input_or_reason = lru_cache(maxsize=20_000)(_input_or_reason)

@@ -10,10 +10,15 @@ Three-valued logic, as in SQL: a comparison with a missing field, or with a valu
 it; `and` and `or` are known where one side decides. An event passes if the whole filter is true. Evaluation never raises.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from tidegate.schemas.conditions.filter_syntax import Comparison, Fixed, Joined, Node, Not, Operand, kind_of, parse
+
+SHOWN = 80
+"""Characters of a name in a reason."""
 
 Answer = bool | None
 """None is unknown."""
@@ -24,6 +29,16 @@ class _Missing:
 
 
 _MISSING = _Missing()
+
+_KINDS = {
+    "truth": "a truth value",
+    "number": "a number",
+    "text": "a text",
+    "list": "a list",
+    "tuple": "a list",
+    "dict": "an object",
+    "NoneType": "null",
+}
 
 _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
     "<": lambda left, right: left < right,
@@ -36,6 +51,48 @@ _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
 def passes(where: str, extra: Mapping[str, Any]) -> bool:
     """Whether an event with this extra passes a filter. Raises FilterError for a text that is not a filter."""
     return _answer(parse(where), extra) is True
+
+
+def undecided(where: str, extra: Mapping[str, Any]) -> str:
+    """Why a filter is neither true nor false for this extra: its first unknown comparison. Empty if the filter is known."""
+    return next(_unknowns(parse(where), extra), "")
+
+
+def _unknowns(node: Node, extra: Mapping[str, Any]) -> Iterator[str]:
+    if _answer(node, extra) is not None:
+        return
+    match node:
+        case Not(of):
+            yield from _unknowns(of, extra)
+        case Joined(_, of):
+            yield from (reason for operand in of for reason in _unknowns(operand, extra))
+        case Comparison(operator, left, right):
+            yield _unknown(operator, left, right, extra)
+
+
+def _unknown(operator: str, left: Operand, right: Operand, extra: Mapping[str, Any]) -> str:
+    """Names fields and kinds of values, not values, so that few reasons stand for many events."""
+    missing = [_name(operand) for operand in (left, right) if _value(operand, extra) is _MISSING]
+    if missing:
+        return f"its extra has no {missing[0]}"
+    values = [_value(operand, extra) for operand in (left, right)]
+    of_left, of_right = (_KINDS[kind_of(value)] for value in values)
+    if operator != "in":
+        return f"{_name(left)} is {of_left} and {_name(right)} {of_right}"
+    if isinstance(values[1], list | tuple):
+        return f"{_name(left)} is {of_left}, and nothing in {_name(right)} is"
+    return f"{_name(right)} is {of_right}, not a list"
+
+
+def _name(operand: Operand) -> str:
+    if isinstance(operand, Fixed):
+        return _shown(msgspec.json.encode(operand.value).decode())
+    steps = (f".{step}" if isinstance(step, str) else f"[{step}]" for step in operand.path)
+    return f"`{_shown(''.join(steps).removeprefix('.'))}`"
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
 def _answer(node: Node, extra: Mapping[str, Any]) -> Answer:

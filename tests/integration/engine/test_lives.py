@@ -126,7 +126,7 @@ class Both:
         outcomes: dict[str, dict[str, str]] = defaultdict(dict)
         for dag_id, event_id, outcome in await self.world.rows(OUTCOMES):
             assert event_id not in outcomes[dag_id], f"{event_id} has two outcomes for {dag_id}"
-            outcomes[dag_id][event_id] = outcome
+            outcomes[dag_id][event_id] = outcome.partition(":")[0]  # a table tests why a filter accepts no event
         unmet: dict[str, list[str]] = defaultdict(list)
         for dag_id, reason in await self.world.rows(TICKS, START):
             unmet[dag_id] += re.findall(r"tick of \S+ (..:..):00Z", reason)

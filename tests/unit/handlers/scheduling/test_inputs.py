@@ -24,6 +24,12 @@ def test_an_event_that_no_filter_accepts_is_discarded() -> None:
     assert (done.runs, done.discarded) == ([[2, 3]], {FILTERED: [1]})
 
 
+def test_an_event_that_a_filter_cannot_compare_says_why() -> None:
+    done = scheduled(consumer(AnyOf((DatasetRef("s://a", "n == 2"), MANY)), event(1, m=1), event(2, m=2), event(3, n="3")))
+
+    assert done.discarded == {f"{FILTERED}: its extra has no `n`": [1, 2], f"{FILTERED}: `n` is a text and 2 a number": [3]}
+
+
 def test_an_event_is_an_input_only_of_leaves_whose_filter_accepts_it() -> None:
     both = AllOf((MANY, FEW))
 

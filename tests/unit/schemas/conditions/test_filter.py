@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.schemas.conditions.filter import passes
+from tidegate.schemas.conditions.filter import passes, undecided
 from tidegate.schemas.conditions.filter_syntax import MAX_LENGTH, MAX_NESTING
 from tidegate.schemas.error import FilterError
 
@@ -85,6 +85,28 @@ def test_a_field_that_is_missing_or_of_another_type_makes_neither_a_comparison_n
 
     assert not passes(comparison, EXTRA)
     assert not passes(f"not ({comparison})", EXTRA)
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ("rows == 6", ""),
+        ("missing == 1 or rows == 5", ""),
+        ("missing == 1 and rows == 6", ""),
+        ("missing == null", "its extra has no `missing`"),
+        ("not (rows == 5 and source.missing[1].n > 1)", "its extra has no `source.missing[1].n`"),
+        ("country == CH", "its extra has no `CH`"),
+        ("rows > '5'", '`rows` is a number and "5" a text'),
+        ("country or rows == '5'", "`country` is a text and true a truth value"),
+        ("tags == source", "`tags` is a list and `source` an object"),
+        ("nothing > 1", "`nothing` is null and 1 a number"),
+        ("rows in country", "`country` is a text, not a list"),
+        ("rows in ['5', '6']", '`rows` is a number, and nothing in ["5","6"] is'),
+        (f"{'x' * 100} == 1", f"its extra has no `{'x' * 80}…`"),
+    ],
+)
+def test_a_filter_that_cannot_decide_says_why(where: str, reason: str) -> None:
+    assert undecided(where, EXTRA) == reason
 
 
 def test_one_side_is_enough_where_the_other_is_unknown() -> None:
