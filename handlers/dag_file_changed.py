@@ -71,8 +71,8 @@ async def load(db: Db, messages: Sequence[Message[ParsedFile]]) -> State:
 
 
 def newest(parsed: Sequence[ParsedFile]) -> dict[str, ParsedFile]:
-    """The last parse of each path."""
-    return {file.path: file for file in parsed}
+    """The last parse of each path. The files of an archive count one by one."""
+    return {file.path: file for each in parsed for file in (each, *each.members)}
 
 
 def named_uris(spec: DagSpec) -> set[str]:

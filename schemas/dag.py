@@ -267,6 +267,10 @@ REPEAT_DIGEST = ""
 """Recorded for a file that has to be parsed again: no content has this digest, so watchers report the file again."""
 
 
+ARCHIVE = ".zip"
+"""How the names of archives with DAG files end."""
+
+
 class ModuleSource(msgspec.Struct, frozen=True):
     """A module or an application below the DAG folder. `digest` is the SHA-256 of the file in hex."""
 
@@ -288,7 +292,7 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
 
     `digest` is the SHA-256 of the content and of `imports` in hex, None if the file is gone, `REPEAT_DIGEST` to parse it again.
     `source` is the content, stored with each version. `imports` are the digests of the files that it depends on, by path;
-    `modules` are the modules and the applications among them.
+    `modules` are the modules and the applications among them. An archive has its DAG files as `members`, and no DAGs.
     """
 
     path: str
@@ -299,6 +303,13 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: float = 0.0
     imports: Mapping[str, str] = {}
     modules: tuple[ModuleSource, ...] = ()
+    members: tuple["ParsedFile", ...] = ()
+
+
+def archive_of(path: str) -> str | None:
+    """The zip archive that a DAG file is in, by its path below the DAG folder; None for a file of a folder."""
+    before, found, _ = f"/{path}".partition(f"{ARCHIVE}/")
+    return f"{before[1:]}{ARCHIVE}" if found else None
 
 
 encode_spec = msgspec.json.Encoder(order="sorted").encode

@@ -8,6 +8,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import NamedTuple, NoReturn
 
@@ -15,8 +16,9 @@ import msgspec
 
 from tidegate.daemon.dagfiles.confine import MIB, PROCESSES, confine, use_reserve
 from tidegate.daemon.dagfiles.imports import Imports
-from tidegate.daemon.dagfiles.message import Limits, Outcome, Request, encode
+from tidegate.daemon.dagfiles.message import Limits, Outcome, Request, decode_script, encode
 from tidegate.daemon.dagfiles.module_paths import open_to_sandbox, unreadable
+from tidegate.daemon.spark.runner.pinned_modules import install
 from tidegate.schemas.authoring.build import build
 from tidegate.schemas.dag import ImportProblem
 from tidegate.schemas.error import DagError
@@ -47,15 +49,17 @@ def execute(request: Request, source: int, result: int, printed: int, host: Host
     try:
         os.setsid()
         _redirect(printed)
-        text = os.pread(source, os.fstat(source).st_size, 0).decode()
+        script = decode_script(os.pread(source, os.fstat(source).st_size, 0))
         os.close(source)
         open_to_sandbox(host.closed)
         _enter(request.root)
         confine(request.limits, host.processes)
+        if script.modules:
+            install(Path(request.root), request.filename.removeprefix(f"{request.root}/"), script.modules)
         imports = Imports(request.root, request.filename)
         imports.track()
-        outcome = run(text, request.filename, request.limits)
-        imports.add_later(text, has_failed=outcome.problem is not None)
+        outcome = run(script.text, request.filename, request.limits)
+        imports.add_later(script, has_failed=outcome.problem is not None)
         write(result, msgspec.structs.replace(outcome, imports=imports.digests), request.limits)
     finally:
         os._exit(0)

@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import source_from_cache
 
-from tidegate.daemon.dagfiles.message import DENIED, MAX_IMPORTS, NOT_READ
+from tidegate.daemon.dagfiles.message import DENIED, MAX_IMPORTS, NOT_READ, Script
 from tidegate.daemon.dagfiles.source import MAX_BYTES
+from tidegate.schemas.dag import ModuleSource, archive_of
 
 _LATER = re.compile(r"^[ \t]+(import|from)\s", re.MULTILINE)
 """An import in a function, a `try` or an `if`; all others have been executed."""
@@ -30,17 +31,24 @@ class Imports:
         self._root = root
         self._folders = {f"{folder}/" for folder in (root, os.path.realpath(root))}
         self._own = filename.removeprefix(f"{root}/")
+        self._archive = archive_of(self._own)
 
     def track(self) -> None:
         """Record each file that this process opens from now on."""
         sys.addaudithook(self._audit)
 
-    def add_later(self, source: str, *, has_failed: bool) -> None:
-        """Add the modules that functions import, transitively; of a file that `has_failed` also its further imports."""
-        texts = [(source, ""), *((self._text(path), package_of(path)) for path in tuple(self.digests))]
+    def add_later(self, script: Script, *, has_failed: bool) -> None:
+        """Add the modules that functions import, transitively; of a file that `has_failed` also its further imports.
+
+        The modules of its archive are known already.
+        """
+        archived = [(module.source, package_of(self._inside(module))) for module in script.modules]
+        known = {self._inside(module).partition("/")[0].removesuffix(".py") for module in script.modules}
+        texts = [(script.text, ""), *archived, *((self._text(path), package_of(path)) for path in tuple(self.digests))]
         while texts:
             text, package = texts.pop()
-            for name in imported(text, package) if has_failed or _LATER.search(text) else ():
+            names = imported(text, package) if has_failed or _LATER.search(text) else ()
+            for name in (name for name in names if name.partition(".")[0] not in known):
                 texts += ((self._text(path), package_of(path)) for path in self._add_module(name))
 
     def _audit(self, event: str, arguments: tuple[object, ...]) -> None:
@@ -53,10 +61,19 @@ class Imports:
     def _add(self, path: str) -> bool:
         """Record the file, unless it is known; its digest is set twice, because reading it is an audit event as well."""
         is_new = path not in self.digests and path != self._own and len(self.digests) < MAX_IMPORTS
-        if is_new and _is_name(path):
+        if is_new and _is_name(path) and not self._is_archived(path):
             self.digests[path] = NOT_READ
             self.digests[path] = _digest(os.path.join(self._root, path))
         return is_new
+
+    def _is_archived(self, path: str) -> bool:
+        """Whether a path leads into an archive: there is no such file."""
+        archive = archive_of(path)
+        return archive is not None and os.path.isfile(os.path.join(self._root, archive))
+
+    def _inside(self, module: ModuleSource) -> str:
+        """The path of a module in the archive of this file."""
+        return module.path.removeprefix(f"{self._archive}/")
 
     def _add_module(self, name: str) -> Iterator[str]:
         """Record the files that an import of the module executes, or the first one that it lacks; yields the new ones."""

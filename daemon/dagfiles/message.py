@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tidegate.schemas.dag import DagSpec, ImportProblem
+from tidegate.schemas.dag import DagSpec, ImportProblem, ModuleSource
 
 MAX_IMPORTS = 1000
 """The most files that a DAG file depends on; changes of further ones are not noticed."""
@@ -29,10 +29,17 @@ class Hello(msgspec.Struct, frozen=True):
     reachable: str | None
 
 
+class Script(msgspec.Struct, frozen=True):
+    """The content of a DAG file, and the other modules of the archive that it is in."""
+
+    text: str
+    modules: tuple[ModuleSource, ...] = ()
+
+
 class Request(msgspec.Struct, frozen=True):
     """Run a file.
 
-    Sent with four descriptors: the source, files for the result and the output, and the socket for the reply.
+    Sent with four descriptors: the script, files for the result and the output, and the socket for the reply.
     """
 
     root: str
@@ -59,5 +66,6 @@ class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 encode = msgspec.json.Encoder().encode
 decode_hello = msgspec.json.Decoder(Hello).decode
 decode_request = msgspec.json.Decoder(Request).decode
+decode_script = msgspec.json.Decoder(Script).decode
 decode_reply = msgspec.json.Decoder(Reply).decode
 decode_outcome = msgspec.json.Decoder(Outcome).decode

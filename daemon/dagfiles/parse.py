@@ -10,7 +10,7 @@ import anyio
 import msgspec
 
 from tidegate.daemon.dagfiles.applications import application_paths, with_digests
-from tidegate.daemon.dagfiles.message import DENIED, MAX_IMPORTS, Limits, Outcome, Reply, Request, decode_outcome
+from tidegate.daemon.dagfiles.message import DENIED, MAX_IMPORTS, Limits, Outcome, Reply, Request, Script, decode_outcome, encode
 from tidegate.daemon.dagfiles.sandbox import GoneError, Zygotes, open_zygotes
 from tidegate.daemon.dagfiles.slots import Slots
 from tidegate.daemon.dagfiles.source import Imports, RefusedError, Source, can_hold_dags, read, read_imports, with_imports
@@ -70,7 +70,7 @@ class Parser:
         if source is None:
             return ParsedFile(path=path, digest=None)
         outcome, duration_s = await self._run(path, source) if can_hold_dags(source) else (Outcome(), 0.0)
-        reported = {**dict.fromkeys(application_paths(outcome.dags), DENIED), **outcome.imports}
+        reported = {**dict.fromkeys(application_paths(outcome.dags), DENIED), **outcome.imports, **source.imports}
         imports = await anyio.to_thread.run_sync(read_imports, self._root, reported) if reported else Imports()
         if imports is None:
             return None
@@ -78,7 +78,7 @@ class Parser:
             path=path,
             digest=REPEAT_DIGEST if duration_s >= self._limits.wall_s else with_imports(source.digest, imports.digests),
             imports=imports.digests,
-            modules=tuple(map(self._shared, imports.modules)),
+            modules=tuple(map(self._shared, (*imports.modules, *source.modules))),
             source=source.text,
             dags=tuple(with_digests(spec, imports.modules) for spec in outcome.dags),
             problem=outcome.problem,
@@ -113,7 +113,7 @@ class Parser:
         request = Request(root=str(self._root), filename=str(self._root / path), limits=self._limits)
         with ExitStack() as opened:
             text, result, printed = (_memory(opened, name) for name in ("source", "result", "printed"))
-            os.pwrite(text, source.text.encode(), 0)
+            os.pwrite(text, encode(Script(source.text, source.modules)), 0)
             try:
                 reply = await self._zygotes.run(request, text, result, printed)
             except GoneError:

@@ -7,7 +7,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from tidegate.daemon.dagfiles.archive import is_in_root
 from tidegate.daemon.dagfiles.ignore import Ignore, ignore_of
+from tidegate.daemon.dagfiles.source import RefusedError, open_archive
+from tidegate.schemas.dag import ARCHIVE, archive_of
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 60.0, 3600.0
 
@@ -16,10 +19,14 @@ Stamp = tuple[int, int, int]
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """The Python files below a folder, by relative path. `unreadable` are folders that could not be listed."""
+    """The Python files below a folder, by relative path; archives and the modules in their roots, with the stamp of the archive.
+
+    `unreadable` are folders that could not be listed, `refused` archives: what is in them is not known.
+    """
 
     files: Mapping[str, Stamp]
     unreadable: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
 
 
 def listing(root: Path) -> Listing:
@@ -27,6 +34,7 @@ def listing(root: Path) -> Listing:
     ignore = ignore_of(root)
     files: dict[str, Stamp] = {}
     unreadable: list[str] = []
+    refused: list[str] = []
     folders = [""]
     while folders:
         folder = folders.pop()
@@ -42,8 +50,30 @@ def listing(root: Path) -> Listing:
             if entry.is_dir(follow_symlinks=False):
                 folders += () if ignore.folder(path) else (path,)
             elif _is_candidate(path, ignore) and (stamp := _stamp(entry)) is not None:
-                files[path] = stamp
-    return Listing(files, tuple(unreadable))
+                try:
+                    files |= dict.fromkeys(_files_at(root, path, ignore), stamp)
+                except RefusedError:
+                    refused.append(path)
+                    files[path] = stamp
+    return Listing(files, tuple(unreadable), tuple(refused))
+
+
+def files_of(root: Path, archive: str) -> Sequence[str]:
+    """The DAG files of an archive; none of a missing one, of one that is refused, and of any other file."""
+    try:
+        return _files_at(root, archive, ignore_of(root))[1:]
+    except RefusedError:
+        return ()
+
+
+def _files_at(root: Path, path: str, ignore: Ignore) -> Sequence[str]:
+    """The file; of an archive also its DAG files, and nothing of one without any. Raises RefusedError for an archive."""
+    if not path.endswith(ARCHIVE):
+        return [path]
+    archive = open_archive(root, path)
+    names = () if archive is None else filter(is_in_root, archive.modules)
+    inside = [name for name in (f"{path}/{name}" for name in names) if not ignore.file(name)]
+    return [path, *inside] if inside else []
 
 
 def stamps(root: Path, paths: Iterable[str]) -> Mapping[str, Stamp]:
@@ -97,10 +127,9 @@ def _next_report(last: Report | None, digest: str, at: float) -> Report:
 
 
 def _is_candidate(path: str, ignore: Ignore) -> bool:
-    """Whether the file may be a DAG file with a name in UTF-8, which events need."""
-    return (
-        path.endswith(".py") and not any("\ud800" <= character <= "\udfff" for character in path) and not ignore.file_itself(path)
-    )
+    """Whether the file may be a DAG file with a name in UTF-8, which events need. A folder like an archive has no archives."""
+    is_named = path.endswith((".py", ARCHIVE)) and not (path.endswith(ARCHIVE) and archive_of(path))
+    return is_named and not any("\ud800" <= character <= "\udfff" for character in path) and not ignore.file_itself(path)
 
 
 def _stamp(entry: "os.DirEntry[str] | Path") -> Stamp | None:

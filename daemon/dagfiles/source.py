@@ -7,16 +7,19 @@ race and no link leads out of the folder.
 import hashlib
 import os
 import stat
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+from io import FileIO
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
+from tidegate.daemon.dagfiles.archive import BadArchiveError, read_modules
 from tidegate.daemon.dagfiles.ignore import ignore_of
 from tidegate.daemon.dagfiles.message import DENIED, NOT_READ
-from tidegate.schemas.dag import ModuleSource
+from tidegate.schemas.dag import ARCHIVE, ModuleSource, archive_of
 from tidegate.schemas.error import TidegateError
 
 MAX_BYTES = 1 << 20
@@ -24,11 +27,27 @@ MAX_BYTES = 1 << 20
 _BELOW = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+KEPT_ARCHIVES = 32
+"""The archives that stay in memory, so that each of their files is not unpacked again."""
+
+
 class Source(msgspec.Struct, frozen=True):
-    """The content of a DAG file; `digest` is its SHA-256 in hex."""
+    """The content of a DAG file; `digest` is its SHA-256 in hex.
+
+    A file of an archive comes with all of its `modules`; `imports` has their digest.
+    """
 
     text: str
     digest: str
+    imports: Mapping[str, str] = {}
+    modules: tuple[ModuleSource, ...] = ()
+
+
+class Archive(NamedTuple):
+    """The modules of an archive by the names of their entries; `manifest` is a text with their digests."""
+
+    modules: Mapping[str, ModuleSource]
+    manifest: str
 
 
 class Imports(NamedTuple):
@@ -47,12 +66,60 @@ class RefusedError(TidegateError):
 
 
 def read(root: Path, path: str) -> Source | None:
-    """The file at `path` below `root`; None when it is missing or ignored. Raises RefusedError."""
+    """The file at `path` below `root`; None when it is missing or ignored. Raises RefusedError. An archive has an empty text."""
     parts = _parts(path)
     if ignore_of(root).file(path):
         return None
-    content = _read(root, parts)
+    if (archive := archive_file(root, f"{path}/")) is not None:
+        return _entry(root, archive, path)
+    content = None if path.endswith(ARCHIVE) else _read(root, parts)
     return None if content is None else decode(content)
+
+
+def archive_file(root: Path, path: str) -> str | None:
+    """The archive that a path leads into, or that it names with a slash at its end. A folder may be named like an archive."""
+    archive = archive_of(path)
+    return None if archive is None or os.path.isdir(root / archive) else archive
+
+
+def open_archive(root: Path, path: str) -> Archive | None:
+    """The archive at `path` below `root`; None when it is missing. Raises RefusedError."""
+    try:
+        found = os.lstat(root / path)
+    except (OSError, ValueError):
+        return None
+    archive = _archive(root, path, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
+    if isinstance(archive, RefusedError):
+        raise RefusedError(str(archive), archive.digest)
+    return archive
+
+
+@lru_cache(KEPT_ARCHIVES)
+def _archive(root: Path, path: str, _: tuple[int, ...]) -> Archive | RefusedError:
+    """The archive, or why it is refused, which is read again only after a change of the file."""
+    try:
+        with _opened(root, path.split("/")) as file:
+            texts = {} if file is None else _texts(file)
+    except (BadArchiveError, RefusedError) as error:
+        return RefusedError(str(error), _sha256(str(error)))
+    modules = {name: ModuleSource(f"{path}/{name}", _sha256(text), text) for name, text in texts.items()}
+    return Archive(modules, "\n".join(f"{name}\0{module.digest}" for name, module in modules.items()))
+
+
+def _texts(file: int) -> Mapping[str, str]:
+    with FileIO(os.dup(file)) as raw:
+        return read_modules(raw)
+
+
+def _entry(root: Path, archive: str, path: str) -> Source | None:
+    found = open_archive(root, archive)
+    if found is None or path == archive:
+        return None if found is None else Source("", _sha256(found.manifest))
+    own = found.modules.get(path.removeprefix(f"{archive}/"))
+    if own is None:
+        return None
+    others = tuple(module for module in found.modules.values() if module is not own)
+    return Source(own.source, own.digest, {f"{archive}/": _sha256(found.manifest)}, others)
 
 
 def decode(content: bytes) -> Source:
@@ -74,12 +141,30 @@ def content_digest(root: Path, path: str) -> str:
 
 
 def content(root: Path, path: str) -> bytes | None:
-    """Any file below `root`; None when it is missing, no regular file, too large or behind a link."""
-    parts = path.split("/")
+    """Any file below `root`; None when it is missing, no regular file, too large or behind a link.
+
+    Of an archive with a slash at its end the digests of its modules. Of a refused archive, and of all in it, the reason.
+    """
+    parts = path.removesuffix("/").split("/")
+    if not _is_below(parts):
+        return None
+    if (archive := archive_file(root, path)) is not None:
+        return _archived(root, archive, path)
     try:
-        return _read(root, parts) if _is_below(parts) else None
+        return _read(root, parts)
     except RefusedError:
         return None
+
+
+def _archived(root: Path, archive: str, path: str) -> bytes | None:
+    try:
+        found = open_archive(root, archive)
+    except RefusedError as error:
+        return str(error).encode()
+    if found is None or path == f"{archive}/":
+        return None if found is None else found.manifest.encode()
+    module = found.modules.get(path.removeprefix(f"{archive}/"))
+    return None if module is None else module.source.encode()
 
 
 def differing(root: Path, imports: Mapping[str, Mapping[str, str]]) -> set[str]:
@@ -125,8 +210,8 @@ def can_hold_dags(source: Source) -> bool:
 
 def _parts(path: str) -> list[str]:
     parts = path.split("/")
-    if "\0" in path or not parts[-1].endswith(".py"):
-        raise RefusedError("the path does not name a Python file (*.py)")
+    if "\0" in path or not parts[-1].endswith((".py", ARCHIVE)):
+        raise RefusedError("the path does not name a Python file (*.py) or a zip archive (*.zip)")
     if not _is_below(parts):
         raise RefusedError("the path must be relative to the DAG folder and stay below it")
     return parts
@@ -137,24 +222,33 @@ def _is_below(parts: Sequence[str]) -> bool:
 
 
 def _read(root: Path, parts: list[str]) -> bytes | None:
+    with _opened(root, parts) as file:
+        return None if file is None else _content(file)
+
+
+@contextmanager
+def _opened(root: Path, parts: list[str]) -> Iterator[int | None]:
+    """A regular file, opened part by part; None when it is missing."""
     with ExitStack() as opened:
         try:
             folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise RefusedError(f"the DAG folder cannot be opened: {error.strerror}") from None
         opened.callback(os.close, folder)
-        for part in parts[:-1]:
-            below = _open(folder, part, os.O_DIRECTORY)
-            if below is None:
-                return None
-            opened.callback(os.close, below)
-            folder = below
-        # Non-blocking, in case it is a pipe.
-        file = _open(folder, parts[-1], os.O_NONBLOCK)
-        if file is None:
+        yield _opened_below(opened, folder, parts)
+
+
+def _opened_below(opened: ExitStack, folder: int, parts: list[str]) -> int | None:
+    for number, part in enumerate(parts, 1):
+        # The last one is opened without blocking, in case it is a pipe.
+        found = _open(folder, part, os.O_DIRECTORY if number < len(parts) else os.O_NONBLOCK)
+        if found is None:
             return None
-        opened.callback(os.close, file)
-        return _content(file)
+        opened.callback(os.close, found)
+        folder = found
+    if not stat.S_ISREG(os.fstat(folder).st_mode):
+        raise RefusedError("it is not a regular file")
+    return folder
 
 
 def _open(folder: int, name: str, flags: int) -> int | None:
@@ -176,11 +270,12 @@ def _is_link(folder: int, name: str) -> bool:
 
 
 def _content(file: int) -> bytes:
-    found = os.fstat(file)
-    if not stat.S_ISREG(found.st_mode):
-        raise RefusedError("it is not a regular file")
     with os.fdopen(os.dup(file), "rb") as stream:
         content = stream.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
-        raise RefusedError(f"it has {max(found.st_size, len(content))} bytes; at most {MAX_BYTES} are read")
+        raise RefusedError(f"it has {max(os.fstat(file).st_size, len(content))} bytes; at most {MAX_BYTES} are read")
     return content
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

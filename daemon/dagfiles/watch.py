@@ -13,9 +13,10 @@ from watchfiles import awatch
 from tidegate.daemon.dagfiles.ignore import IGNORE_FILE
 from tidegate.daemon.dagfiles.message import NOT_READ
 from tidegate.daemon.dagfiles.scan import Listing, Report, Stamp, changed, listing, news, reports, stamps
-from tidegate.daemon.dagfiles.source import RefusedError, content_digest, read, with_imports
+from tidegate.daemon.dagfiles.source import RefusedError, archive_file, content_digest, read, with_imports
 from tidegate.daemon.settings import Settings, dags_root
 from tidegate.daemon.wake import Signal
+from tidegate.schemas.dag import ARCHIVE, archive_of
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries.files import KnownFile
 
@@ -69,7 +70,7 @@ class Scanner:
         now = anyio.current_time()
         paths = news(present, recorded, self._reports, now, absent_too=absent_too and not found.unreadable)
         if paths:
-            await self._publish(paths)
+            await self._publish(list(dict.fromkeys(archive_file(self._root, path) or path for path in paths)))
         self._reports = reports(present, recorded, self._reports, paths, now)
 
     def _list(self) -> Listing | None:
@@ -77,7 +78,8 @@ class Scanner:
         if not self._root.is_dir():
             return None
         found = listing(self._root)
-        now = {**stamps(self._root, self.imports - found.files.keys()), **found.files}
+        archives = {f"{path}/": stamp for path, stamp in found.files.items() if path.endswith(ARCHIVE)}
+        now = {**stamps(self._root, self.imports - found.files.keys()), **found.files, **archives}
         for path in changed(self._stamps, now):
             self._digests[path] = content_digest(self._root, path)
         self._digests = {path: self._digests[path] for path in now}
@@ -85,12 +87,17 @@ class Scanner:
         return found
 
     def _with_imports(self, found: Listing, known: Mapping[str, KnownFile]) -> Mapping[str, str]:
-        """The digests of the DAG files, each together with the files that it depended on when it was last parsed."""
-        return {path: self._with_imports_of(path, known.get(path)) for path in found.files}
+        """The digests of the DAG files, each together with the files that it depended on when it was last parsed.
 
-    def _with_imports_of(self, path: str, known: KnownFile | None) -> str:
+        The known files of an archive that is refused are there with its digest: what became of them is not known.
+        """
+        own = {path: f"{path}/" if path.endswith(ARCHIVE) else path for path in found.files}
+        own |= {path: f"{archive}/" for path in known if (archive := archive_of(path)) in found.refused}
+        return {path: self._with_imports_of(self._digests[key], known.get(path)) for path, key in own.items()}
+
+    def _with_imports_of(self, digest: str, known: KnownFile | None) -> str:
         imports = () if known is None else known.imports
-        return with_imports(self._digests[path], {imported: self._digests.get(imported, NOT_READ) for imported in imports})
+        return with_imports(digest, {imported: self._digests.get(imported, NOT_READ) for imported in imports})
 
     def _warn_once(self, event: str, *, holds: bool, **facts: object) -> None:
         """Log a warning once while it holds."""
@@ -193,7 +200,7 @@ async def _set_when_cancelled(stop: anyio.Event) -> None:
 def _concerns(root: Path, path: str, imports: Collection[str]) -> bool:
     """Whether the path may be a DAG file, an import of one, or a folder; deleted folders are found by a scan."""
     below = path.removeprefix(f"{root}/")
-    return below.endswith(".py") or below in imports or below == IGNORE_FILE or Path(path).is_dir()
+    return below.endswith((".py", ARCHIVE)) or below in imports or below == IGNORE_FILE or Path(path).is_dir()
 
 
 def _identity(root: Path) -> tuple[int, int] | None:

@@ -13,6 +13,7 @@ from tidegate.daemon.outage import Retry
 from tidegate.events.cloudevents import headers
 from tidegate.events.sink import OutMessage, Sink
 from tidegate.handlers.dag_file_changed import ABSENT_SCANS
+from tidegate.schemas.dag import archive_of
 from tidegate.schemas.queries import files
 from tidegate.schemas.queries.files import KnownFile
 from tidegate.schemas.wire.event import DagFileChanged, Kind, encode
@@ -42,10 +43,10 @@ async def send_changes(context: Context, sink: Sink, paths: Sequence[str]) -> No
 
 
 def change(topic: str, path: str, at: datetime) -> OutMessage:
-    """The event that a file may have changed, with a new id."""
+    """The event that a file may have changed, with a new id. Those of an archive and of its files are in one partition."""
     return OutMessage(
         topic=topic,
-        key=path.encode(),
+        key=(archive_of(path) or path).encode(),
         value=encode(DagFileChanged(path=path)),
         headers=headers(Kind.DAG_FILE_CHANGED, event_id=str(uuid4()), source=SOURCE, time=at),
     )

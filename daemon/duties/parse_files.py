@@ -2,21 +2,24 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 
 import anyio
+import msgspec
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.dagfiles.parse import Parser
+from tidegate.daemon.dagfiles.scan import files_of
 from tidegate.daemon.dagfiles.source import differing
 from tidegate.daemon.dagfiles.watch import digests
-from tidegate.daemon.duties.dag_folder import send_changes
+from tidegate.daemon.duties.dag_folder import known_files, send_changes
 from tidegate.daemon.outage import Retry
 from tidegate.daemon.settings import Settings, dags_root
 from tidegate.daemon.wake import Signal
 from tidegate.events.sink import Sink
-from tidegate.schemas.dag import REPEAT_DIGEST, DagSpec, ImportProblem, ParsedFile
+from tidegate.schemas.dag import ARCHIVE, REPEAT_DIGEST, DagSpec, ImportProblem, ParsedFile, archive_of
 from tidegate.schemas.error import FATAL
 from tidegate.schemas.message import Message
 from tidegate.schemas.receiver import EmailReceiver
@@ -65,13 +68,23 @@ class FileParsing:
 
     async def parse(self, messages: Sequence[Message[DagFileChanged]]) -> Sequence[Message[ParsedFile]]:
         """The results of the files that the events name, before the transaction of the batch begins."""
-        parses = await self._begin({message.body.path for message in messages})
+        members = {path: await self._members(path) for path in {message.body.path for message in messages}}
+        parses = await self._begin({*members, *chain.from_iterable(members.values())})
         with anyio.move_on_after(PATIENCE_S):
             await self._wait(parses)
         # Imports are compared last: the event of a change may find a parse that began before the change.
         parses |= await self._begin(await self._outdated(parses))
         files = {path: self._take(path, parse) for path, parse in parses.items()}
-        return [Message(body=files[message.body.path], at=message.at, id=message.id) for message in messages]
+        wholes = {path: whole(files[path], [files[member] for member in members[path]]) for path in members}
+        return [Message(body=wholes[message.body.path], at=message.at, id=message.id) for message in messages]
+
+    async def _members(self, path: str) -> Sequence[str]:
+        """The DAG files of an archive, now and before: a change of the archive changes all of them at once."""
+        if not path.endswith(ARCHIVE):
+            return ()
+        present = await anyio.to_thread.run_sync(files_of, self._root, path)
+        known = await known_files(self._context)
+        return sorted({*present, *(file for file in known if archive_of(file) == path)})
 
     async def report_late(self, *, task_status: TaskStatus[None]) -> None:
         """Report files with late results, for ever; retried while Kafka is away."""
@@ -153,6 +166,11 @@ class FileParsing:
     def _forget(self, path: str, parse: Parse) -> None:
         if self._parses.get(path) is parse:
             del self._parses[path]
+
+
+def whole(file: ParsedFile, members: Sequence[ParsedFile]) -> ParsedFile:
+    """An archive with its files; other files as they are."""
+    return msgspec.structs.replace(file, members=tuple(members)) if members else file
 
 
 def unparsed(path: str, reason: str) -> ParsedFile:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from tidegate.schemas.conditions.condition import decoding_problem
+from tidegate.schemas.dag import ARCHIVE
 from tidegate.schemas.error import RejectedError
 from tidegate.schemas.time_range import in_range
 from tidegate.schemas.wire import openlineage
@@ -109,7 +110,7 @@ def _checked(data: Any) -> Any:
 
 def _check_path(path: str) -> None:
     """A path that no scan of the DAG folder finds would stay a broken DAG file for ever."""
-    if not path.endswith(".py") or any(part in ("", ".", "..") for part in path.split("/")):
+    if not path.endswith((".py", ARCHIVE)) or any(part in ("", ".", "..") for part in path.split("/")):
         problem = f"{path[:100]!r} is not the path of a DAG file"
         raise RejectedError(Rejection.INVALID, f"{problem}; write it relative to the DAG folder, like team/daily.py")
 

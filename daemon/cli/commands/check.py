@@ -13,7 +13,7 @@ from tidegate.daemon.cli.command import Json
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.session import query, read_settings, remote
 from tidegate.daemon.settings import Settings, dags_root
-from tidegate.schemas.dag import ImportProblem, ParsedFile
+from tidegate.schemas.dag import ARCHIVE, ImportProblem, ParsedFile, archive_of
 from tidegate.schemas.error import RequestError, TidegateError
 
 if TYPE_CHECKING:
@@ -133,16 +133,16 @@ def reject_duplicates(files: ParsedFiles) -> ParsedFiles:
 
 def _files_by_folder(paths: Sequence[Path] | None, dag_folder: Path) -> FilesByFolder:
     """Raises RequestError for a path that does not exist."""
-    from tidegate.daemon.dagfiles.scan import listing
+    from tidegate.daemon.dagfiles.scan import files_of, listing
 
     files: dict[Path, set[str]] = defaultdict(set)
     for argument in paths or [dag_folder]:
         path = Path(os.path.abspath(argument))
-        if not path.exists():
+        if not path.exists() and not path.parent.is_file():
             hint = "" if paths else "; set TIDEGATE_DAGS_FOLDER, or pass the files to check"
             raise RequestError(f"{argument} does not exist{hint}")
         root = _root(path, dag_folder)
-        below = listing(root).files if path.is_dir() else [str(path.relative_to(root))]
+        below = listing(root).files if path.is_dir() else [name := str(path.relative_to(root)), *files_of(root, name)]
         files[root].update(name for name in below if (root / name).is_relative_to(path))
     return {root: sorted(names) for root, names in files.items()}
 
@@ -150,7 +150,7 @@ def _files_by_folder(paths: Sequence[Path] | None, dag_folder: Path) -> FilesByF
 def _root(path: Path, dag_folder: Path) -> Path:
     if path.is_relative_to(dag_folder):
         return dag_folder
-    return path if path.is_dir() else path.parent
+    return path if path.is_dir() else path.parent.parent if path.parent.is_file() else path.parent
 
 
 async def _parse(settings: Settings, files: FilesByFolder) -> ParsedFiles:
@@ -159,13 +159,20 @@ async def _parse(settings: Settings, files: FilesByFolder) -> ParsedFiles:
     parsed: dict[Path, ParsedFile] = {}
     for root, names in files.items():
         of_folder = await parse_all(msgspec.structs.replace(settings, dags_folder=str(root)), names)
-        parsed |= {root / name: _reject_ignored(file) for name, file in of_folder.items()}
+        parsed |= {root / name: _reject_ignored(file) for name, file in of_folder.items() if not _is_good_archive(file)}
     return dict(sorted(parsed.items()))
+
+
+def _is_good_archive(file: ParsedFile) -> bool:
+    """An archive says only what is wrong with it: its files have the DAGs."""
+    return file.path.endswith(ARCHIVE) and file.digest is not None and file.problem is None
 
 
 def _reject_ignored(file: ParsedFile) -> ParsedFile:
     if file.digest is not None:
         return file
+    if archive_of(file.path) is not None:
+        return _with_problem(file, "its archive has no such file, or .tidegateignore excludes it")
     return _with_problem(file, "daemons ignore it: its name begins with a dot, or .tidegateignore excludes it")
 
 

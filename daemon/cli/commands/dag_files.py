@@ -11,6 +11,7 @@ from tidegate.daemon.cli.failure import CHANGES, FAILED
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.session import at, listed, read_settings, shown, with_database
 from tidegate.daemon.settings import Settings, dags_root
+from tidegate.schemas.dag import archive_of
 from tidegate.schemas.error import RequestError
 
 if TYPE_CHECKING:
@@ -136,6 +137,8 @@ def source(context: typer.Context, dag_id: DagId, *, version: Version = None, in
 def _below(folder: Path, path: str) -> Path:
     """Raises RequestError for a path that leads out of the folder."""
     target = folder / path
+    if (archive := archive_of(path)) is not None and (folder / archive).is_file():
+        raise RequestError(f"{folder / archive} is an archive; write {path} into another folder, and pack the archive again")
     if not target.resolve().is_relative_to(folder.resolve()):
         raise RequestError(f"{path} of the version is not below {folder}; write it elsewhere")
     return target

@@ -13,10 +13,12 @@ from tidegate.daemon.cli.command import Json, parse_json_object, parse_time
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.session import read_settings
 from tidegate.daemon.settings import dags_root
+from tidegate.schemas.dag import ARCHIVE
 from tidegate.schemas.error import FATAL, RequestError, described, did_you_mean
 from tidegate.schemas.state import RunState
 
 if TYPE_CHECKING:
+    from tidegate.daemon.dagfiles.source import Source
     from tidegate.schemas.authoring.dag import Dag
     from tidegate.schemas.authoring.trial import Event, Replacements
 
@@ -66,19 +68,22 @@ def try_dag(
 
 
 def _folder(path: Path, root: Path) -> Path:
-    """The DAG folder of a file: that of the file if it is not below `root`."""
-    return root if path.resolve().is_relative_to(root) else path.resolve().parent
+    """The DAG folder of a file: that of the file, or of the archive that it is in, if it is not below `root`."""
+    found = path.resolve()
+    return root if found.is_relative_to(root) else (found.parent.parent if found.parent.is_file() else found.parent)
 
 
 def _dag(path: Path, folder: Path, dag_id: str | None) -> "Dag":
     """Raises RequestError for a file that cannot be read, and if it is not clear which DAG is meant."""
-    from tidegate.daemon.dagfiles.source import decode
+    from tidegate.daemon.spark.runner.pinned_modules import install
     from tidegate.schemas.authoring.build import build
 
     sys.path.insert(0, str(folder))
     try:
-        dags = {dag.dag_id: dag for dag in build(decode(path.read_bytes()).text, str(path.resolve()))}
-    except FATAL:
+        source = _source(path, folder)
+        install(folder, str(path.resolve().relative_to(folder)), source.modules)
+        dags = {dag.dag_id: dag for dag in build(source.text, str(path.resolve()))}
+    except (*FATAL, RequestError):
         raise
     except (Exception, SystemExit) as error:
         raise RequestError(f"{path} builds no DAGs: {described(error)}; `tidegate check {path}` says where") from error
@@ -89,6 +94,22 @@ def _dag(path: Path, folder: Path, dag_id: str | None) -> "Dag":
     if dag_id not in dags:
         raise RequestError(f"{path} has no DAG {dag_id!r}{did_you_mean(dag_id, dags)}")
     return dags[dag_id]
+
+
+def _source(path: Path, folder: Path) -> "Source":
+    """Raises OSError, RefusedError, and RequestError for a whole archive."""
+    from tidegate.daemon.dagfiles.scan import files_of
+    from tidegate.daemon.dagfiles.source import decode, read
+
+    if path.suffix == ARCHIVE:
+        inside = files_of(folder, str(path.resolve().relative_to(folder)))
+        raise RequestError(f"{path} is an archive; name one of its files: {', '.join(inside) or 'it has none'}")
+    if not path.resolve().parent.is_file():
+        return decode(path.read_bytes())
+    found = read(folder, str(path.resolve().relative_to(folder)))
+    if found is None:
+        raise FileNotFoundError(f"there is no such file in {path.parent}")
+    return found
 
 
 def _others(dag: "Dag", named: Sequence[str]) -> "Replacements":

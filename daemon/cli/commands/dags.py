@@ -20,6 +20,7 @@ from tidegate.daemon.read_model.history import DagHistory, read_history
 from tidegate.daemon.read_model.lookup import broken_files, find_timed_dag
 from tidegate.daemon.read_model.plan import UTC_CLOCK, Planned, first_tick_from, list_planned, period_of, planned, timezone_of
 from tidegate.daemon.settings import dags_root
+from tidegate.schemas.dag import ARCHIVE
 from tidegate.schemas.queries import dag_pages
 from tidegate.schemas.queries.dag_pages import DagRow, ImportErrorRow
 from tidegate.schemas.queries.db import Db
@@ -193,13 +194,13 @@ def notify(
     """Publish that DAG files are new, changed or deleted, for CI and git hooks; returns when Kafka has stored the events.
 
     Daemons notice changes of their DAG folder by themselves; with this command they also notice them where inotify does not work,
-    as on some network file systems. Of other files than `*.py` it only says that it leaves them out.
+    as on some network file systems. Of other files than `*.py` and `*.zip` it only says that it leaves them out.
     """
     from tidegate.daemon.cli.changed_files import below_folder, publish
 
     settings = read_settings(context, "kafka_servers")
     below = below_folder(paths, dags_root(settings))
-    files = [path for path in below if path.endswith(".py")]
+    files = [path for path in below if path.endswith((".py", ARCHIVE))]
     if others := [path for path in below if path not in files]:
         output.say(f"no DAG files, left out: {', '.join(others)}")
     events = anyio.run(publish, settings, files)

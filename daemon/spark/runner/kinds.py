@@ -16,7 +16,7 @@ from tidegate.daemon.spark.contract import CallbackTask, SubmissionSpec
 from tidegate.daemon.spark.runner import application_files, child, environment, own_python, sql_result, submit
 from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.failure_reason import TaskError
-from tidegate.daemon.spark.runner.pinned_modules import PinnedModules, cache_lines
+from tidegate.daemon.spark.runner.pinned_modules import cache_lines, install
 from tidegate.daemon.spark.runner.template import render
 from tidegate.daemon.spark.spool import Job
 from tidegate.schemas.authoring.build import build
@@ -134,7 +134,7 @@ def pinned_dag(folder: str, spec: SubmissionSpec) -> Dag | None:
     sys.path.insert(0, folder)
     filename = str(Path(folder, spec.dag_path))
     cache_lines(filename, spec.source)
-    PinnedModules(Path(folder), spec.modules).install()
+    install(Path(folder), spec.dag_path, spec.modules)
     try:
         built = build(spec.source, filename)
     except SystemExit as stop:

@@ -8,7 +8,17 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import spec_from_loader
 from pathlib import Path
 
-from tidegate.schemas.dag import ModuleSource
+from tidegate.schemas.dag import ModuleSource, archive_of
+
+
+def install(folder: Path, dag_path: str, modules: Iterable[ModuleSource]) -> None:
+    """Import these modules from now on, for a DAG file of the folder. Modules of its archive come first, by their names in it."""
+    kept = tuple(modules)
+    PinnedModules(folder, kept).install()
+    if (archive := archive_of(dag_path)) is not None:
+        inside = (module for module in kept if module.path.startswith(f"{archive}/"))
+        own = (ModuleSource(module.path.removeprefix(f"{archive}/"), module.digest, module.source) for module in inside)
+        PinnedModules(folder / archive, own).install()
 
 
 class PinnedModules(MetaPathFinder, ExecutionLoader):

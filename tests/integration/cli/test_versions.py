@@ -45,6 +45,18 @@ async def test_modules_of_functions_are_written_before_the_file(cli: Cli, histor
     assert (tmp_path / "lib/common.py").read_bytes() == b"TABLE = 1\r\n"
 
 
+async def test_the_file_of_an_archive_is_written_beside_the_archive(cli: Cli, history: History, tmp_path: Path) -> None:
+    await history.file(DAILY, "team.zip/daily.py")
+    (tmp_path / "team.zip").touch()
+
+    refused = await cli("dags", "source", "daily_delays", "--into", str(tmp_path))
+    written = await cli("dags", "source", "daily_delays", "--into", str(tmp_path / "former"))
+
+    archive = f"{tmp_path}/team.zip is an archive; write team.zip/daily.py into another folder, and pack the archive again"
+    assert (refused.code, refused.err) == (1, f"tidegate: {archive}\n")
+    assert written.out == f"wrote {tmp_path}/former/team.zip/daily.py\n"
+
+
 async def test_unknown_dags_and_versions_are_named(cli: Cli, history: History) -> None:
     await history.file()
 

@@ -10,6 +10,7 @@ import msgspec
 from tidegate.daemon.dagfiles.source import content_digest, with_imports
 from tidegate.daemon.dagfiles.watch import digest, watch
 from tidegate.daemon.settings import Settings
+from tidegate.schemas.dag import archive_of
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries.files import KnownFile
 
@@ -24,6 +25,7 @@ class Database:
         self.root = root
         self.known: dict[str, str | None] = {}
         self.imports: dict[str, Sequence[str]] = {}
+        self.archives: dict[str, Sequence[str]] = {}
         self.absent: dict[str, int] = {}
         self.reports: list[str] = []
         self.is_away = False
@@ -33,6 +35,8 @@ class Database:
         self.reports += paths
         for path in paths if not self.is_slow else ():
             self._record(path)
+            for name in self.archives.get(path, ()):
+                self._record_entry(path, name)
 
     async def files(self) -> Mapping[str, KnownFile]:
         if self.is_away:
@@ -42,8 +46,15 @@ class Database:
     def has_more_than(self, reports: int) -> bool:
         return len(self.reports) > reports
 
+    def _record_entry(self, archive: str, name: str) -> None:
+        """As the parser does: what is in a refused archive depends on nothing."""
+        path, whole = f"{archive}/{name}", f"{archive}/"
+        is_read = digest(self.root, path) != content_digest(self.root, whole)
+        self.imports[path] = [whole] if is_read else []
+        self._record(path)
+
     def _record(self, path: str) -> None:
-        if (self.root / path).exists():
+        if (self.root / (archive_of(path) or path)).exists():
             imports = {imported: content_digest(self.root, imported) for imported in self.imports.get(path, ())}
             self.known[path] = with_imports(digest(self.root, path), imports)
             return

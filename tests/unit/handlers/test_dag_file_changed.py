@@ -225,6 +225,15 @@ def test_the_last_parse_of_a_file_counts() -> None:
     assert [type(effect) for effect in effects] == [RecordFile, RecordImportError]
 
 
+def test_a_dag_may_move_within_an_archive() -> None:
+    archive = ParsedFile(path="a.zip", digest="1", members=(parsed("a.zip/a.py"), parsed("a.zip/b.py", D)))
+
+    effects = decided(archive, dags=[stored(D, "a.zip/a.py")])
+
+    assert [e.path for e in effects if isinstance(e, RecordFile)] == ["a.zip", "a.zip/a.py", "a.zip/b.py"]
+    assert AdoptDag("d", "a.zip/b.py") in effects
+
+
 def test_a_changed_condition_is_asked_at_once() -> None:
     before, after = spec("t", schedule=B), spec("t", schedule=AnyOf((A, B)))
     view = dag_view(graph_of(1, before), pending=(pending(1, A),))

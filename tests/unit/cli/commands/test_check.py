@@ -1,10 +1,11 @@
 """The output of `tidegate check`."""
 
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
-from tidegate.daemon.cli.commands.check import reject_duplicates
+from tidegate.daemon.cli.commands.check import _files_by_folder, reject_duplicates
 from tidegate.daemon.cli.pages.dag_files import document, lines, notes, short_path
 from tidegate.daemon.lint.finding import Finding, Findings
 from tidegate.schemas.authoring.build import build
@@ -35,6 +36,24 @@ def report(files: dict[Path, ParsedFile], found: Findings = NOTHING) -> list[str
 
 def parsed(source: str, path: str) -> ParsedFile:
     return ParsedFile(path=path, digest="0", dags=tuple(dag.spec() for dag in build(source, path)))
+
+
+@pytest.mark.parametrize(
+    ("argument", "names"),
+    [
+        (".", ["a.py", "team.zip", "team.zip/b.py"]),
+        ("team.zip", ["team.zip", "team.zip/b.py"]),
+        ("team.zip/b.py", ["team.zip/b.py"]),
+        ("a.py", ["a.py"]),
+    ],
+)
+@pytest.mark.parametrize("dag_folder", ["", "elsewhere"])
+def test_an_archive_is_checked_as_a_whole_or_by_its_files(here: Path, argument: str, names: list[str], dag_folder: str) -> None:
+    (here / "a.py").touch()
+    with ZipFile(here / "team.zip", "w") as archive:
+        archive.writestr("b.py", "")
+
+    assert _files_by_folder([Path(argument)], here / dag_folder) == {here: names}
 
 
 def test_dags_are_drawn_below_their_file_with_their_tasks(here: Path) -> None:

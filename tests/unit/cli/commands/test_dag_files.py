@@ -31,6 +31,14 @@ def test_paths_name_the_files_below_and_those_that_read_these(below: Sequence[st
     assert wanted(below, PRESENT, KNOWN) == expected
 
 
+def test_an_archive_names_its_files() -> None:
+    assert wanted(["team.zip"], ("a.py", "team.zip", "team.zip/a.py"), {"team.zip/gone.py": KnownFile("1")}) == [
+        "team.zip",
+        "team.zip/a.py",
+        "team.zip/gone.py",
+    ]
+
+
 def test_a_path_without_a_dag_file_is_refused() -> None:
     with pytest.raises(RequestError, match=r"c\.py is no DAG file"):
         wanted(["a.py", "c.py"], PRESENT, KNOWN)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -54,6 +55,28 @@ def test_a_failed_run_is_exit_code_1_and_says_why(capsys: pytest.CaptureFixture[
     (run_,) = json.loads(capsys.readouterr().out)["runs"]
     assert (code, run_["state"], run_["tasks"]["tell"]["state"]) == (1, "failed", "upstream_failed")
     assert run_["tasks"]["load"]["reason"] == "ValueError: too many (d.py, line 9)"
+
+
+def test_a_file_of_an_archive_is_run_with_the_modules_of_the_archive(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with ZipFile(here / "team.zip", "w") as archive:
+        archive.writestr("d.py", DAG.replace("from helper", "from archived_helper"))
+        archive.writestr("archived_helper.py", "NAME = 'of the archive'\n")
+
+    codes = [run(["dags", "test", path, "--event", 'lake://a={"rows": 3}']) for path in ("team.zip/d.py", "team.zip/e.py")]
+
+    printed = capsys.readouterr()
+    assert codes == [0, 1]
+    assert 'publishes lake://b {"name":"of the archive"}' in printed.out.splitlines()
+    assert "team.zip/e.py builds no DAGs: FileNotFoundError: there is no such file in team.zip; " in printed.err
+
+
+def test_an_archive_itself_is_no_file_to_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with ZipFile(here / "team.zip", "w") as archive:
+        archive.writestr("d.py", DAG)
+
+    code = run(["dags", "test", "team.zip"])
+
+    assert (code, "team.zip is an archive; name one of its files: team.zip/d.py" in capsys.readouterr().err) == (1, True)
 
 
 def test_of_named_tasks_only_those_do_their_work() -> None:

@@ -4,6 +4,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
+from zipfile import ZipFile
 
 import msgspec
 import pytest
@@ -67,6 +68,22 @@ def test_a_file_that_does_not_build_the_function_fails_the_task(
     outcome = run_task(settings, submission(FunctionTask(task_id="t"), source=source))
 
     assert (outcome.outcome, outcome.reason) == ("failed", reason)
+
+
+def test_a_function_of_an_archive_runs_with_its_modules_as_they_were(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    with ZipFile(Path(settings.dags_folder, "team.zip"), "w") as archive:
+        archive.writestr("inner/part_of_archive.py", "def fail(): raise ValueError('newer')")
+    parts = ModuleSource("team.zip/inner/part_of_archive.py", "", "\ndef fail(): raise ValueError('as it was')")
+    source = f"{EMPTY}@_.task()\ndef t(spark, run):\n    from inner.part_of_archive import fail\n    fail()\n".replace(
+        "Dag('d')", "_ = Dag('d')"
+    )
+    spec = msgspec.structs.replace(submission(FunctionTask(task_id="t"), parts, source=source), dag_path="team.zip/d.py")
+
+    outcome = run_task(settings, spec)
+
+    assert (outcome.outcome, outcome.reason) == ("failed", "ValueError: as it was (team.zip/inner/part_of_archive.py, line 2)")
 
 
 @pytest.mark.parametrize(("cluster", "port"), [("", 1), ("nightly", 2)])

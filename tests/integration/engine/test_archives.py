@@ -1,0 +1,81 @@
+"""A zip archive in the DAG folder, from its event to the runs of its versions."""
+
+from pathlib import Path
+from uuid import uuid4
+from zipfile import ZipFile
+
+import anyio
+
+from tests.integration.dagfiles.conftest import small_limits
+from tests.integration.engine.test_pinned_modules import begin, submitted
+from tests.integration.engine.world import World
+from tests.shapes import message
+from tidegate.daemon.context import Context
+from tidegate.daemon.dagfiles.parse import open_parser
+from tidegate.daemon.duties.parse_files import FileParsing
+from tidegate.daemon.leases import HeldLeases
+from tidegate.daemon.outage import Outages
+from tidegate.daemon.settings import Settings
+from tidegate.daemon.wake import Signals
+from tidegate.schemas.queries.leases import Job
+from tidegate.schemas.wire.event import DagFileChanged
+
+DAG = "from tidegate import Dag\nwith Dag('{}') as dag:\n    @dag.task()\n    def work(spark, run):\n        import names\n"
+
+
+def pack(path: Path, *dag_ids: str, names: str = "") -> None:
+    with ZipFile(path, "w") as archive:
+        archive.writestr("names.py", names)
+        for dag_id in dag_ids:
+            archive.writestr(f"{dag_id}.py", DAG.format(dag_id))
+
+
+async def change(world: World, settings: Settings) -> None:
+    """The event of the archive, as a daemon handles it."""
+    context = Context(settings, world.database, HeldLeases(Job(uuid4(), "here", 7, "test")), Signals(), Outages(), {})
+    async with open_parser(settings) as parser, anyio.create_task_group() as tg:
+        (parsed,) = await FileParsing(context, parser, tg).parse([message(DagFileChanged(path="team.zip"))])
+        tg.cancel_scope.cancel()
+    await world.tell(parsed.body)
+
+
+async def dags(world: World) -> list[tuple[object, ...]]:
+    return await world.rows("""
+        SELECT dag.path, version.number, dag.is_stale
+        FROM dag
+        JOIN dag_version AS version ON version.id = dag.version_id
+        ORDER BY dag.dag_id
+    """)
+
+
+async def test_runs_keep_the_code_of_an_archive_and_a_change_of_it_is_one(world: World, tmp_path: Path) -> None:
+    archive, settings = tmp_path / "team.zip", small_limits(tmp_path)
+    pack(archive, "d", "e", names="before")
+    await change(world, settings)
+    await begin(world, "r1", 1)
+    pack(archive, "d", names="later")
+    await change(world, settings)
+    await begin(world, "r2", 2)
+
+    runs = await submitted(world)
+    after_one = await dags(world)
+    archive.write_text("broken")
+    await change(world, settings)
+    errors = await world.rows("SELECT path, reason FROM import_error ORDER BY path")
+    pack(archive, "d", names="later")
+    for _ in range(2):
+        await change(world, settings)
+    known = await dags(world)
+    archive.unlink()
+    for _ in range(2):
+        await change(world, settings)
+
+    source = DAG.format("d")
+    other = DAG.format("e")
+    assert runs == {"r1": (source, sorted(("before", other))), "r2": (source, ["later"])}
+    assert after_one == [("team.zip/d.py", 2, False), ("team.zip/e.py", 1, False)]
+    assert [path for path, _ in errors] == ["team.zip", "team.zip/d.py", "team.zip/e.py", "team.zip/names.py"]
+    assert {reason for _, reason in errors} == {"it is no valid zip archive: File is not a zip file"}
+    assert known == [("team.zip/d.py", 2, False), ("team.zip/e.py", 1, True)]
+    assert await dags(world) == [("team.zip/d.py", 2, True), ("team.zip/e.py", 1, True)]
+    assert await world.rows("SELECT path FROM import_error") == []
