@@ -38,7 +38,15 @@ from tidegate.schemas.authoring.arguments import (
 )
 from tidegate.schemas.authoring.assembly import assemble_spec
 from tidegate.schemas.authoring.callbacks import CallbackFunction, DagCallbacks, Deadline, Receivers, dag_time_zone
-from tidegate.schemas.authoring.options import Options, ProgramOptions, SparkOptions, SparkProgramOptions, spec_fields
+from tidegate.schemas.authoring.options import (
+    Options,
+    ProgramOptions,
+    SparkOptions,
+    SparkProgramOptions,
+    default_fields,
+    defaults_for,
+    spec_fields,
+)
 from tidegate.schemas.authoring.params import param_specs
 from tidegate.schemas.authoring.schedule import Schedule, in_time_zone, schedule_parts
 from tidegate.schemas.authoring.task import PythonTask, Task, TaskGroup
@@ -72,7 +80,7 @@ class Dag:
     `allow_backfills`: whether users may create backfills; default True.
     `mode`: `batch` (default) creates one run of all pending events, `each` one run of every event, in order.
     `on_paused`: `drop` (default) discards events that arrive while the DAG is paused, `keep` leaves them pending.
-    `default_args`: options for all tasks (see `Options`); a task's own take precedence.
+    `default_args`: options for all tasks (see `SparkProgramOptions`) whose kinds have them; a task's own take precedence.
     `params`: parameters of the runs by name, as a default value or a `Param`.
     `deadlines`: times by which a run must have ended; default none.
     `on_success`, `on_failure`, `on_timeout`, `on_deadline`: receivers of a notification when a run succeeds, fails, exceeds
@@ -104,7 +112,7 @@ class Dag:
         allow_backfills: bool = True,
         mode: Literal["batch", "each"] = "batch",
         on_paused: Literal["drop", "keep"] = "drop",
-        default_args: Options | None = None,
+        default_args: SparkProgramOptions | None = None,
         params: Mapping[str, Any] | None = None,
         deadlines: Sequence[Deadline] = (),
         on_success: Receivers | None = None,
@@ -147,7 +155,7 @@ class Dag:
             ),
         )
         validate_schedule(where, self._head)
-        self._default_args = spec_fields(f"{where}: default_args", default_args or {})
+        self._default_args = default_fields(f"{where}: default_args", default_args or {})
         self.tasks: dict[str, Task] = {}
         self._group: TaskGroup | None = None
         _collect(self)
@@ -286,7 +294,8 @@ class Dag:
             raise DagError(f"{self._where}: task_id {checked_id!r} is used twice; each task needs a name of its own")
         where = f"{self._where}, task {checked_id!r}"
         group = self._group.group_id if self._group else ""
-        fields = self._callbacks.serialise(where, {**self._default_args, **spec_fields(where, options, more)})
+        given = {**defaults_for(self._default_args, more), **spec_fields(where, options, more)}
+        fields = self._callbacks.serialise(where, given)
         return where, {**fields, "task_id": checked_id, "group": group}
 
     def _prefixed(self, id_: str) -> str:

@@ -71,25 +71,36 @@ class Options(TypedDict, total=False):
 class SparkOptions(Options, total=False):
     """Options of tasks on Spark.
 
-    `cluster`: its name in `TIDEGATE_SPARK_CLUSTERS`; default that of `TIDEGATE_SPARK_MASTER` and `TIDEGATE_SPARK_REMOTE`.
+    `cluster`: its name in `TIDEGATE_SPARK_CLUSTERS`; default None, that of `TIDEGATE_SPARK_MASTER` and `TIDEGATE_SPARK_REMOTE`.
     """
 
-    cluster: str
+    cluster: str | None
 
 
 class ProgramOptions(Options, total=False):
     """Options of tasks that run a program or a function on the host.
 
     `env`: additional environment variables, whose texts are templates. `python`: the absolute path of the interpreter of an
-    environment on the host, for functions with tidegate[daemon,spark] of the daemon's version; default that of the daemon.
+    environment on the host, for functions with tidegate[daemon,spark] of the daemon's version; default None, that of the daemon.
     """
 
     env: Texts
-    python: str
+    python: str | None
 
 
 class SparkProgramOptions(SparkOptions, ProgramOptions, total=False):
-    """Options of functions and applications."""
+    """Options of functions and applications. In `default_args`, each is for the tasks whose kinds have it."""
+
+
+def default_fields(where: str, options: Options) -> dict[str, Any]:
+    """The options of `default_args` as fields of task specs, those of all kinds among them. Raises DagError."""
+    return spec_fields(where, options, _OF_KINDS)
+
+
+def defaults_for(fields: Mapping[str, Any], more: Iterable[str]) -> dict[str, Any]:
+    """The fields of `default_args` that a task has whose kind has the options `more`."""
+    others = {field for option, (field, _) in _OF_KINDS.items() if option not in more}
+    return {field: value for field, value in fields.items() if field not in others}
 
 
 def spec_fields(where: str, options: Options, more: Iterable[str] = ()) -> dict[str, Any]:
@@ -130,12 +141,16 @@ def _one_of(kind: type[TriggerRule] | type[WeightRule]) -> Callable[[str, str, o
 
 
 def _cluster(where: str, option: str, value: object) -> str:
+    if value is None:
+        return ""
     if not isinstance(value, str) or not _CLUSTER.fullmatch(value):
         raise DagError(f"{where}: {option} {value!r:.100}: a name of TIDEGATE_SPARK_CLUSTERS is letters, digits, _, - or .")
     return value
 
 
 def _interpreter(where: str, option: str, value: object) -> str:
+    if value is None:
+        return ""
     if not isinstance(value, str) or not value.startswith("/") or not value.isprintable():
         raise DagError(
             f"{where}: {option} is the absolute path of an interpreter, like '/opt/etl/bin/python', not {value!r:.100}"

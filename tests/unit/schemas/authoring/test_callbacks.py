@@ -8,6 +8,7 @@ import pytest
 
 from tests.shapes import decode_spec
 from tidegate import CallbackContext, Dag, DagError, Deadline, Email, Webhook, cron
+from tidegate.schemas.authoring.options import SparkProgramOptions
 from tidegate.schemas.dag import DagSpec, DeadlineSpec, encode_spec
 from tidegate.schemas.graph import graph_of
 from tidegate.schemas.receiver import Callback, EmailReceiver, FunctionReceiver, On, WebhookReceiver
@@ -65,6 +66,27 @@ def test_a_task_has_receivers() -> None:
     (task,) = dag.spec().tasks
 
     assert told(task.callbacks) == [("success", TELL), ("retry", OPS)]
+
+
+def test_default_args_of_some_kinds_apply_to_tasks_of_these() -> None:
+    defaults: SparkProgramOptions = {"cluster": "nightly", "python": "/opt/bin/python", "env": {"A": "1"}, "retries": 3}
+    with Dag("d", default_args=defaults) as dag:
+        dag.empty("empty")
+        dag.sql("sql", "SELECT 1")
+        dag.sql("elsewhere", "SELECT 1", cluster=None)
+        dag.submit("submit", "a.py", cluster="daily", python=None, env={"B": "2"})
+        dag.command("command", ["ls"])
+
+    found = {task.task_id: task for task in dag.spec().tasks}
+
+    assert {task.retries for task in found.values()} == {3}
+    assert {task_id: [getattr(task, name, None) for name in ("cluster", "python", "env")] for task_id, task in found.items()} == {
+        "empty": [None, None, None],
+        "sql": ["nightly", None, None],
+        "elsewhere": ["", None, None],
+        "submit": ["daily", "", {"B": "2"}],
+        "command": [None, "/opt/bin/python", {"A": "1"}],
+    }
 
 
 def test_default_args_apply_unless_a_task_has_its_own() -> None:

@@ -42,6 +42,11 @@ def test_the_longest_names_are_allowed() -> None:
         ({"max_active_runs": "4"}, "DAG 'd': max_active_runs: expected `int`, got `str`"),
         ({"description": 5}, "DAG 'd': description: expected `str`, got `int`"),
         ({"tags": "nightly"}, "DAG 'd': tags must be a list of strings, not 'nightly'"),
+        (
+            {"default_args": {"cluster": ""}},
+            "DAG 'd': default_args: cluster '': a name of TIDEGATE_SPARK_CLUSTERS is letters, digits, _, - or .",
+        ),
+        ({"default_args": {"sql": "x"}}, "DAG 'd': default_args: unknown option sql"),
         ({"default_args": 1}, "DAG 'd': default_args is a dict of options like {'retries': 2}, not 1"),
         ({"tags": [1]}, "DAG 'd': tags[0]: expected `str`, got `int`"),
         ({"start_date": FIRST}, f"DAG 'd': start_date 0001-01-01T00:00:00+00:00 {OUT_OF_RANGE}"),
