@@ -17,5 +17,6 @@ async def load(db: Db, messages: Sequence[Message[AttemptTimedOut]]) -> LockedAt
 def decide(_messages: Sequence[Message[AttemptTimedOut]], state: LockedAttempts) -> Iterator[Effect]:
     for attempt in state.submissions.values():
         if attempt.state is SubmissionState.ACCEPTED and attempt.kill_reason is None:
-            reason = f"it took longer than {state.spec_of(attempt).execution_timeout_s or 0:g} s"
+            limit_s = state.spec_of(attempt).execution_timeout_s or 0
+            reason = f"it took longer than its execution_timeout, {limit_s:g} s"
             yield KillSubmissions(attempt.dag_run_id, attempt.task_index, reason, KillCause.TIMED_OUT)

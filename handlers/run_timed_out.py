@@ -42,7 +42,7 @@ async def load(db: Db, messages: Sequence[Message[RunTimedOut]]) -> State:
 def decide(_messages: Sequence[Message[RunTimedOut]], state: State) -> Iterator[Effect]:
     for run in state.runs:
         graph = state.graphs[run.version_id]
-        reason = f"the run took longer than {graph.run_timeout_s or 0:g} s"
+        reason = f"the run took longer than its dagrun_timeout, {graph.run_timeout_s or 0:g} s"
         instances = state.tasks.get(run.id, {})
         yield from fail(run, graph, tuple(instances.values()), state.now, reason=reason, timed_out=True)
     ended = Counter(run.dag_id for run in state.runs if run.is_live)

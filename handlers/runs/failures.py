@@ -23,7 +23,7 @@ def failed_tasks(graph: Graph, step: Advance, earlier: Sequence[FailedTask]) -> 
 
 
 def explained(graph: Graph, step: Advance, failed: Sequence[FailedTask]) -> Advance:
-    """The step with the first failure of its instances in the reason of each mapped task that fails."""
+    """The step with the first failures of its instances in the reason of each mapped task that fails."""
     mapped = _expanded(step)
     if not any(_is_failure(move) and move.index in mapped for move in step.moves):
         return step
@@ -64,7 +64,7 @@ def _expanded(step: Advance) -> frozenset[int]:
 
 def _of_instances(graph: Graph, index: int, failed: Sequence[FailedTask]) -> str:
     task_id = graph.node(index).task.task_id
-    return next((_told(task) for task in failed if task.task_id == task_id), "")
+    return failure_text([task for task in failed if task.task_id == task_id]).removeprefix("task ")
 
 
 def _with_reason(move: Move, more: str) -> Move:

@@ -21,7 +21,7 @@ async def test_r14_when_a_run_times_out_the_next_one_starts_at_once(world: World
     assert await world.runs() == [("r1", "failed"), ("r2", "running")]
     assert await world.tasks("r1") == {"a": "skipped", "b": "skipped", "c": "skipped"}
     sql = "SELECT desired_state, kill_reason FROM submission"
-    assert await world.rows(sql) == [("kill", "the run took longer than 60 s")]
+    assert await world.rows(sql) == [("kill", "the run took longer than its dagrun_timeout, 60 s")]
 
 
 async def test_an_attempt_that_was_killed_with_its_run_ends_without_a_trace_in_it(world: World) -> None:
@@ -45,7 +45,9 @@ async def test_an_attempt_that_takes_too_long_is_killed_and_tried_again(world: W
     (attempt,) = await world.attempts()
 
     await world.wait(seconds=30)
-    assert await world.rows("SELECT desired_state, kill_reason FROM submission") == [("kill", "it took longer than 30 s")]
+    assert await world.rows("SELECT desired_state, kill_reason FROM submission") == [
+        ("kill", "it took longer than its execution_timeout, 30 s")
+    ]
     await world.finish(attempt, "killed")
     assert await world.tasks("r1") == {"a": "up_for_retry"}
     await world.wait(seconds=10)

@@ -77,8 +77,8 @@ def test_a_late_run_fails_skips_unfinished_tasks_and_kills_active_ones() -> None
         "waits": TaskState.SKIPPED,
         "later": TaskState.SKIPPED,
     }
-    assert (world.run.state, world.journal[-1].reason) == (RunState.FAILED, "the run took longer than 90 s")
-    assert world.others == [KillSubmissions(1, None, "the run took longer than 90 s")]
+    assert (world.run.state, world.journal[-1].reason) == (RunState.FAILED, "the run took longer than its dagrun_timeout, 90 s")
+    assert world.others == [KillSubmissions(1, None, "the run took longer than its dagrun_timeout, 90 s")]
     world.check_run()
 
 
@@ -147,7 +147,7 @@ def test_an_attempt_past_its_timeout_is_killed() -> None:
     world, attempt = at_work()
     world.accept("a")
 
-    assert late(world, attempt) == [KillSubmissions(1, 0, "it took longer than 30 s", KillCause.TIMED_OUT)]
+    assert late(world, attempt) == [KillSubmissions(1, 0, "it took longer than its execution_timeout, 30 s", KillCause.TIMED_OUT)]
 
 
 @pytest.mark.parametrize(
@@ -163,11 +163,12 @@ def test_an_attempt_that_has_ended_or_is_being_killed_is_not_killed(facts: dict[
     assert late(world, attempt, **facts) == []
 
 
-TIMED_OUT = {"kill_reason": "it took longer than 30 s", "kill_cause": KillCause.TIMED_OUT}
+TIMED_OUT = {"kill_reason": "it took longer than its execution_timeout, 30 s", "kill_cause": KillCause.TIMED_OUT}
 
 
 @pytest.mark.parametrize(
-    ("outcome", "reason"), [("killed", "it took longer than 30 s"), ("failed", "disk full"), ("succeeded", "disk full")]
+    ("outcome", "reason"),
+    [("killed", "it took longer than its execution_timeout, 30 s"), ("failed", "disk full"), ("succeeded", "disk full")],
 )
 def test_a_killed_task_has_the_kill_reason(outcome: str, reason: str) -> None:
     world, attempt = at_work()

@@ -146,6 +146,19 @@ def test_a_mapped_task_names_an_instance_that_failed_earlier() -> None:
     ]
 
 
+def test_a_mapped_task_names_all_instances_among_the_first_failures() -> None:
+    world = mapped()
+    world.finish(**{"m[0]": False})
+    earlier = [EARLIER, FailedTask(task_id="m", map_index=0, try_number=1, reason="no disk")]
+
+    effects = finished(world, failure(world, "m[1]"), earlier=earlier)
+
+    said = [move.event.reason for move in of(effects, TaskMoved) if move.event.map_index is UNSET]
+    (run,) = of(effects, RunMoved)
+    assert said == ["2 of 2 instances failed: m[0] failed in try 1: no disk; so did m[1]"]
+    assert run.event.reason == "task early failed in try 2: no disk; so did m[0] and m[1]"
+
+
 @pytest.mark.parametrize(
     ("failed", "text"),
     [

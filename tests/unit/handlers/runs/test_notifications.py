@@ -162,7 +162,7 @@ def test_an_attempt_past_its_timeout_is_notified_as_timeout_too(retries: int, ex
     world.submissions[id_] = msgspec.structs.replace(world.submissions[id_], kill_reason=kill.reason, kill_cause=kill.cause)
     world.finish_with(TaskFinished(submission_id=id_, outcome="killed", reason="killed on request"))
 
-    assert kill.reason == "it took longer than 90 s"
+    assert kill.reason == "it took longer than its execution_timeout, 90 s"
     assert [occasion for _, _, occasion, _ in told(world.others)] == expected
 
 
@@ -173,7 +173,7 @@ def test_a_failure_in_the_words_of_a_timeout_is_none() -> None:
     world.accept("a")
     (id_,) = world.submissions
 
-    world.finish_with(TaskFinished(submission_id=id_, outcome="failed", reason="it took longer than 90 s"))
+    world.finish_with(TaskFinished(submission_id=id_, outcome="failed", reason="it took longer than its execution_timeout, 90 s"))
 
     assert [occasion for _, _, occasion, _ in told(world.others)] == ["failure"]
 
