@@ -94,9 +94,19 @@ def take(options: Sequence[ast.keyword], *names: str) -> tuple[ast.expr | None, 
     return (found[0] if found else None), [option for option in options if option.arg not in names]
 
 
+def interpreter(context: Context, node: ast.expr) -> ast.expr:
+    """The absolute path of a Python environment's interpreter, or the name of a variable with it."""
+    if isinstance(node, ast.Name):
+        return context.translate(node)
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("/"):
+        return node
+    raise left_out(node, "an interpreter is the text of an absolute path", "write the path on the hosts that run the task")
+
+
 _SPECIAL: Mapping[str, Convert] = {
     "trigger_rule": rule(vocabulary.TRIGGER_RULES, "trigger rule"),
     "weight_rule": rule(vocabulary.WEIGHT_RULES, "weight rule"),
     "retry_exponential_backoff": backoff,
     "outlets": outlets,
+    "python": interpreter,
 }

@@ -26,6 +26,10 @@ WITHOUT_EFFECT: Mapping[str, frozenset[object]] = {
     "verbose": frozenset({False}),
     "prefix_group_id": frozenset({True}),
     "ignore_downstream_trigger_rules": frozenset({True}),
+    "expect_airflow": frozenset({True, False}),
+    "expect_pendulum": frozenset({True, False}),
+    "use_dill": frozenset({True, False}),
+    "serializer": frozenset({"pickle", "cloudpickle", "dill"}),
     "is_paused_upon_creation": frozenset({False}),
 }
 """Keywords whose value says what Tidegate does anyway."""
@@ -106,6 +110,8 @@ PYTHON: Mapping[str, str] = {
     "PythonOperator": "task",
     "BranchPythonOperator": "branch",
     "ShortCircuitOperator": "short_circuit",
+    "ExternalPythonOperator": "task",
+    "BranchExternalPythonOperator": "branch",
 }
 SQL = frozenset(
     {
@@ -124,6 +130,8 @@ DECORATORS: Mapping[str, str] = {
     "task.python": "task",
     "task.pyspark": "task",
     "task.branch": "branch",
+    "task.external_python": "task",
+    "task.branch_external_python": "branch",
     "task.short_circuit": "short_circuit",
     "task.bash": "bash",
     "setup": "task",
@@ -169,10 +177,9 @@ OPERATOR_HINTS: Mapping[str, tuple[str, str]] = {
     "HttpOperator": ("Tidegate has no HTTP task", "send the request in a function task"),
     "SimpleHttpOperator": ("Tidegate has no HTTP task", "send the request in a function task"),
     "PythonVirtualenvOperator": (
-        "functions run in the environment of the runner",
-        "install the packages there, or use dag.command",
+        "a task makes no environment",
+        "make it on the hosts, and write python= with the path of its interpreter at a function task",
     ),
-    "ExternalPythonOperator": ("functions run in the environment of the runner", "start that Python with dag.command"),
     "SSHOperator": ("Tidegate has no remote shell", "run `ssh` with dag.command"),
     "FileSensor": (_WAITING, _BY_EVENT),
     "Variable": ("Tidegate has no variables", "use params of the DAG, or the environment of the runner"),
