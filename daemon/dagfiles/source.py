@@ -8,7 +8,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import lru_cache
 from io import FileIO
 from pathlib import Path
@@ -23,6 +23,9 @@ from tidegate.schemas.dag import ARCHIVE, ModuleSource, archive_of
 from tidegate.schemas.error import TidegateError
 
 MAX_BYTES = 1 << 20
+
+USUAL_BYTES = 1 << 14
+"""Read at once of a file that says that it is smaller."""
 
 _BELOW = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -229,26 +232,28 @@ def _read(root: Path, parts: list[str]) -> bytes | None:
 @contextmanager
 def _opened(root: Path, parts: list[str]) -> Iterator[int | None]:
     """A regular file, opened part by part; None when it is missing."""
-    with ExitStack() as opened:
-        try:
-            folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            raise RefusedError(f"the DAG folder cannot be opened: {error.strerror}") from None
-        opened.callback(os.close, folder)
-        yield _opened_below(opened, folder, parts)
+    opened: list[int] = []
+    try:
+        yield _open_each(opened, root, parts)
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
 
 
-def _opened_below(opened: ExitStack, folder: int, parts: list[str]) -> int | None:
+def _open_each(opened: list[int], root: Path, parts: list[str]) -> int | None:
+    try:
+        opened.append(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+    except OSError as error:
+        raise RefusedError(f"the DAG folder cannot be opened: {error.strerror}") from None
     for number, part in enumerate(parts, 1):
         # The last one is opened without blocking, in case it is a pipe.
-        found = _open(folder, part, os.O_DIRECTORY if number < len(parts) else os.O_NONBLOCK)
+        found = _open(opened[-1], part, os.O_DIRECTORY if number < len(parts) else os.O_NONBLOCK)
         if found is None:
             return None
-        opened.callback(os.close, found)
-        folder = found
-    if not stat.S_ISREG(os.fstat(folder).st_mode):
+        opened.append(found)
+    if not stat.S_ISREG(os.fstat(opened[-1]).st_mode):
         raise RefusedError("it is not a regular file")
-    return folder
+    return opened[-1]
 
 
 def _open(folder: int, name: str, flags: int) -> int | None:
@@ -270,10 +275,11 @@ def _is_link(folder: int, name: str) -> bool:
 
 
 def _content(file: int) -> bytes:
-    with os.fdopen(os.dup(file), "rb") as stream:
-        content = stream.read(MAX_BYTES + 1)
+    size, content = os.fstat(file).st_size, b""
+    while len(content) <= MAX_BYTES and (part := os.read(file, min(max(size, USUAL_BYTES), MAX_BYTES) + 1)):
+        content += part
     if len(content) > MAX_BYTES:
-        raise RefusedError(f"it has {max(os.fstat(file).st_size, len(content))} bytes; at most {MAX_BYTES} are read")
+        raise RefusedError(f"it has {max(size, len(content))} bytes; at most {MAX_BYTES} are read")
     return content
 
 

@@ -1,6 +1,7 @@
-"""Scenario F: how soon DAG files are in force."""
+"""Scenarios F and F2: how soon DAG files are in force."""
 
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
 from time import perf_counter
@@ -12,6 +13,7 @@ from tests.benchmarks.bench import LOADED, Bench, bench
 from tests.benchmarks.figures import Figure, duration, percentiles
 
 FILES = 1_000
+MANY = 10_000
 CHANGES = 30
 TOLD = ((50, peer.CHANGED_MS, 100), (99, peer.NONE, None))
 
@@ -45,7 +47,7 @@ async def f(repeat: int) -> list[Figure]:
     starts, restarts, files, modules = [], [], [], []
     for _ in range(repeat + 1):
         async with bench(NONE_YET, 1) as ready:
-            starts.append(await _started_s(ready, write_all, LOADED, 1 + FILES))
+            starts.append(await _started_s(ready, partial(write_all, files=FILES), LOADED, 1 + FILES))
             restarts.append(await _started_s(ready, write_one, VERSIONS, 2, "dag_1"))
             files.append([await _changed_ms(ready, write_one, "dag_1") for _ in range(CHANGES)])
             modules.append([await _changed_ms(ready, write_module, "dag_0") for _ in range(CHANGES)])
@@ -55,6 +57,14 @@ async def f(repeat: int) -> list[Figure]:
         *percentiles("F", "a file changes → its new version is stored", files[1:], TOLD),
         *percentiles("F", "a module changes → the new version of its DAG is stored", modules[1:], TOLD),
     ]
+
+
+async def f2(repeat: int) -> list[Figure]:
+    """A daemon starts with 10,000 files of three tasks that are stored, of which one changed."""
+    async with bench(NONE_YET, 1) as ready:
+        await _started_s(ready, partial(write_all, files=MANY), LOADED, 1 + MANY)
+        restarts = [await _started_s(ready, write_one, VERSIONS, 2 + number, "dag_1") for number in range(repeat + 1)]
+    return [duration("F2", f"a daemon starts → the one of {MANY:,} files that changed is stored", restarts[1:], peer.NONE, 2)]
 
 
 async def _started_s(ready: Bench, change: Callable[[Path], None], sql: str, least: int, *args: str) -> float:
@@ -77,12 +87,12 @@ async def _changed_ms(ready: Bench, change: Callable[[Path], None], dag_id: str)
     return (await ready.until(VERSIONS, versions + 1, dag_id) - began_at) * 1000
 
 
-def write_all(folder: Path) -> None:
+def write_all(folder: Path, *, files: int) -> None:
     """Of the files one imports a module."""
     (folder / "lib").mkdir()
     write_module(folder)
     (folder / "dag_0.py").write_text(IMPORTING)
-    for number in range(1, FILES):
+    for number in range(1, files):
         (folder / f"dag_{number}.py").write_text(FILE.format(number=number, word="first"))
 
 

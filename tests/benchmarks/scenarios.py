@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from tests.benchmarks.backfill_scenarios import l
 from tests.benchmarks.event_scenarios import a, a2, b, c, d
 from tests.benchmarks.figures import Figure
-from tests.benchmarks.file_scenarios import f
+from tests.benchmarks.file_scenarios import f, f2
 from tests.benchmarks.held_scenarios import j
 from tests.benchmarks.history_scenarios import k
 from tests.benchmarks.pending_scenarios import p
@@ -26,6 +26,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "E": e,
     "E2": e2,
     "F": f,
+    "F2": f2,
     "H": h,
     "J": j,
     "K": k,
