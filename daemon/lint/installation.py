@@ -1,6 +1,6 @@
 """Names that DAG files share with others: pools and datasets."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
 import msgspec
@@ -50,8 +50,13 @@ def silent_inputs(spec: DagSpec, outlets: Collection[str], installation: Install
 
 
 def _misspelt(uri: str, outlets: Collection[str]) -> str:
-    """A hint at an outlet that differs in its last part only, and nearly not at all: whole URIs of a lake are all alike."""
-    beginning, slash, end = uri.rpartition("/")
-    ends = {name: outlet for outlet in outlets if (name := outlet.removeprefix(beginning + slash)) != outlet}
-    close = get_close_matches(end, ends, n=1, cutoff=NEAR)
-    return f"; did you mean {ends[close[0]]}?" if close else ""
+    """A hint at an outlet that differs in one part only, and nearly not at all: whole URIs of a lake are all alike."""
+    close = next((outlet for outlet in sorted(outlets) if _is_close(uri.split("/"), outlet.split("/"))), None)
+    return f"; did you mean {close}?" if close else ""
+
+
+def _is_close(parts: Sequence[str], others: Sequence[str]) -> bool:
+    if len(parts) != len(others):
+        return False
+    different = [pair for pair in zip(parts, others, strict=True) if pair[0] != pair[1]]
+    return len(different) == 1 and bool(get_close_matches(different[0][0], different[0][1:], cutoff=NEAR))

@@ -22,7 +22,7 @@ from contextvars import ContextVar
 from datetime import datetime, timedelta
 from importlib import import_module
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self, TypeVar, Unpack, overload
+from typing import Any, Literal, NamedTuple, Never, Self, TypeVar, Unpack, overload
 
 from tidegate.schemas.authoring.arguments import (
     Texts,
@@ -53,7 +53,7 @@ from tidegate.schemas.authoring.task import PythonTask, Task, TaskGroup
 from tidegate.schemas.authoring.trial import Trial, TrialOptions
 from tidegate.schemas.authoring.validation import validate_schedule
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, FunctionTask, SqlTask, SubmitTask, TaskSpec
-from tidegate.schemas.error import DagError
+from tidegate.schemas.error import DagError, did_you_mean
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 AnyTask = TypeVar("AnyTask", bound=Task)
@@ -120,9 +120,12 @@ class Dag:
         on_timeout: Receivers | None = None,
         on_deadline: Receivers | None = None,
         tags: Iterable[str] = (),
+        **unknown: Never,
     ) -> None:
         self.dag_id = valid_name("dag_id", dag_id)
         where = self._where = f"DAG {dag_id!r}"
+        for argument in unknown:
+            raise DagError(f"{where}: unknown argument {argument}{did_you_mean(argument, Dag.__init__.__kwdefaults__ or ())}")
         timezone = time_zone(where, timezone)
         condition, timing, timetable, together = schedule_parts(where, schedule, timezone, max_active_runs)
         self._callbacks = DagCallbacks(dag_time_zone(timezone, timetable))

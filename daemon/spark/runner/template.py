@@ -154,7 +154,9 @@ def _hint(owner: object, name: str | None) -> str:
     if owner is missing:
         return f"there is no {name!r}{_ALL}"
     if isinstance(owner, Mapping):
-        return f"there is no {name!r} " + (f"among {', '.join(map(repr, owner))}" if owner else "in an empty object")
+        return f"there is no {name!r} " + (
+            f"among {', '.join(map(repr, owner))}" if owner else "in an empty object; None is no result"
+        )
     return f"there is no {name!r} in {type(owner).__name__}"
 
 

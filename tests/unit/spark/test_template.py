@@ -87,7 +87,10 @@ def test_a_run_without_a_logical_date_has_no_dates(name: str) -> None:
     ("text", "reason"),
     [
         ("{{ params.week }}", "the SQL of task 'report' cannot be rendered: there is no 'week' among 'day'"),
-        ("{{ results.count }}", "the SQL of task 'report' cannot be rendered: there is no 'count' in an empty object"),
+        (
+            "{{ results.count }}",
+            "the SQL of task 'report' cannot be rendered: there is no 'count' in an empty object; None is no result",
+        ),
         (
             "{{ weekday }}",
             "the SQL of task 'report' cannot be rendered: there is no 'weekday'; there are run, run_id, dag_id, task_id, "

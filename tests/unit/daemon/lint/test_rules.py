@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.daemon.lint.installation import Installation, outlets_of
+from tidegate import Dag, Dataset
+from tidegate.daemon.lint.installation import Installation, outlets_of, silent_inputs
 from tidegate.daemon.lint.places import Places
 from tidegate.daemon.lint.rules import findings_of
 from tidegate.schemas.authoring.build import build
@@ -170,3 +171,21 @@ def test_inputs_that_nothing_updates_are_noted(installation: Installation | None
 
     assert mistakes == ()
     assert [f"{note.line}: {note.reason}" for note in noted] == notes
+
+
+@pytest.mark.parametrize(
+    ("uri", "note"),
+    [
+        (
+            "lake://penguin/clean",
+            ["no task of these files updates dataset lake://penguin/clean; did you mean lake://penguins/clean?"],
+        ),
+        ("lake://penguin/claen", []),
+        ("lake://whales/clean", []),
+        ("lake://penguins/clean/all", []),
+    ],
+)
+def test_an_input_is_like_an_outlet_if_one_part_differs_by_a_letter(uri: str, note: list[str]) -> None:
+    spec = Dag("reader", schedule=Dataset(uri)).spec()
+
+    assert [mistake.reason for mistake in silent_inputs(spec, {"lake://penguins/clean"}, None)] == note

@@ -38,6 +38,7 @@ def test_the_longest_names_are_allowed() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"schedual": None}, "DAG 'd': unknown argument schedual; did you mean schedule?"),
         ({"max_active_runs": 0}, "DAG 'd': max_active_runs: expected `int` >= 1"),
         ({"max_active_runs": "4"}, "DAG 'd': max_active_runs: expected `int`, got `str`"),
         ({"description": 5}, "DAG 'd': description: expected `str`, got `int`"),
