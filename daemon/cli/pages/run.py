@@ -18,6 +18,7 @@ from tidegate.daemon.settings import PREFIX
 from tidegate.schemas.notice import FailedTask
 from tidegate.schemas.queries.notes import Note
 from tidegate.schemas.queries.run_pages import RunAttemptRow, RunEventRow, RunRow
+from tidegate.schemas.state import RunType
 from tidegate.schemas.timetable.text import age, span, took, utc
 
 EVENT_TITLES = ("DATASET", "OCCURRED", "SOURCE", "ID", "PRODUCER", "EXTRA")
@@ -92,10 +93,10 @@ def print_failures(failures: Sequence[FailedTask]) -> None:
 
 
 def started(run: RunRow) -> str | None:
-    """With the delay, unless a backfill ran it: its dates have passed by intention."""
+    """With the delay, unless a backfill ran or made it, also a deleted one: its dates have passed by intention."""
     if run.start_date is None or run.schedule_delay_s is None:
         return None
-    delay = "" if run.backfill_id else f", {span(run.schedule_delay_s)} after it was due"
+    delay = "" if run.backfill_id or run.run_type == RunType.BACKFILL else f", {span(run.schedule_delay_s)} after it was due"
     return f"{utc(run.start_date)}{delay}"
 
 

@@ -11,20 +11,21 @@ DUE = datetime(2013, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("backfill_id", "delay_s", "expected"),
+    ("run_type", "backfill_id", "delay_s", "expected"),
     [
-        (None, 90.0, "2013-01-01 00:01:30Z, 1m30s after it was due"),
-        (7, 90.0, "2013-01-01 00:01:30Z"),
-        (None, None, None),
+        ("scheduled", None, 90.0, "2013-01-01 00:01:30Z, 1m30s after it was due"),
+        ("scheduled", 7, 90.0, "2013-01-01 00:01:30Z"),
+        ("backfill", None, 90.0, "2013-01-01 00:01:30Z"),
+        ("scheduled", None, None, None),
     ],
 )
 def test_only_a_run_outside_of_backfills_has_a_delay(
-    backfill_id: int | None, delay_s: float | None, expected: str | None
+    run_type: str, backfill_id: int | None, delay_s: float | None, expected: str | None
 ) -> None:
     row = RunRow(
         dag_id="d",
         run_id="r",
-        run_type="scheduled",
+        run_type=run_type,
         state="running",
         run_after=DUE,
         created_at=DUE,
