@@ -120,7 +120,7 @@ async def list_dates(db: Db, call: Call[DateList]) -> Page[DateRow]:
     backfill = await read_backfill(db, wanted.backfill_id, deleted=True)
     after = DATES.first(wanted) or wanted.after
     rows = await backfill_pages.list_dates(db, wanted.backfill_id, wanted.state, after, wanted.limit + 1)
-    return DATES.page(with_reasons(backfill, rows), wanted)
+    return DATES.page(await with_reasons(db, backfill, rows), wanted)
 
 
 async def preview_backfill(call: Call[PreviewQuery], body: NewBackfill) -> backfills.Preview:

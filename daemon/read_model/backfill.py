@@ -2,17 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import groupby
 
 import msgspec
 
+from tidegate.handlers.admission.load import preview_admission
 from tidegate.handlers.backfills.dates import is_replay, next_ticks
 from tidegate.handlers.backfills.rejections import no_such_backfill
 from tidegate.handlers.backfills.stop import has_dates_to_retry
+from tidegate.handlers.explain.queue import queue_blockers
 from tidegate.schemas.error import DagFaultError, NotFoundError
+from tidegate.schemas.explain.reasons import NoDaemon, Reason
 from tidegate.schemas.graph import Graph
-from tidegate.schemas.queries import backfill_pages, backfills, versions
-from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, StageRow, UnendedTask, list_backfills
+from tidegate.schemas.message import TasksReady
+from tidegate.schemas.queries import backfill_pages, backfills, leases, versions
+from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, ScheduledTask, StageRow, UnendedTask, list_backfills
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.leases import Terms
 from tidegate.schemas.state import BACKFILL_ENDED, RUN_ENDED, BackfillState, DateState, TaskState
 from tidegate.schemas.timetable.text import utc
 
@@ -68,7 +74,7 @@ async def read_page(db: Db, backfill_id: int) -> BackfillPage:
     row = await read_backfill(db, backfill_id, deleted=True)
     dates = await backfill_pages.list_dates(db, backfill_id, None, max(row.dates - LAST_DATES, 0), LAST_DATES)
     return BackfillPage(
-        row, await read_progress(db, row), with_reasons(row, dates), await _read_stages(db, row) if row.stages else []
+        row, await read_progress(db, row), await with_reasons(db, row, dates), await _read_stages(db, row) if row.stages else []
     )
 
 
@@ -139,7 +145,7 @@ def date_counts(row: BackfillRow, found: Progress) -> Mapping[str, int]:
 
 def _time_left(row: BackfillRow, found: Progress, now: datetime) -> float | None:
     """At the mean pace so far; None while nothing has finished, or nothing goes on."""
-    is_at_work = row.state is BackfillState.RUNNING and not row.stop_reason
+    is_at_work = row.state is BackfillState.RUNNING and not row.stop_reason and not is_stuck(row)
     if row.run_start_date is None or not is_at_work or not found.finished:
         return None
     taken: timedelta = now - row.run_start_date
@@ -170,7 +176,25 @@ def why(row: BackfillRow) -> str:
     if row.waiting and row.failed:
         waiting = f"{row.waiting} of its runs wait for earlier dates, of which {row.failed} failed"
         return f"{waiting}; `tidegate backfills retry {row.id}` runs these again"
+    if is_stuck(row):
+        waiting = f"all of its {row.running} running runs wait for earlier runs of the DAG"
+        return f"{waiting}; `tidegate backfills dates {row.id}` says for which"
     return f"its limit of {row.max_active_runs} active runs is reached" if row.running >= row.max_active_runs else ""
+
+
+def why_failing(row: BackfillRow) -> str:
+    """Why a backfill with failed dates needs attention: what keeps it, or that they run again only by a retry."""
+    reason = why(row)
+    failed = f"{row.failed} of its {row.dates - row.skipped} planned dates failed"
+    if row.state in BACKFILL_ENDED or "failed" in reason:
+        return reason
+    retry = f"{failed}; `tidegate backfills retry {row.id}` runs these again"
+    return f"{retry}; {reason}" if reason else retry
+
+
+def is_stuck(row: BackfillRow) -> bool:
+    """Whether nothing of it is at work: its running runs wait for runs before them, of which it may have none."""
+    return row.running > 0 and row.waiting == row.running
 
 
 def _why_ended(row: BackfillRow) -> str:
@@ -185,16 +209,32 @@ def _by(row: BackfillRow) -> str:
     return f" by {row.stopped_by} at {utc(row.stopped_at)}" if row.stopped_by and row.stopped_at else ""
 
 
-def with_reasons(row: BackfillRow, dates: Sequence[DateRow]) -> list[DateRow]:
-    """The dates, each unended one with what it waits for."""
-    return [msgspec.structs.replace(date, reason=date.reason or waits_for(row, date)) for date in dates]
-
-
 A_DAEMON = "waits for the next visit of a daemon"
 
 
-def waits_for(row: BackfillRow, date: DateRow) -> str:
-    """What a date waits for that has not ended; "" for others."""
+async def with_reasons(db: Db, row: BackfillRow, dates: Sequence[DateRow]) -> list[DateRow]:
+    """The dates, each unended one with what it waits for."""
+    waiting = [date.ordinal for date in dates if date.task is not None and date.task.state is TaskState.SCHEDULED]
+    blockers = await _blockers(db, await backfill_pages.scheduled(db, row.id, waiting)) if waiting else {}
+    reasons = [date.reason or waits_for(row, date, blockers.get(date.ordinal, ())) for date in dates]
+    return [msgspec.structs.replace(date, reason=reason) for date, reason in zip(dates, reasons, strict=True)]
+
+
+async def _blockers(db: Db, tasks: Sequence[ScheduledTask]) -> Mapping[int, Sequence[Reason]]:
+    """By date, what keeps its task from slots, as the admission of its pool decides with the settings of a daemon."""
+    daemons = await leases.live(db)
+    terms, none_alive = (daemons[0].terms, ()) if daemons else (Terms(), (NoDaemon(),))
+    found: dict[int, Sequence[Reason]] = {}
+    for pool, group in groupby(sorted(tasks, key=lambda task: (task.pool, task.ordinal)), lambda task: task.pool):
+        queue = list(group)
+        ready = TasksReady(pool=pool, limit=len(queue), parallelism=terms.parallelism, fair_after_s=terms.fair_after_s)
+        blocked = queue_blockers(await preview_admission(db, ready, [task.key for task in queue]))
+        found |= {task.ordinal: (*(blocked.get(task.key) or ()), *none_alive) for task in queue}
+    return found
+
+
+def waits_for(row: BackfillRow, date: DateRow, blockers: Sequence[Reason] = ()) -> str:
+    """What a date waits for that has not ended; "" for others. `blockers` keep its task from slots."""
     match date.state:
         case DateState.RETRY if date.dag_id in row.stages[row.stage :]:
             return f"runs again after the runs of {row.stage_dag_id}"
@@ -203,20 +243,21 @@ def waits_for(row: BackfillRow, date: DateRow) -> str:
         case DateState.RETRY:
             return why(row) or A_DAEMON
         case DateState.OPEN if date.task is not None:
-            return _of_task(date, date.task)
+            return _of_task(date, date.task, blockers)
         case DateState.OPEN:
             return why(row) or A_DAEMON
         case _:
             return ""
 
 
-def _of_task(date: DateRow, task: UnendedTask) -> str:
+def _of_task(date: DateRow, task: UnendedTask, blockers: Sequence[Reason]) -> str:
     """What a running run waits for: the end of a task, or what this task waits for."""
     match task.state:
         case TaskState.RUNNING:
             return f"task {task.task_id} runs"
         case TaskState.SCHEDULED:
-            return f"task {task.task_id} waits for slots of pool {task.pool} or for a limit{_ask(date, task)}"
+            reasons = "; ".join(reason.text for reason in blockers) or f"its turn in pool {task.pool!r}"
+            return f"task {task.task_id} waits for {reasons}{_ask(date, task)}"
         case TaskState.NONE if task.waits_for_past:
             return f"task {task.task_id} waits for the previous run{_ask(date, task)}"
         case TaskState.NONE:

@@ -1,11 +1,13 @@
 """What needs attention now, what is at work, what comes next, and whether the scheduler is healthy."""
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
+from tidegate.daemon.read_model.backfill import why_failing
 from tidegate.schemas.queries import dag_pages, deadlines, leases, losses, now, pools
+from tidegate.schemas.queries.backfill_pages import BackfillRow, list_backfills
 from tidegate.schemas.queries.dag_pages import ImportErrorRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.deadlines import DeadlineRow
@@ -20,11 +22,23 @@ COUNTED = 10_001
 """What is counted up to: ten thousand and more."""
 
 
+class FailingBackfill(msgspec.Struct, frozen=True):
+    """A backfill that failed, or that has failed dates. `why` says how it goes on."""
+
+    backfill: BackfillRow
+    why: str
+
+    @property
+    def since(self) -> datetime:
+        return self.backfill.run_end_date or self.backfill.updated_at
+
+
 class NowPage(msgspec.Struct, frozen=True):
     """Each list has at most `LISTED` entries. `missed` are deadlines missed within `RECENT`;
     `missing_pools` counts the tasks that wait for each pool that does not exist."""
 
     failed: Sequence[FailedRun]
+    backfills: Sequence[FailingBackfill]
     held: Sequence[HeldDag]
     missed: Sequence[DeadlineRow]
     import_errors: Sequence[ImportErrorRow]
@@ -40,8 +54,9 @@ class NowPage(msgspec.Struct, frozen=True):
     @property
     def problems(self) -> int:
         """How many entries need attention."""
-        lists = (self.failed, self.held, self.missed, self.import_errors, self.halted, self.losses, self.away, self.missing_pools)
-        return sum(map(len, lists)) + (not self.daemons) + (self.counts.dead_letters > 0)
+        work = (self.failed, self.backfills, self.held, self.missed, self.import_errors, self.missing_pools)
+        servers = (self.halted, self.losses, self.away)
+        return sum(map(len, (*work, *servers))) + (not self.daemons) + (self.counts.dead_letters > 0)
 
     @property
     def away(self) -> Sequence[tuple[JobRow, str]]:
@@ -53,6 +68,7 @@ async def read_now(db: Db) -> NowPage:
     missed = await deadlines.list_deadlines(db, missed=True, limit=LISTED)
     return NowPage(
         failed=await now.failed(db, RECENT.total_seconds(), LISTED),
+        backfills=await _failing_backfills(db),
         held=await now.held(db, LISTED),
         missed=[row for row in missed if row.missed_at and db.now - row.missed_at < RECENT],
         import_errors=await dag_pages.list_import_errors(db, limit=LISTED),
@@ -65,3 +81,10 @@ async def read_now(db: Db) -> NowPage:
         counts=await now.counts(db, COUNTED),
         is_empty=not await dag_pages.list_dags(db, limit=1),
     )
+
+
+async def _failing_backfills(db: Db) -> list[FailingBackfill]:
+    """A success of another date makes no failed date good: they stay until a retry, or for `RECENT` after the end."""
+    ids = await now.backfills(db, RECENT.total_seconds(), LISTED)
+    rows = [row for id_ in ids for row in await list_backfills(db, backfill_id=id_)]
+    return [FailingBackfill(row, why_failing(row)) for row in rows]

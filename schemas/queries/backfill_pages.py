@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -11,6 +11,7 @@ from tidegate.schemas.backfill import BackfillView
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.state import DateState, TaskState
+from tidegate.schemas.view import TaskKey
 
 _SQL = load("backfill_pages")
 
@@ -71,6 +72,19 @@ class UnendedTask(msgspec.Struct, frozen=True, kw_only=True):
     waits_for_past: bool = False
 
 
+class ScheduledTask(NamedTuple):
+    """The task of a date that waits for slots of its pool."""
+
+    ordinal: int
+    pool: str
+    dag_run_id: int
+    task_index: int
+
+    @property
+    def key(self) -> TaskKey:
+        return self.dag_run_id, self.task_index
+
+
 class DateRow(msgspec.Struct, frozen=True, kw_only=True):
     """A planned date of a backfill, with its run and the version of that, or the reason why it has none.
 
@@ -126,6 +140,11 @@ async def list_dates(
     """The planned dates of a backfill with an ordinal above `after`; only those of the 24 hours after `since`."""
     rows = await db.fetch(_SQL["dates"], backfill_id, state, after, limit, since)
     return [msgspec.convert(dict(row), DateRow) for row in rows]
+
+
+async def scheduled(db: Db, backfill_id: int, ordinals: Sequence[int]) -> list[ScheduledTask]:
+    """The task of each of these dates that waits for slots."""
+    return [ScheduledTask(*row) for row in await db.fetch(_SQL["scheduled"], backfill_id, list(ordinals))]
 
 
 async def count_days(db: Db, backfill_id: int, since: datetime, until: datetime) -> Mapping[date, Mapping[str, int]]:

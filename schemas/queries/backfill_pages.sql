@@ -88,6 +88,14 @@ WHERE date.backfill_id = $1
 ORDER BY date.ordinal
 LIMIT $4
 
+-- name: scheduled
+-- The task of each of these dates that waits for slots: of several the one that `dates` names.
+SELECT DISTINCT ON (date.ordinal) date.ordinal, task.pool, task.dag_run_id, task.task_index
+FROM backfill_date AS date
+JOIN task_instance AS task ON task.dag_run_id = date.dag_run_id AND task.state = 'scheduled'
+WHERE date.backfill_id = $1 AND date.ordinal = ANY ($2::integer[])
+ORDER BY date.ordinal, NOT task.waits_for_past, task.task_index
+
 -- name: days
 -- By day and state, the number of planned dates from $2 to before $3.
 SELECT (logical_date AT TIME ZONE 'UTC')::date AS day, state::text AS state, count(*) AS dates

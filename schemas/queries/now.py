@@ -11,7 +11,7 @@ _SQL = load("now")
 
 
 class FailedRun(msgspec.Struct, frozen=True):
-    """A failed run whose DAG has not succeeded since, with the first task that failed; None if none did."""
+    """A failed run without a success of a later run of its DAG since, with the first task that failed; None if none did."""
 
     dag_id: str
     run_id: str
@@ -62,6 +62,11 @@ class DueDag(msgspec.Struct, frozen=True):
 async def failed(db: Db, within_s: float, limit: int) -> list[FailedRun]:
     """The newest failed runs that ended within a time."""
     return [FailedRun(*row) for row in await db.fetch(_SQL["failed"], within_s, limit)]
+
+
+async def backfills(db: Db, within_s: float, limit: int) -> list[int]:
+    """The newest backfills that failed within a time, or are at work and have failed dates."""
+    return [row[0] for row in await db.fetch(_SQL["backfills"], within_s, limit)]
 
 
 async def at_work(db: Db, limit: int) -> list[ActiveRun]:

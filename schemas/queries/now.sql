@@ -1,5 +1,6 @@
 -- name: failed
--- The newest failed runs whose DAG has not succeeded since, each with the first task that failed.
+-- The newest failed runs, each with the first task that failed, unless a later run of the DAG has succeeded since. Only so many
+-- later successes are looked at, the newest by their order: the runs of a backfill of old dates have thousands after them.
 SELECT run.dag_id, run.run_id, run.end_date, run.order_at, task.task_id, task.try_number, task.reason, log.reason AS run_reason
 FROM (
     SELECT id, dag_id, run_id, end_date, order_at, state_seq
@@ -17,10 +18,24 @@ LEFT JOIN LATERAL (
 ) AS task ON true
 LEFT JOIN run_state_log AS log ON log.dag_run_id = run.id AND log.seq = run.state_seq
 WHERE NOT EXISTS (
-    SELECT FROM dag_run AS later
-    WHERE later.dag_id = run.dag_id AND (later.order_at, later.id) > (run.order_at, run.id) AND later.state = 'success'
+    SELECT FROM (
+        SELECT end_date FROM dag_run AS later
+        WHERE later.dag_id = run.dag_id AND later.order_at IS NOT NULL AND later.state = 'success'
+          AND (later.order_at, later.id) > (run.order_at, run.id)
+        ORDER BY later.order_at DESC, later.id DESC
+        LIMIT 100
+    ) AS success
+    WHERE success.end_date > run.end_date
 )
 ORDER BY run.end_date DESC
+LIMIT $2
+
+-- name: backfills
+-- The backfills that failed within $1 seconds, or are at work and have failed dates.
+SELECT id FROM backfill WHERE state NOT IN ('cancelled', 'success', 'failed') AND failed > 0
+UNION
+SELECT id FROM backfill WHERE state = 'failed' AND NOT deleted AND run_end_date > now() - make_interval(secs => $1)
+ORDER BY id DESC
 LIMIT $2
 
 -- name: at_work

@@ -194,7 +194,7 @@ def dates(
 
     async def read(db: Db) -> list[DateRow]:
         row = await read_backfill(db, backfill_id, deleted=True)
-        return with_reasons(row, await backfill_pages.list_dates(db, backfill_id, state, after, limit))
+        return await with_reasons(db, row, await backfill_pages.list_dates(db, backfill_id, state, after, limit))
 
     path = at("backfills", backfill_id, "dates")
     print_list(DATES, *listed(context, path, DateRow, read, limit, state=state, after=after), json=json)

@@ -59,7 +59,7 @@ async def read(db: Db, call: Call[BackfillParams]) -> BackfillScreen:
     params = call.params
     found = await read_page(db, params.backfill_id)
     row = found.backfill
-    dates = with_reasons(row, await _dates(db, params))
+    dates = await with_reasons(db, row, await _dates(db, params))
     return BackfillScreen(
         found=found,
         why=why(row),

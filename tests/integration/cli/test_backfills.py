@@ -244,7 +244,12 @@ async def test_a_run_that_waits_for_its_backfill_says_so(cli: Cli, daily: Histor
     await daily.admitted()
 
     answer = await cli("tasks", "why-not", "daily", "backfill__2013-01-02T06:00:00+00:00", "first")
+    waiting = (await cli("backfills", "dates", "1", "--after", "1", "--json")).json[0]["reason"]
+    await cli("dags", "pause", "daily")
+    paused = (await cli("backfills", "dates", "1", "--after", "1", "--json")).json[0]["reason"]
 
+    assert waiting.startswith("task first waits for the rest of backfill 1: its max_active_tasks is 1")
+    assert paused.startswith("task first waits for the DAG to be unpaused; the rest of backfill 1: its max_active_tasks is 1")
     assert "the rest of backfill 1: its max_active_tasks is 1" in answer.out
     assert "tidegate backfills set 1 --max-active-tasks 2" in answer.out
 

@@ -29,14 +29,35 @@ async def test_a_failed_run_needs_attention_until_its_dag_succeeds(site: Site) -
     await site.history.run()
     (claimed,) = await site.history.attempts_begin()
     await site.history.attempt_ends(claimed.submission_id, "failed", reason="OSError: full")
-    failed = await now(site)
     await site.history.database.pool.execute(
-        "INSERT INTO dag_run (dag_id, run_id, run_type, state, version_id, run_after, state_seq, unfinished)"
-        " SELECT dag_id, 'later', 'manual', 'success', version_id, now() + interval '1 min', 1, 0 FROM dag"
+        "INSERT INTO dag_run (dag_id, run_id, run_type, state, version_id, run_after, state_seq, unfinished, end_date)"
+        " SELECT dag_id, 'later', 'manual', 'success', version_id, now() + interval '1 min', 1, 0, now() - interval '1 h'"
+        " FROM dag"
     )
+    failed = await now(site)
+    await site.history.database.pool.execute("UPDATE dag_run SET end_date = now() + interval '1 s' WHERE run_id = 'later'")
 
     assert "join</a>: <code>OSError: full" in failed
     assert "OSError: full" not in await now(site)
+
+
+async def test_a_backfill_with_failed_dates_needs_attention(site: Site) -> None:
+    await site.history.daemon()
+    await site.history.file()
+    await site.history.database.pool.execute(
+        "INSERT INTO backfill (dag_id, version_id, relative_fileloc, origin_code, state, start_date, end_date, max_active_runs,"
+        " priority, reprocess, is_reverse, outlets, submitted_at, submitted_by, horizon, dates, failed, run_end_date, deleted)"
+        " SELECT dag_id, version_id, 'a.py', '', each.state::backfill_state, now(), now(), 1, 0, 'none', false, 'events', now(),"
+        "  'anna', now(), 5, each.failed, now() - each.ago::interval, each.deleted"
+        " FROM dag, (VALUES ('running', 2, NULL, false), ('failed', 1, '1 h', false), ('failed', 1, '2 days', false),"
+        "  ('failed', 1, '1 h', true), ('running', 0, NULL, false)) AS each (state, failed, ago, deleted)"
+    )
+
+    text = await now(site)
+
+    assert [f"backfill {id_} of" in text for id_ in range(1, 6)] == [True, True, False, False, False]
+    assert "2 of its 5 planned dates failed; `tidegate backfills retry 1` runs these again" in text
+    assert "1 of its dates failed (`tidegate backfills dates 2 --state failed`)" in text
 
 
 async def test_trouble_of_all_kinds_is_listed(site: Site) -> None:

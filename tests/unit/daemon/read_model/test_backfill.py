@@ -6,7 +6,8 @@ import pytest
 
 from tests.shapes import NOW
 from tests.unit.daemon.web.test_backfill_pages import row
-from tidegate.daemon.read_model.backfill import waits_for, why
+from tidegate.daemon.read_model.backfill import waits_for, why, why_failing
+from tidegate.schemas.explain.reasons import BackfillLimit, DagPaused, PoolFull, PoolMissing, Reason
 from tidegate.schemas.queries.backfill_pages import DateRow, UnendedTask
 from tidegate.schemas.state import BackfillState, DateState, TaskState
 
@@ -21,6 +22,11 @@ PAUSED: dict[str, Any] = {"state": BackfillState.PAUSED}
     [
         ({}, ""),
         ({"running": 10}, "its limit of 10 active runs is reached"),
+        ({"running": 10, "waiting": 9}, "its limit of 10 active runs is reached"),
+        (
+            {"running": 10, "waiting": 10},
+            "all of its 10 running runs wait for earlier runs of the DAG; `tidegate backfills dates 1` says for which",
+        ),
         ({**PAUSED, **STOPPED}, "paused by ben at 2024-05-01 12:00:00Z; `tidegate backfills resume 1` resumes it"),
         (PAUSED, "paused; `tidegate backfills resume 1` resumes it"),
         ({"state": "success"}, ""),
@@ -59,7 +65,7 @@ ASK = "; `tidegate tasks why-not d r t` says more"
         (PAUSED, date("open", "queued"), "paused; `tidegate backfills resume 1` resumes it"),
         ({}, date("open", "running", "running"), "task t runs"),
         ({}, date("open", "running", "queued"), "task t is queued"),
-        ({}, date("open", "running", "scheduled"), f"task t waits for slots of pool p or for a limit{ASK}"),
+        ({}, date("open", "running", "scheduled"), f"task t waits for its turn in pool 'p'{ASK}"),
         ({}, date("open", "running", "up_for_retry"), f"task t waits for its next try{ASK}"),
         ({}, date("open", "running", "none", waits_for_past=True), f"task t waits for the previous run{ASK}"),
         ({}, date("open", "running", "none"), "task t waits for earlier tasks"),
@@ -71,3 +77,36 @@ ASK = "; `tidegate tasks why-not d r t` says more"
 )
 def test_a_date_says_what_it_waits_for(facts: dict[str, Any], of: DateRow, said: str) -> None:
     assert waits_for(row(**facts), of) == said
+
+
+@pytest.mark.parametrize(
+    ("blockers", "said"),
+    [
+        ((DagPaused(),), "the DAG to be unpaused"),
+        ((DagPaused(), PoolFull("p", 2, 0, 1)), "the DAG to be unpaused; pool 'p': 0 of its 2 slots are open, the task needs 1"),
+        ((BackfillLimit(1, "max_active_tasks", 2),), "the rest of backfill 1: its max_active_tasks is 2"),
+        ((PoolMissing("p"),), "pool 'p', which does not exist"),
+    ],
+)
+def test_a_date_names_what_keeps_its_task_from_slots(blockers: tuple[Reason, ...], said: str) -> None:
+    assert waits_for(row(), date("open", "running", "scheduled"), blockers) == f"task t waits for {said}{ASK}"
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({}, "2 of its 4 planned dates failed; `tidegate backfills retry 1` runs these again"),
+        (
+            PAUSED,
+            "2 of its 4 planned dates failed; `tidegate backfills retry 1` runs these again; "
+            "paused; `tidegate backfills resume 1` resumes it",
+        ),
+        (
+            {"running": 2, "waiting": 2},
+            "2 of its runs wait for earlier dates, of which 2 failed; `tidegate backfills retry 1` runs these again",
+        ),
+        ({"state": "failed"}, f"2 of its dates failed (`tidegate backfills dates 1 --state failed`){GO_ON}"),
+    ],
+)
+def test_a_backfill_with_failed_dates_says_how_they_run_again(facts: dict[str, Any], said: str) -> None:
+    assert why_failing(row(failed=2, dates=5, skipped=1, **facts)) == said
