@@ -158,7 +158,7 @@ def _present(file: ParsedFile, state: State, homes: Mapping[str, str], version_i
 
 
 def _duplicate(dag_id: str, homes: Mapping[str, str]) -> str:
-    return f"DAG {dag_id!r} is already defined in {homes[dag_id]}; rename one of them"
+    return f"DAG {dag_id!r} is already defined in {homes[dag_id]}; rename one of them, or delete that file"
 
 
 def _store(file: ParsedFile, spec: DagSpec, state: State, version_id: int) -> Iterator[Effect]:

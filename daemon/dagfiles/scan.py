@@ -1,7 +1,7 @@
 """Lists the DAG folder without the ignored files, and finds the changed files."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,6 +85,18 @@ def stamps(root: Path, paths: Iterable[str]) -> Mapping[str, Stamp]:
 def changed(before: Mapping[str, Stamp], now: Mapping[str, Stamp]) -> list[str]:
     """The files that are new or have another stamp."""
     return [path for path, stamp in now.items() if before.get(path) != stamp]
+
+
+def disappeared(
+    before: Mapping[str, int], listed: Collection[str], now: Collection[str], known: Collection[str], *, is_reported: bool
+) -> Mapping[str, int]:
+    """The files that were `listed` before and are not there `now`, each with the number of scans that reported it.
+
+    A file counts until the database has recorded the deletion and no longer knows it. Files that were never listed do not
+    count: the folder may not be filled yet.
+    """
+    scans = {**dict.fromkeys(listed, 0), **before}
+    return {path: number + is_reported for path, number in scans.items() if path in known and path not in now}
 
 
 class Report(NamedTuple):

@@ -12,10 +12,11 @@ from watchfiles import awatch
 
 from tidegate.daemon.dagfiles.ignore import IGNORE_FILE
 from tidegate.daemon.dagfiles.message import NOT_READ
-from tidegate.daemon.dagfiles.scan import Listing, Report, Stamp, changed, listing, news, reports, stamps
+from tidegate.daemon.dagfiles.scan import Listing, Report, Stamp, changed, disappeared, listing, news, reports, stamps
 from tidegate.daemon.dagfiles.source import RefusedError, archive_file, content_digest, read, with_imports
 from tidegate.daemon.settings import Settings, dags_root
 from tidegate.daemon.wake import Signal
+from tidegate.handlers.dag_file_changed import ABSENT_SCANS
 from tidegate.schemas.dag import ARCHIVE, archive_of
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries.files import KnownFile
@@ -31,6 +32,8 @@ SETTLE_AT_MOST_MS = 500
 """… or after this long at the latest."""
 POLL_S = 1.0
 """Polling interval for a missing or replaced DAG folder, and after an outage."""
+CONFIRM_S = 1.0
+"""A file that disappeared is looked for again after this time. Replacing a file by a rename takes less."""
 
 
 class Scanner:
@@ -44,7 +47,15 @@ class Scanner:
         self.imports: frozenset[str] = frozenset()
         self._digests: dict[str, str] = {}
         self._reports: dict[str, Report] = {}
+        self._recorded: Collection[str] = ()
+        self._listed: Collection[str] = ()
+        self._disappeared: Mapping[str, int] = {}
         self._warned: set[str] = set()
+
+    @property
+    def looks_again(self) -> bool:
+        """Whether the next scan is due soon: a file has disappeared, and too few scans without it are recorded."""
+        return any(scans <= ABSENT_SCANS for scans in self._disappeared.values())
 
     async def scan(self, *, absent_too: bool) -> bool:
         """Report changed files; with `absent_too` also deleted ones, unless part of the folder cannot be read.
@@ -64,14 +75,30 @@ class Scanner:
         found = await anyio.to_thread.run_sync(self._list)
         self._warn_once("dag_folder_missing", holds=found is None, folder=str(self._root))
         if found is None:
+            self._disappeared = {}
             return
         self._warn_once("dag_folder_unreadable", holds=bool(found.unreadable), folders=found.unreadable)
         present, recorded = self._with_imports(found, known), {path: file.digest for path, file in known.items()}
+        self._note_absence(None if found.unreadable else frozenset(present), known, is_reported=absent_too)
         now = anyio.current_time()
         paths = news(present, recorded, self._reports, now, absent_too=absent_too and not found.unreadable)
         if paths:
             await self._publish(list(dict.fromkeys(archive_file(self._root, path) or path for path in paths)))
         self._reports = reports(present, recorded, self._reports, paths, now)
+
+    def _note_absence(self, present: Collection[str] | None, known: Collection[str], *, is_reported: bool) -> None:
+        """Files that were refused are reported again once another file is recorded as deleted: its DAGs may be theirs.
+
+        `present` is None when part of the folder cannot be read.
+        """
+        if any(path not in known for path in self._recorded):
+            self._reports = {}
+        self._recorded = frozenset(known)
+        if present is None:
+            self._disappeared = {}
+            return
+        self._disappeared = disappeared(self._disappeared, self._listed, present, known, is_reported=is_reported)
+        self._listed = present
 
     def _list(self) -> Listing | None:
         """List the folder and read changed files and imports. Runs in a thread, one at a time."""
@@ -131,6 +158,8 @@ async def watch(
                 continue
             if is_due:
                 due = anyio.current_time() + settings.dags_scan_s
+            if scanner.looks_again:
+                due = min(due, anyio.current_time() + CONFIRM_S)
             await signal.wait(due - anyio.current_time())
 
 

@@ -98,17 +98,16 @@ async def test_a_file_that_is_gone_is_reported_by_two_scans_and_no_more(settings
     assert database.reports == ["gone.py", "gone.py"]
 
 
-async def test_between_two_scans_a_file_that_is_gone_is_not_reported(
+async def test_a_file_that_disappears_is_reported_twice_soon_and_then_the_refused_file_that_has_its_dags(
     settings: Settings, database: Database, root: Path, write: Write
 ) -> None:
     write("a.py", "1")
+    database.refused = "moved.py"
 
     async with watching(settings, database, scan_s=SLOW):
         await until(lambda: database.reports == ["a.py"])
-        (root / "a.py").unlink()
-        await quiet()
-
-    assert database.reports == ["a.py"]
+        (root / "a.py").rename(root / "moved.py")
+        await until(lambda: database.reports == ["a.py", "moved.py", "a.py", "a.py", "moved.py"])
 
 
 async def test_a_file_that_comes_back_is_reported_again(settings: Settings, database: Database, root: Path, write: Write) -> None:

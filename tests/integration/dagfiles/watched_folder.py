@@ -10,7 +10,7 @@ import msgspec
 from tidegate.daemon.dagfiles.source import content_digest, with_imports
 from tidegate.daemon.dagfiles.watch import digest, watch
 from tidegate.daemon.settings import Settings
-from tidegate.schemas.dag import archive_of
+from tidegate.schemas.dag import REPEAT_DIGEST, archive_of
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries.files import KnownFile
 
@@ -30,6 +30,7 @@ class Database:
         self.reports: list[str] = []
         self.is_away = False
         self.is_slow = False
+        self.refused: str | None = None
 
     async def publish(self, paths: Sequence[str]) -> None:
         self.reports += paths
@@ -56,7 +57,8 @@ class Database:
     def _record(self, path: str) -> None:
         if (self.root / (archive_of(path) or path)).exists():
             imports = {imported: content_digest(self.root, imported) for imported in self.imports.get(path, ())}
-            self.known[path] = with_imports(digest(self.root, path), imports)
+            digest_now = REPEAT_DIGEST if path == self.refused else digest(self.root, path)
+            self.known[path] = with_imports(digest_now, imports)
             return
         self.known[path] = None
         self.absent[path] = self.absent.get(path, 0) + 1

@@ -123,7 +123,7 @@ async def test_of_two_files_with_one_dag_the_second_takes_it_over_when_the_first
     await world.file(second, path="second.py")
     await world.updated("s://b")
 
-    assert refused == "DAG 'd' is already defined in first.py; rename one of them"
+    assert refused == "DAG 'd' is already defined in first.py; rename one of them, or delete that file"
     assert (len(await world.runs()), await world.outcomes()) == (1, {"consumed": 1})
     assert await world.rows("SELECT FROM import_error") == []
 

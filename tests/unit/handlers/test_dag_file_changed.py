@@ -194,7 +194,9 @@ def test_a_stale_dag_may_come_back_in_another_file() -> None:
 def test_the_first_file_keeps_a_dag_that_another_one_defines_too() -> None:
     effects = decided(parsed("b.py", D, E), dags=[stored(D)])
 
-    assert RecordImportError("b.py", None, "DAG 'd' is already defined in a.py; rename one of them") in effects
+    assert (
+        RecordImportError("b.py", None, "DAG 'd' is already defined in a.py; rename one of them, or delete that file") in effects
+    )
     assert [effect.spec for effect in effects if isinstance(effect, StoreVersion)] == [E]
 
 

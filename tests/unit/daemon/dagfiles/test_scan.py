@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.daemon.dagfiles.scan import Report, Stamp, changed, listing, news, reports
+from tidegate.daemon.dagfiles.scan import Report, Stamp, changed, disappeared, listing, news, reports
 from tidegate.schemas.dag import REPEAT_DIGEST
 
 OLD, NEW = (1, 1, 1), (1, 2, 2)
@@ -70,6 +70,25 @@ def test_new_content_and_a_known_one_begin_the_pauses_anew() -> None:
     last = {"a.py": Report("1", 900.0, 480.0), "b.py": Report("1", 900.0, 480.0), "gone.py": Report("1", 900.0, 480.0)}
 
     assert reports({"a.py": "2", "b.py": "1"}, {"b.py": "1"}, last, ["a.py"], 100.0) == {"a.py": Report("2", 160.0, 60.0)}
+
+
+@pytest.mark.parametrize(
+    ("before", "listed", "now", "known", "is_reported", "expected"),
+    [
+        ({}, ["a.py"], [], ["a.py"], False, {"a.py": 0}),
+        ({}, ["a.py"], [], ["a.py"], True, {"a.py": 1}),
+        ({"a.py": 0}, [], [], ["a.py"], False, {"a.py": 0}),
+        ({"a.py": 1}, [], [], ["a.py"], True, {"a.py": 2}),
+        ({"a.py": 1}, [], ["a.py"], ["a.py"], True, {}),
+        ({"a.py": 2}, [], [], [], True, {}),
+        ({}, [], [], ["never-there.py"], True, {}),
+        ({}, ["a.py"], ["a.py"], ["a.py"], True, {}),
+    ],
+)
+def test_only_a_file_that_was_there_and_is_not_recorded_as_gone_has_disappeared(
+    before: Mapping[str, int], listed: list[str], now: list[str], known: list[str], is_reported: bool, expected: Mapping[str, int]
+) -> None:
+    assert disappeared(before, listed, now, known, is_reported=is_reported) == expected
 
 
 def test_a_listing_has_the_python_files_at_any_depth(tmp_path: Path) -> None:
