@@ -91,6 +91,18 @@ async def test_r27_a_batch_costs_the_same_number_of_statements_whatever_its_size
     assert await rows(database, "SELECT count(*) FROM dataset_event") == [(1201,)]
 
 
+async def test_any_number_of_dags_go_stale_in_the_same_number_of_statements(database: Database, sent: list[str]) -> None:
+    statements = []
+    for path, dags in (("one.py", [DagSpec(dag_id="alone", tasks=TASKS)]), ("many.py", list(consumers(500)))):
+        gone = message(ParsedFile(path=path, digest=None))
+        await apply(database, Batch(messages=[message(ParsedFile(path=path, digest="1", dags=tuple(dags)))]))
+        await apply(database, Batch(messages=[gone]))
+        statements.append(await round_trips(database, sent, [gone]))
+
+    assert statements[0] == statements[1]
+    assert await rows(database, "SELECT count(*) FILTER (WHERE is_stale), count(*) FROM dag") == [(501, 501)]
+
+
 async def test_events_that_start_nothing_cost_few_statements(database: Database, sent: list[str]) -> None:
     both = AllOf((DatasetRef("s://a"), DatasetRef("s://never")))
     await load(database, DagSpec(dag_id="both", schedule=both, tasks=TASKS))
