@@ -14,6 +14,7 @@ from typing import NoReturn
 import msgspec
 
 from tidegate.daemon.spark import event_file
+from tidegate.daemon.spark.contract import CallbackTask
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner import failure_reason, kinds, limits, secrets
 from tidegate.daemon.spark.runner.conclusion import conclude, exec_conclusion
@@ -23,10 +24,14 @@ from tidegate.daemon.spark.runner.produced import with_events
 from tidegate.daemon.spark.runner.redaction import Redaction, redact_log
 from tidegate.daemon.spark.runner.task_outcome import outcome_of
 from tidegate.daemon.spark.spool import Job, Outcome, Spool
+from tidegate.schemas.dag import FunctionTask, SqlTask
 
 log = logging.getLogger("tidegate")
 
 CONFIRMED_EVERY_S = 0.01
+
+IN_VERSION = (FunctionTask, SqlTask, CallbackTask)
+"""Tasks whose code and modules are in the version of their DAG."""
 
 
 def execute(spool: Spool) -> NoReturn:
@@ -131,13 +136,21 @@ class Attempt:
             os._exit(0)
 
     def _call(self, execution: Execution) -> object:
-        try:
-            os.chdir(self._job.dags_folder)
-        except OSError as error:
-            raise failure_reason.TaskError(f"the DAG folder {self._job.dags_folder} cannot be used: {error.strerror}") from error
+        self._enter_folder()
         found = secrets.read_all(self._job)
         self._redact.hide(found.values())
         return kinds.run(execution._replace(secrets=found))
+
+    def _enter_folder(self) -> None:
+        """Work in the DAG folder; where it is gone, a task whose code is in its version works in the folder of its attempt."""
+        try:
+            os.chdir(self._job.dags_folder)
+        except OSError as error:
+            reason = f"the DAG folder {self._job.dags_folder} cannot be used: {error.strerror}"
+            if not isinstance(self._job.spec.task, IN_VERSION):
+                raise failure_reason.TaskError(reason) from error
+            log.warning("%s; the task runs without it", reason)
+            os.chdir(self._spool.path)
 
     def _beat(self) -> None:
         pause = threading.Event()

@@ -11,8 +11,10 @@ import pytest
 
 from tests.integration.spark.submissions import Bench, processes
 from tidegate.daemon.spark import event_file
-from tidegate.daemon.spark.contract import Phase
+from tidegate.daemon.spark.contract import CallbackTask, Phase
 from tidegate.schemas.dag import CommandTask, Resources, Secret
+from tidegate.schemas.notice import CallbackContext
+from tidegate.schemas.receiver import On
 from tidegate.schemas.run import ConsumedEvent
 from tidegate.schemas.wire.event import DatasetUpdated
 
@@ -194,6 +196,42 @@ async def test_a_kill_does_not_take_no_for_an_answer(bench: Bench) -> None:
 
     assert (await bench.status(spec, handle)).phase is Phase.KILLED
     assert processes(spec.submission_id) == []
+
+
+TOLD = """
+from pathlib import Path
+from tidegate import Dag
+
+def tell(context):
+    Path(context.run_id).write_text("told")
+
+with Dag("contract", on_failure=tell):
+    pass
+"""
+
+
+async def test_code_of_a_version_runs_though_a_task_deleted_the_dag_folder(bench: Bench, tmp_path: Path) -> None:
+    folder = tmp_path / "deleted"
+    folder.mkdir()
+    (folder / "dagfile.py").write_text(TOLD)
+    here = Bench(msgspec.structs.replace(bench.settings, dags_folder=str(folder)))
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    context = CallbackContext(
+        on=On.FAILURE,
+        dag_id="contract",
+        run_id=str(tmp_path / "told"),
+        run_type="manual",
+        run_after=now,
+        logical_date=now,
+        state="failed",
+        at=now,
+    )
+
+    await here.outcome(CommandTask(task_id="delete", argv=("rm", "-r", str(folder))))
+    status, log = await here.outcome(CallbackTask(task_id="tell", context=context), source=TOLD)
+
+    assert (folder.exists(), status.phase, (tmp_path / "told").read_text()) == (False, Phase.SUCCEEDED, "told")
+    assert f"the DAG folder {folder} cannot be used: No such file or directory; the task runs without it" in log
 
 
 async def test_a_dag_folder_that_is_not_there_is_named(bench: Bench) -> None:
