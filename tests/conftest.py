@@ -128,6 +128,13 @@ def spark_connect(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
+def databases(portal: BlockingPortal, postgres: str) -> Iterator[servers.Databases]:
+    """What creates and drops the databases of the tests, in the loop of the portal."""
+    with portal.wrap_async_context_manager(servers.databases(postgres)) as databases:
+        yield databases
+
+
+@pytest.fixture(scope="session")
 def template(portal: BlockingPortal, postgres: str) -> str:
     """The name of a database with every migration applied."""
     name = portal.call(servers.create_database, postgres)
@@ -137,19 +144,19 @@ def template(portal: BlockingPortal, postgres: str) -> str:
 
 
 @pytest.fixture
-async def dsn(postgres: str, template: str) -> AsyncIterator[str]:
+def dsn(portal: BlockingPortal, postgres: str, databases: servers.Databases, template: str) -> Iterator[str]:
     """A migrated database of the test's own."""
-    name = await servers.create_database(postgres, template)
+    name = portal.call(databases.create, template)
     yield servers.dsn_of(postgres, name)
-    await servers.drop_database(postgres, name)
+    portal.call(databases.drop, name)
 
 
 @pytest.fixture
-async def empty_dsn(postgres: str) -> AsyncIterator[str]:
+def empty_dsn(portal: BlockingPortal, postgres: str, databases: servers.Databases) -> Iterator[str]:
     """A database of the test's own without any migration."""
-    name = await servers.create_database(postgres)
+    name = portal.call(databases.create)
     yield servers.dsn_of(postgres, name)
-    await servers.drop_database(postgres, name)
+    portal.call(databases.drop, name)
 
 
 @pytest.fixture

@@ -41,19 +41,37 @@ async def killed_in_the_end(server: AnyServer) -> AsyncIterator[AnyServer]:
 
 async def create_database(server: str, template: str | None = None) -> str:
     """The name of a new database, a copy of the template where one is given."""
-    name = f"test_{uuid4().hex}"
-    db = await asyncpg.connect(server)
-    try:
-        await db.execute(f"CREATE DATABASE {name}" + (f" TEMPLATE {template} STRATEGY FILE_COPY" if template else ""))
-    finally:
-        await db.close()
-    return name
+    async with databases(server) as its_databases:
+        return await its_databases.create(template)
 
 
 async def drop_database(server: str, name: str) -> None:
+    async with databases(server) as its_databases:
+        await its_databases.drop(name)
+
+
+class Databases:
+    """Creates and drops databases by one connection. With two more for each test, Postgres works half as long again."""
+
+    def __init__(self, db: "asyncpg.Connection[asyncpg.Record]") -> None:
+        self._db = db
+
+    async def create(self, template: str | None = None) -> str:
+        """The name of a new database, a copy of the template where one is given."""
+        name = f"test_{uuid4().hex}"
+        await self._db.execute(f"CREATE DATABASE {name}" + (f" TEMPLATE {template} STRATEGY FILE_COPY" if template else ""))
+        return name
+
+    async def drop(self, name: str) -> None:
+        await self._db.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@asynccontextmanager
+async def databases(server: str) -> AsyncIterator[Databases]:
+    """By a connection that lasts as long as the block."""
     db = await asyncpg.connect(server)
     try:
-        await db.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        yield Databases(db)
     finally:
         await db.close()
 
