@@ -25,8 +25,14 @@ AnyServer = TypeVar("AnyServer", bound=Server)
 MARK = "TEST_SESSION"
 GRACE_S = 5.0
 
-CHEAP_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1", "SPARK_CONF_DIR": str(Path(__file__).with_name("spark"))}
-"""No Java of a test lives so long that compiling well pays. Applications, which do not get our environment, are told by Spark."""
+CHEAP_JAVA = {
+    "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
+    "SPARK_CONF_DIR": str(Path(__file__).with_name("spark")),
+}
+"""No Java of a test lives so long that compiling well pays. Verifying the classes of Spark is a fifth of its start.
+
+Applications, which do not get our environment, are told by Spark.
+"""
 
 
 @asynccontextmanager
