@@ -60,7 +60,8 @@ async def pytest_on(folder: Path, workers: int, *tests: str) -> tuple[int, str, 
     """The exit status of a run of such tests, and what it said on stdout and stderr."""
     (folder / "conftest.py").write_text("from tests import servers\n\nservers.GRACE_S = 0.5\n")
     (folder / "test_leaving.py").write_text("".join(tests))
-    command = [sys.executable, "-m", "pytest", "-p", "tests.conftest", "-p", "no:cacheprovider", f"-n{workers}", str(folder)]
+    plugins = ("tests.conftest", "no:cacheprovider", "no:schemathesis", "no:hypothesispytest")
+    command = [sys.executable, "-m", "pytest", *(f"-p{plugin}" for plugin in plugins), f"-n{workers}", str(folder)]
     answer = await anyio.run_process(command, check=False)
     return answer.returncode, answer.stdout.decode(), answer.stderr.decode()
 
