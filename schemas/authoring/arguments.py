@@ -13,7 +13,7 @@ import msgspec
 
 from tidegate.schemas.conditions.condition import MAX_SECONDS
 from tidegate.schemas.dag import Secret
-from tidegate.schemas.error import DagError
+from tidegate.schemas.error import DagError, did_you_mean
 from tidegate.schemas.time_range import in_range
 from tidegate.schemas.timetable.wallclock import zone
 
@@ -23,6 +23,12 @@ Texts = Mapping[str, str | Secret] | None
 
 _NAME = re.compile(r"(?!\.{1,2}$)[\w.-]{1,250}")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+def refuse_unknown(where: str, unknown: Iterable[str], known: Iterable[str]) -> None:
+    """Raises DagError for the first argument of a call that has no such argument."""
+    for argument in unknown:
+        raise DagError(f"{where}: unknown argument {argument}{did_you_mean(argument, known)}")
 
 
 def seconds(where: str, option: str, value: object) -> float:

@@ -31,6 +31,7 @@ from tidegate.schemas.authoring.arguments import (
     client_mode,
     fits_type,
     limit_seconds,
+    refuse_unknown,
     string_dict,
     string_tuple,
     time_zone,
@@ -53,7 +54,7 @@ from tidegate.schemas.authoring.task import PythonTask, Task, TaskGroup
 from tidegate.schemas.authoring.trial import Trial, TrialOptions
 from tidegate.schemas.authoring.validation import validate_schedule
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, FunctionTask, SqlTask, SubmitTask, TaskSpec
-from tidegate.schemas.error import DagError, did_you_mean
+from tidegate.schemas.error import DagError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 AnyTask = TypeVar("AnyTask", bound=Task)
@@ -72,8 +73,7 @@ class Dag:
     `run_immediately`: for the first run of a DAG without `start_date`: True takes the tick before now, False waits for the next
     one. Default None: take the last tick if it is less than a tenth of the period, or 5 minutes, ago.
     `description`, `tags`: for people; default empty.
-    `max_active_runs`, `max_active_tasks`: how many runs, and tasks in each run, may be active at once; default 16 and 16.
-    Further ones wait.
+    `max_active_runs`, `max_active_tasks`: how many runs, and tasks of each run, are active at once; others wait. Default 16.
     `dagrun_timeout`: the longest duration of a run, which then fails; default None, no limit.
     `max_consecutive_failed_dag_runs`: pause the DAG after so many; default 0, never.
     `fail_fast`: end the run at the first failed task; default False.
@@ -124,8 +124,7 @@ class Dag:
     ) -> None:
         self.dag_id = valid_name("dag_id", dag_id)
         where = self._where = f"DAG {dag_id!r}"
-        for argument in unknown:
-            raise DagError(f"{where}: unknown argument {argument}{did_you_mean(argument, Dag.__init__.__kwdefaults__ or ())}")
+        refuse_unknown(where, unknown, Dag.__init__.__kwdefaults__ or ())
         timezone = time_zone(where, timezone)
         condition, timing, timetable, together = schedule_parts(where, schedule, timezone, max_active_runs)
         self._callbacks = DagCallbacks(dag_time_zone(timezone, timetable))
