@@ -21,6 +21,7 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Terms
 from tidegate.schemas.state import BACKFILL_ENDED, RUN_ENDED, BackfillState, DateState, TaskState
 from tidegate.schemas.timetable.text import utc
+from tidegate.schemas.view import TaskKey
 
 MAX_ID = 2**63 - 1
 
@@ -228,9 +229,17 @@ async def _blockers(db: Db, tasks: Sequence[ScheduledTask]) -> Mapping[int, Sequ
     for pool, group in groupby(sorted(tasks, key=lambda task: (task.pool, task.ordinal)), lambda task: task.pool):
         queue = list(group)
         ready = TasksReady(pool=pool, limit=len(queue), parallelism=terms.parallelism, fair_after_s=terms.fair_after_s)
-        blocked = queue_blockers(await preview_admission(db, ready, [task.key for task in queue]))
+        blocked = await _blocked(db, ready, queue)
         found |= {task.ordinal: (*(blocked.get(task.key) or ()), *none_alive) for task in queue}
     return found
+
+
+async def _blocked(db: Db, ready: TasksReady, queue: Sequence[ScheduledTask]) -> Mapping[TaskKey, Sequence[Reason] | None]:
+    """Nothing is decided about a DAG whose version cannot be read: it is held."""
+    try:
+        return queue_blockers(await preview_admission(db, ready, [task.key for task in queue]))
+    except DagFaultError:
+        return {}
 
 
 def waits_for(row: BackfillRow, date: DateRow, blockers: Sequence[Reason] = ()) -> str:
@@ -242,12 +251,17 @@ def waits_for(row: BackfillRow, date: DateRow, blockers: Sequence[Reason] = ()) 
             return "runs again after its run has ended"
         case DateState.RETRY:
             return why(row) or A_DAEMON
-        case DateState.OPEN if date.task is not None:
+        case DateState.OPEN if date.task is not None and not _is_held(row, date, date.task):
             return _of_task(date, date.task, blockers)
         case DateState.OPEN:
             return why(row) or A_DAEMON
         case _:
             return ""
+
+
+def _is_held(row: BackfillRow, date: DateRow, task: UnendedTask) -> bool:
+    """Whether the task gets no slots before its DAG is released."""
+    return row.dag_state == "held" and date.dag_id == row.inactive_dag_id and task.state is TaskState.SCHEDULED
 
 
 def _of_task(date: DateRow, task: UnendedTask, blockers: Sequence[Reason]) -> str:

@@ -99,7 +99,7 @@ async def test_it_is_paused_changed_resumed_cancelled_and_deleted(cli: Cli, dail
     assert await cli("backfills", "pause", "1") == (0, "paused backfill 1\n", "")
     paused = (await cli("backfills", "show", "1")).out
     assert re.search(r"because        paused by \S+ at \S+ \S+; `tidegate backfills resume 1` resumes it", paused)
-    assert "task first waits for slots of pool default_pool or for a limit; `tidegate tasks why-not daily" in paused
+    assert "task first waits for a daemon: none is alive; `tidegate tasks why-not daily" in paused
     assert await cli("backfills", "set", "1", "--max-active-runs", "3", "--share", "50") == (0, "changed backfill 1\n", "")
     limits = (await cli("backfills", "show", "1", "--json")).json["backfill"]
     assert (limits["max_active_runs"], limits["share"]) == (3, 0.5)

@@ -14,6 +14,7 @@ from tidegate.schemas.state import BackfillState, DateState, TaskState
 STOPPED: dict[str, Any] = {"stopped_by": "ben", "stopped_at": NOW}
 CANCELLED: dict[str, Any] = {"was_cancelled": True, "stop_reason": "x", **STOPPED}
 GO_ON = "; `tidegate backfills retry 1` lets it go on"
+HELD: dict[str, Any] = {"dag_state": "held", "inactive_dag_id": "d"}
 PAUSED: dict[str, Any] = {"state": BackfillState.PAUSED}
 
 
@@ -71,6 +72,13 @@ ASK = "; `tidegate tasks why-not d r t` says more"
         ({}, date("open", "running", "none"), "task t waits for earlier tasks"),
         ({"running": 10}, date("retry", "failed"), "its limit of 10 active runs is reached"),
         ({}, date("retry", "running"), "runs again after its run has ended"),
+        (HELD, date("open", "running", "scheduled"), "DAG d is held; `tidegate dags why-not d` says what to do"),
+        (HELD, date("open", "running", "running"), "task t runs"),
+        (
+            HELD,
+            date("open", "running", "scheduled", dag_id="e"),
+            "task t waits for its turn in pool 'p'; `tidegate tasks why-not e r t` says more",
+        ),
         ({"stages": ("e", "f")}, date("retry", "success", dag_id="f"), "runs again after the runs of daily"),
         ({"stages": ("e", "f"), "stage": 2}, date("retry", "success", dag_id="f"), "waits for the next visit of a daemon"),
     ],
