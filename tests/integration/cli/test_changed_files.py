@@ -21,12 +21,12 @@ async def test_each_dag_file_is_published_once_and_others_are_named(
     at = ("--kafka-servers", kafka, "--topic-prefix", topic_prefix)
     await cli(*at, "topics", "create", "--partitions", "1")
 
-    answer = await cli(*at, "dags", "notify", "a.py", str(folder / "team/b.py"), "team/../a.py", "README.md", "--json")
+    answer = await cli(*at, "dags", "notify", "a.py", str(folder / "team/b.py"), "team/../a.py", "README.md", "c.zip", "--json")
 
-    assert (answer.code, [event["path"] for event in answer.json]) == (0, ["a.py", "team/b.py"])
+    assert (answer.code, [event["path"] for event in answer.json]) == (0, ["a.py", "team/b.py", "c.zip"])
     assert answer.err == "no DAG files, left out: README.md\n"
-    published = await records(kafka, f"{topic_prefix}dag-file-changed", 2)
-    assert [json.loads(record.value or b"") for record in published] == [{"path": "a.py"}, {"path": "team/b.py"}]
+    published = await records(kafka, f"{topic_prefix}dag-file-changed", 3)
+    assert [json.loads(record.value or b"")["path"] for record in published] == ["a.py", "team/b.py", "c.zip"]
 
 
 @pytest.mark.parametrize("path", ["../a.py", "/etc/a.py", "."])

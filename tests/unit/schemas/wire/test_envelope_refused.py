@@ -47,6 +47,13 @@ def test_a_path_that_cannot_be_a_dag_file_is_refused(path: str) -> None:
     )
 
 
+@pytest.mark.parametrize("path", ["team/daily.py", "team.zip", "team.zip/daily.py"])
+def test_dag_files_archives_and_what_is_in_them_are_accepted(path: str) -> None:
+    value = encode(change := DagFileChanged(path=path))
+
+    assert decode(Kind.DAG_FILE_CHANGED, (), value)[1] == change
+
+
 def test_every_reason_comes_with_what_to_do() -> None:
     assert ADVICE.keys() == set(Rejection)
 
