@@ -1,5 +1,6 @@
 """The log of one try of a task, read through its backend. Slow to import, for it imports the backends."""
 
+import shlex
 from typing import NamedTuple
 from uuid import UUID
 
@@ -131,8 +132,9 @@ class LogReader:
             return LocatedLog(attempt, backend, handle)
         if attempt.state in BEFORE_START and not elsewhere:
             return None
+        where = location(attempt, self._request, backend.host)
         raise RequestError(
-            f"the log of try {attempt.try_number} of {self._request} is not on this host below {self._spool}: {location(attempt)}"
+            f"the log of try {attempt.try_number} of {self._request} is not on this host below {self._spool}: {where}"
         )
 
     async def has_ended(self, attempt: RunAttemptRow) -> bool:
@@ -144,7 +146,15 @@ class LogReader:
         return found[attempt.submission_id].state not in SUBMISSION_OPEN
 
 
-def location(attempt: RunAttemptRow) -> str:
-    """Where the log of a try is that this host does not have."""
-    host = f"it ran on {attempt.host}, see TIDEGATE_SPOOL_DIR there" if attempt.host else "no host is recorded for it"
+def location(attempt: RunAttemptRow, request: LogRequest, here: str | None) -> str:
+    """Where the log of a try is that this host, named `here`, does not have, and how to read it."""
+    host = _on_host(attempt, request, here) if attempt.host else "no host is recorded for it"
     return host if attempt.state in SUBMISSION_OPEN else f"{host}; it has ended: {attempt.state}"
+
+
+def _on_host(attempt: RunAttemptRow, request: LogRequest, here: str | None) -> str:
+    if attempt.host == here:
+        return "it ran here, and its log was removed, as all are after TIDEGATE_SPOOL_DAYS"
+    words = ("tidegate", "tasks", "logs", request.dag_id, request.run_id, request.task_id, "--try", str(attempt.try_number))
+    file = f", from {attempt.log_path}" if attempt.log_path else ""
+    return f"it ran on {attempt.host}; there, with the TIDEGATE_SPOOL_DIR of its daemon, `{shlex.join(words)}` prints it{file}"

@@ -206,7 +206,7 @@ async def test_a_log_on_another_host_is_said_to_be_there(cli: Cli, spool: Spool,
         answer = await cli("tasks", "logs", "daily_delays", "latest", "join", "--follow")
 
     assert answer.code == 1
-    assert f"it ran on {HOST}, see TIDEGATE_SPOOL_DIR there" in answer.err
+    assert f"it ran on {HOST}; there, with the TIDEGATE_SPOOL_DIR of its daemon, `tidegate tasks logs " in answer.err
 
 
 async def test_a_log_that_is_followed_is_no_document(cli: Cli, spool: Spool) -> None:

@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 import pytest
 
-from tests.integration.cli.history import DAILY
+from tests.integration.cli.history import DAILY, HOST
 from tests.integration.web.conftest import MakeSite, Site
 from tidegate.schemas.notice import LogExcerpt
 from tidegate.schemas.queries import run_pages
@@ -132,12 +132,17 @@ async def test_a_task_that_waits_says_for_what(site: Site) -> None:
 async def test_a_task_shows_its_attempts_and_why_there_is_no_log(site: Site) -> None:
     await site.history.file()
     await site.history.run()
-    await site.history.worked()
+    (attempt,) = await site.history.attempts_begin()
+    log = LogExcerpt(host=HOST, path="/spool/1/log", tail="the last <line>")
+    await site.history.attempt_ends(attempt.submission_id, "failed", "it broke", log=log)
 
     text = await page(site, f"{await run_path(site)}/tasks/join")
 
     assert "Log of try 1" in text
-    assert "is not on this host" in text
+    assert "is not on this host below" in text
+    assert f"it ran on {HOST}; there," in text
+    assert "join --try 1` prints it, from /spool/1/log" in text
+    assert "the last &lt;line&gt;</pre>" in text
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,20 @@ from uuid import UUID
 
 import pytest
 
-from tidegate.daemon.read_model.logs import location
+from tidegate.daemon.read_model.logs import LogRequest, location
 from tidegate.schemas.queries.run_pages import RunAttemptRow
+
+THERE = "there, with the TIDEGATE_SPOOL_DIR of its daemon, `tidegate tasks logs d r 'load[3]' --try 1` prints it"
+REMOVED = "it ran here, and its log was removed, as all are after TIDEGATE_SPOOL_DAYS"
 
 
 @pytest.mark.parametrize(
     ("host", "state", "text"),
     [
-        ("worker-7", "accepted", "it ran on worker-7, see TIDEGATE_SPOOL_DIR there"),
-        ("worker-7", "killed", "it ran on worker-7, see TIDEGATE_SPOOL_DIR there; it has ended: killed"),
+        ("worker-7/1f", "accepted", f"it ran on worker-7/1f; {THERE}"),
+        ("worker-7/1f", "killed", f"it ran on worker-7/1f; {THERE}; it has ended: killed"),
+        ("worker-7/1f", "failed", f"it ran on worker-7/1f; {THERE}, from /spool/1/log; it has ended: failed"),
+        ("here", "succeeded", f"{REMOVED}; it has ended: succeeded"),
         (None, "accepted", "no host is recorded for it"),
         (None, "lost", "no host is recorded for it; it has ended: lost"),
     ],
@@ -33,6 +38,7 @@ def test_the_location_names_the_host_and_the_end_of_a_try(host: str | None, stat
         submitted_at=None,
         started_at=None,
         ended_at=None,
+        log_path="/spool/1/log" if state == "failed" else None,
     )
 
-    assert location(attempt) == text
+    assert location(attempt, LogRequest("d", "r", "load[3]", None), "here") == text
