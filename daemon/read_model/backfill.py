@@ -16,9 +16,18 @@ from tidegate.schemas.explain.reasons import NoDaemon, Reason
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import TasksReady
 from tidegate.schemas.queries import backfill_pages, backfills, leases, versions
-from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, ScheduledTask, StageRow, UnendedTask, list_backfills
+from tidegate.schemas.queries.backfill_pages import (
+    BackfillRow,
+    DateRow,
+    PoolShare,
+    ScheduledTask,
+    StageRow,
+    UnendedTask,
+    list_backfills,
+)
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Terms
+from tidegate.schemas.queries.pools import UNLIMITED
 from tidegate.schemas.state import BACKFILL_ENDED, RUN_ENDED, BackfillState, DateState, TaskState
 from tidegate.schemas.timetable.text import utc
 from tidegate.schemas.view import TaskKey
@@ -27,7 +36,7 @@ MAX_ID = 2**63 - 1
 
 LAST_DATES = 20
 MOST_COUNTED = 10_000
-"""The most dates that are counted before they are planned."""
+"""The most dates that are counted before they are planned, and the most tasks that are counted in the queue of a pool."""
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,12 +64,16 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackfillPage(msgspec.Struct, frozen=True):
-    """A backfill with its progress and its last planned dates. `stages`: the DAGs of a cascade, the first one at depth 0."""
+    """A backfill with its progress and its last planned dates. `stages`: the DAGs of a cascade, the first one at depth 0.
+
+    `shares` say in which pools it may be in the way of others.
+    """
 
     backfill: BackfillRow
     progress: Progress
     dates: list[DateRow]
     stages: list["Stage"]
+    shares: Sequence[PoolShare] = ()
 
 
 class Stage(msgspec.Struct, frozen=True):
@@ -75,8 +88,19 @@ async def read_page(db: Db, backfill_id: int) -> BackfillPage:
     row = await read_backfill(db, backfill_id, deleted=True)
     dates = await backfill_pages.list_dates(db, backfill_id, None, max(row.dates - LAST_DATES, 0), LAST_DATES)
     return BackfillPage(
-        row, await read_progress(db, row), await with_reasons(db, row, dates), await _read_stages(db, row) if row.stages else []
+        row,
+        await read_progress(db, row),
+        await with_reasons(db, row, dates),
+        await _read_stages(db, row) if row.stages else [],
+        await backfill_pages.list_shares(db, row.id, MOST_COUNTED),
     )
+
+
+def share_text(share: PoolShare) -> str:
+    """`2 of 128 slots of default_pool; no other task waits there`."""
+    slots = f"{share.held} of {share.slots}" if share.slots is not None and share.slots != UNLIMITED else f"{share.held}"
+    waiting = "1 task of another run waits" if share.others == 1 else f"{share.others} tasks of other runs wait"
+    return f"{slots} slots of {share.pool}; {waiting if share.others else 'no other task waits'} there"
 
 
 async def _read_stages(db: Db, row: BackfillRow) -> list[Stage]:

@@ -50,6 +50,18 @@ class BackfillRow(BackfillView, frozen=True, kw_only=True):
         return (self.dag_id, *self.stages)
 
 
+class PoolShare(msgspec.Struct, frozen=True):
+    """The slots that tasks of a backfill hold in a pool, of its `slots`; and the tasks of other runs that wait there.
+
+    `slots` is None for a pool that was deleted.
+    """
+
+    pool: str
+    held: int
+    slots: int | None
+    others: int
+
+
 class StageRow(msgspec.Struct, frozen=True, kw_only=True):
     """A DAG of a cascade, and what became of its dates. `waiting` ones are to run again, `open` ones have not ended."""
 
@@ -158,6 +170,11 @@ async def count_days(db: Db, backfill_id: int, since: datetime, until: datetime)
 async def list_failures(db: Db, backfill_id: int, limit: int) -> list[FailedDate]:
     """The failed dates that were planned last, newest first."""
     return [msgspec.convert(dict(row), FailedDate) for row in await db.fetch(_SQL["failures"], backfill_id, limit)]
+
+
+async def list_shares(db: Db, backfill_id: int, counted: int) -> list[PoolShare]:
+    """By pool. `counted`: the most tasks of its queue that are looked at."""
+    return [PoolShare(*row) for row in await db.fetch(_SQL["pool_shares"], backfill_id, counted)]
 
 
 async def list_stages(db: Db, backfill_id: int) -> dict[str, StageRow]:

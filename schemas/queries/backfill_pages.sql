@@ -135,3 +135,25 @@ FROM backfill_date AS date
 JOIN dag_run AS run ON run.id = date.dag_run_id
 WHERE date.backfill_id = $1
 GROUP BY run.dag_id
+
+-- name: pool_shares
+-- The pools in which tasks of a backfill hold slots. `others` are tasks of other runs among the first $2 of the queue of the pool.
+SELECT mine.pool, mine.held, pool.slots, others.tasks AS others
+FROM (
+    SELECT task.pool, sum(task.pool_slots)::bigint AS held
+    FROM backfill_date AS date
+    JOIN occupying_task AS task ON task.dag_run_id = date.dag_run_id
+    WHERE date.backfill_id = $1 AND date.state = 'open'
+    GROUP BY task.pool
+) AS mine
+LEFT JOIN pool ON pool.name = mine.pool
+CROSS JOIN LATERAL (
+    SELECT count(*) AS tasks
+    FROM (
+        SELECT dag_run_id FROM task_instance
+        WHERE pool = mine.pool AND state = 'scheduled'
+        ORDER BY rank, order_at, dag_run_id, task_index LIMIT $2
+    ) AS first
+    WHERE NOT EXISTS (SELECT FROM backfill_date AS own WHERE (own.dag_run_id, own.backfill_id) = (first.dag_run_id, $1))
+) AS others
+ORDER BY mine.pool

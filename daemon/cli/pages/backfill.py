@@ -8,7 +8,7 @@ import msgspec
 
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import Listing
-from tidegate.daemon.read_model.backfill import BackfillPage, Progress, Stage, date_counts, has_all_dates, why
+from tidegate.daemon.read_model.backfill import BackfillPage, Progress, Stage, date_counts, has_all_dates, share_text, why
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow
 from tidegate.schemas.timetable.text import age, span, took, utc
 
@@ -85,6 +85,7 @@ def print_page(page: BackfillPage, now: datetime) -> None:
             ("version", f"{row.version} of {row.relative_fileloc}"),
             ("conf", output.compact(row.dag_params)),
             ("limits", _limits(row)),
+            ("holds", ", ".join(map(share_text, page.shares)) or None),
             ("outlets", row.outlets),
             ("submitted", f"{utc(row.submitted_at)} by {row.submitted_by}, {age(row.submitted_at, now)} ago"),
             ("started", row.run_start_date),

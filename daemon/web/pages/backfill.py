@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from tidegate.daemon.gateway.endpoint import Call, Params, Read
 from tidegate.daemon.gateway.lists import Id
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.backfill import BackfillPage, read_page, why, with_reasons
+from tidegate.daemon.read_model.backfill import BackfillPage, read_page, share_text, why, with_reasons
 from tidegate.daemon.read_model.history import year_of
 from tidegate.daemon.web.heat_map import HeatMap, heat_map
 from tidegate.daemon.web.pages.backfills import ended_dates, per_hour
@@ -17,7 +17,7 @@ from tidegate.daemon.web.screen import Screen
 from tidegate.handlers.backfills.stop import has_dates_to_retry
 from tidegate.schemas.message import BackfillAction
 from tidegate.schemas.queries import backfill_pages
-from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, FailedDate
+from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, FailedDate, PoolShare
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState, DateState
 from tidegate.schemas.time_range import EARLIEST, LATEST
@@ -45,6 +45,7 @@ class BackfillScreen(Struct, frozen=True):
 
     found: BackfillPage
     why: str
+    shares: Sequence[tuple[PoolShare, str]]
     ended: int
     per_hour: float | None
     actions: Sequence[str]
@@ -63,6 +64,7 @@ async def read(db: Db, call: Call[BackfillParams]) -> BackfillScreen:
     return BackfillScreen(
         found=found,
         why=why(row),
+        shares=[(share, share_text(share)) for share in found.shares],
         ended=ended_dates(row),
         per_hour=per_hour(row, db.now),
         actions=actions_of(row),

@@ -131,7 +131,12 @@ async def test_the_list_has_pages(site: Site) -> None:
 async def test_a_backfill_shows_its_failures_first_and_its_days(site: Site) -> None:
     async with site.browser() as client:
         await created(site, client, max_active_runs="1")
+        idle = (await client.get("/backfills/1")).text
         await failed_first_date(site)
+        await site.history.attempts_begin()
+        alone = (await client.get("/backfills/1")).text
+        await site.history.file()
+        await site.history.run()
         text = (await client.get("/backfills/1")).text
         of_day = (await client.get("/backfills/1", params={"day": "2013-01-01"})).text
         open_ones = (await client.get("/backfills/1", params={"state": "open"})).text
@@ -145,6 +150,10 @@ async def test_a_backfill_shows_its_failures_first_and_its_days(site: Site) -> N
     assert '<td class="nowrap">2013-01-02' not in of_day
     assert '<td class="nowrap">2013-01-02' in open_ones
     assert "The backfill has no date in 2020" in other_year
+    assert "None of its tasks holds a slot." in idle
+    assert "It holds 1 of 128 slots of default_pool; no other task waits there." in alone
+    assert "It holds 1 of 128 slots of default_pool; 1 task of another run waits there." in text
+    assert ("leave more slots to others" in alone, "leave more slots to others" in text) == (False, True)
 
 
 async def test_it_is_paused_and_resumed(site: Site) -> None:
