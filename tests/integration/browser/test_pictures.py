@@ -5,16 +5,19 @@ import os
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest_asyncio
 from playwright.async_api import Browser, Page, ViewportSize
 
 from tests import servers
 from tests.integration.browser.conftest import IN_ONE_LOOP
-from tests.integration.cli.history import DAEMON, History
+from tests.integration.cli.history import DAEMON, HOST, History
+from tests.integration.cli.test_logs import begun
 from tests.integration.web.conftest import Site, serving
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.settings import Settings
+from tidegate.schemas.notice import LogExcerpt
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.state import RunState
 
@@ -37,6 +40,11 @@ PICTURES = {
 }
 
 FAULT = "AnalysisException: [TABLE_OR_VIEW_NOT_FOUND] The table or view `weather` cannot be found."
+LOG = LogExcerpt(
+    host=HOST,
+    path="/var/lib/tidegate/spool/00000000-001b/log",
+    tail="reading lake://flights of 2013-01-12\n336776 rows in 4 partitions\nreading lake://weather\n" + FAULT,
+)
 DAGS = """
 from datetime import timedelta, UTC, datetime
 from tidegate import Dag, Dataset, cron
@@ -49,17 +57,19 @@ with Dag("carriers", schedule=cron("0 6 * * *"), catchup=False, tags=["example"]
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def example(chromium: str, postgres: str, template: str) -> AsyncIterator[Site]:
+async def example(chromium: str, postgres: str, template: str, tmp_path: Path) -> AsyncIterator[Site]:
     """An installation for pictures."""
     name = await servers.create_database(postgres, template)
-    settings = Settings(postgres_dsn=servers.dsn_of(postgres, name), kafka_servers="", web_port=0)
+    settings = Settings(
+        postgres_dsn=servers.dsn_of(postgres, name), kafka_servers="", web_port=0, host=HOST, spool_dir=str(tmp_path / "spool")
+    )
     async with connect(settings.postgres_dsn, writer=DAEMON) as database, serving(settings, History(database)) as site:
-        await _lived(site)
+        await _lived(site, tmp_path)
         yield site
     await servers.drop_database(postgres, name)
 
 
-async def _lived(site: Site) -> None:
+async def _lived(site: Site, tmp_path: Path) -> None:
     history = site.history
     await history.daemon()
     await history.file(DAGS, "example.py")
@@ -67,7 +77,9 @@ async def _lived(site: Site) -> None:
         for source in ("flights", "weather"):
             await history.updated(f"lake://{source}", f"{source}-{day:02}", {"day": f"2013-01-{day:02}"})
         for attempt in await history.attempts_begin():
-            await history.attempt_ends(attempt.submission_id, *(("failed", FAULT) if day in (5, 12) else ()))
+            how: dict[str, Any] = {"outcome": "failed", "reason": FAULT, "log": LOG} if day in (5, 12) else {}
+            begun(tmp_path, attempt.submission_id).log.write_text(LOG.tail)
+            await history.attempt_ends(attempt.submission_id, **how)
         if day != 11:
             await history.worked()
     async with site.program() as client:
