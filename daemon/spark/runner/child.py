@@ -1,10 +1,12 @@
 """Programs of tasks: run without a shell, with output to the log; the exit code is the outcome, a file has their events."""
 
+import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from shutil import which
 
 from tidegate.daemon.spark.process import tail
 from tidegate.daemon.spark.regular_file import DamagedError
@@ -21,6 +23,16 @@ def run(argv: Sequence[str], env: Mapping[str, str], execution: Execution, name:
     lines = execution.spool.work / event_lines.NAME
     _call(argv, {**env, event_lines.VARIABLE: str(lines)}, execution.spool.log, name, cwd)
     event_lines.read(lines, execution.run)
+
+
+def named(program: str, env: Mapping[str, str], host: str) -> str:
+    """The program for reasons: with its path, if it is found on `PATH`. Raises TaskError if it is not."""
+    if os.sep in program:
+        return program
+    path = env.get("PATH", os.defpath)
+    if (found := which(program, path=path)) is None:
+        raise TaskError(f"{program} could not be started: no folder of PATH on host {host} has it: {path}")
+    return f"{program} ({found})"
 
 
 def _call(argv: Sequence[str], env: Mapping[str, str], log: Path, name: str, cwd: Path | None) -> None:

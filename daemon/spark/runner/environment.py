@@ -1,6 +1,7 @@
 """The environment of a task: that of its runner, and what the DAG file adds."""
 
 import os
+import sys
 
 from tidegate.daemon.spark.process import STAMP
 from tidegate.daemon.spark.runner import own_python
@@ -16,7 +17,7 @@ def of(execution: Execution, task: ProgramTask) -> dict[str, str]:
     """
     own_python.check(task.python, execution.job.host)
     added = {name: text(execution, value, f"env {name!r}") for name, value in task.env.items()}
-    own = own_python.variables(task.python, os.environ)
+    own = own_python.variables(task.python, os.environ) if task.python else own_python.of_daemon(sys.executable, os.environ)
     return {**os.environ, **own, **added, STAMP: str(execution.spool.submission_id)}
 
 

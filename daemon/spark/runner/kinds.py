@@ -90,7 +90,8 @@ def _run_statement(spark: Any, statement: str, run: Run) -> None:
 def _run_command(execution: Execution, task: CommandTask) -> None:
     job = execution.job
     argv = [render(argument, job.spec, f"argument {number} of the command") for number, argument in enumerate(task.argv)]
-    child.run(argv, environment.of(execution, task), execution, argv[0], _working_folder(job, task))
+    env = environment.of(execution, task)
+    child.run(argv, env, execution, child.named(argv[0], env, job.host), _working_folder(job, task))
 
 
 def _working_folder(job: Job, task: CommandTask) -> Path:

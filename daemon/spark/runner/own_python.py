@@ -34,11 +34,23 @@ def check(python: str, host: str) -> None:
 
 def variables(python: str, environ: Mapping[str, str]) -> dict[str, str]:
     """What activates the environment: its programs come first on the path."""
-    if not python:
-        return {}
     folder = Path(python).parent
     found = {"PATH": f"{folder}:{environ.get('PATH', os.defpath)}"}
-    return {**found, "VIRTUAL_ENV": str(folder.parent)} if (folder.parent / "pyvenv.cfg").exists() else found
+    return {**found, "VIRTUAL_ENV": str(folder.parent)} if _is_virtual(folder) else found
+
+
+def of_daemon(python: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """What activates the daemon's own environment, whose service may have been started without that.
+
+    The folder of an interpreter that is no virtual environment and is on the path, as /usr/bin, keeps its place there.
+    """
+    folder = Path(python).parent
+    is_found = str(folder) in environ.get("PATH", "").split(os.pathsep)
+    return {} if is_found and not _is_virtual(folder) else variables(python, environ)
+
+
+def _is_virtual(folder: Path) -> bool:
+    return (folder.parent / "pyvenv.cfg").exists()
 
 
 def call(execution: Execution, python: str, env: Mapping[str, str]) -> Outcome:

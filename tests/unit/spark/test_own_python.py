@@ -1,6 +1,7 @@
 """The interpreter of a task: what activates its environment, and the environments that cannot run functions."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from tests.unit.spark.test_spool import prepared
 from tidegate.daemon.spark.runner import kinds, own_python
 from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.failure_reason import TaskError
-from tidegate.schemas.dag import FunctionTask
+from tidegate.schemas.dag import CommandTask, FunctionTask
 
 
 def program(path: Path, text: str, mode: int = 0o755) -> str:
@@ -36,9 +37,35 @@ def test_the_programs_of_the_environment_come_first(tmp_path: Path) -> None:
     plain = own_python.variables(python, {"PATH": "/bin"})
     (tmp_path / "pyvenv.cfg").touch()
 
-    assert own_python.variables("", {"PATH": "/bin"}) == {}
     assert plain == {"PATH": f"{tmp_path}/bin:/bin"}
     assert own_python.variables(python, {"PATH": "/bin"}) == {"PATH": f"{tmp_path}/bin:/bin", "VIRTUAL_ENV": str(tmp_path)}
+
+
+def test_the_environment_of_the_daemon_comes_first_too_if_it_is_virtual_or_not_on_the_path(tmp_path: Path) -> None:
+    python = str(tmp_path / "bin" / "python")
+
+    assert own_python.of_daemon(python, {"PATH": "/bin"}) == {"PATH": f"{tmp_path}/bin:/bin"}
+    assert own_python.of_daemon(python, {"PATH": f"/bin:{tmp_path}/bin"}) == {}
+    (tmp_path / "pyvenv.cfg").touch()
+    assert own_python.of_daemon(python, {"PATH": f"/bin:{tmp_path}/bin"})["PATH"] == f"{tmp_path}/bin:/bin:{tmp_path}/bin"
+
+
+def test_a_command_runs_with_the_python_of_this_environment_wherever_path_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`dags test` and a daemon, however it was started, find the same program."""
+    program(tmp_path / "python", "exit 9")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    own = Path(sys.executable).parent / "python"
+    spool = prepared(tmp_path)
+    spool.log.touch()
+    job = spool.job()
+    assert job is not None
+    task = CommandTask(task_id="c", argv=("python", "-c", "import sys; sys.exit(3)"))
+    job = msgspec.structs.replace(job, dags_folder=str(tmp_path), spec=msgspec.structs.replace(job.spec, task=task))
+
+    with pytest.raises(TaskError, match=rf"^python \({re.escape(str(own))}\) ended with exit code 3"):
+        kinds.run(Execution.of(job, spool))
 
 
 @pytest.mark.parametrize(
