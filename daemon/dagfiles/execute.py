@@ -18,6 +18,7 @@ from tidegate.daemon.dagfiles.confine import MIB, PROCESSES, confine, use_reserv
 from tidegate.daemon.dagfiles.imports import Imports
 from tidegate.daemon.dagfiles.message import Limits, Outcome, Request, decode_script, encode
 from tidegate.daemon.dagfiles.module_paths import open_to_sandbox, unreadable
+from tidegate.daemon.dagfiles.recognition import AUTHORING, dag_name
 from tidegate.daemon.spark.runner.pinned_modules import install
 from tidegate.schemas.authoring.build import build
 from tidegate.schemas.dag import ImportProblem
@@ -66,9 +67,12 @@ def execute(request: Request, source: int, result: int, printed: int, host: Host
 
 
 def run(source: str, filename: str, limits: Limits) -> Outcome:
-    """The DAGs of the file; any exception becomes a problem."""
+    """The DAGs of the file, if it is a DAG file; any exception becomes a problem."""
     _arm(limits)
+    name = AUTHORING
     try:
+        if (name := dag_name(source, filename) or "") == "":
+            return Outcome()
         specs = tuple(dag.spec() for dag in build(source, filename))
         sys.stdout.flush()
         return Outcome(dags=specs)
@@ -76,9 +80,19 @@ def run(source: str, filename: str, limits: Limits) -> Outcome:
         _disarm()
         if isinstance(error, MemoryError):
             use_reserve()
-        return Outcome(problem=ImportProblem(reason=reason(error, filename, limits), line=line(error, filename)))
+        why = reason(error, filename, limits) + taken_for_a_dag_file(name)
+        return Outcome(problem=ImportProblem(reason=why, line=line(error, filename)))
     finally:
         _disarm()
+
+
+def taken_for_a_dag_file(name: str) -> str:
+    """What to do with a file that may be something else: it does not import tidegate, only a name in it speaks of DAGs."""
+    if name == AUTHORING:
+        return ""
+    return (
+        f"; it was taken for a DAG file because of the name {name!r} in it: if it builds no DAGs, exclude it by .tidegateignore"
+    )
 
 
 def write(result: int, outcome: Outcome, limits: Limits) -> None:

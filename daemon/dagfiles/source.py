@@ -206,7 +206,7 @@ def with_imports(digest: str, imports: Mapping[str, str]) -> str:
 
 
 def can_hold_dags(source: Source) -> bool:
-    """False for a file without the words `dag` and `tidegate`, which cannot build a DAG."""
+    """False for a file without these texts, which no sandbox needs to look at; `recognition` decides about the others."""
     text = source.text.lower()
     return "dag" in text or "tidegate" in text
 

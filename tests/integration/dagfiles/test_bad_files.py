@@ -22,6 +22,12 @@ OUTPUT = "it prints or writes more than 1 MiB (TIDEGATE_PARSE_OUTPUT_MB)"
 
 BAD: dict[str, tuple[str, int | None, str]] = {
     "syntax error": ("import tidegate\ndef f(:\n", 2, "SyntaxError: invalid syntax"),
+    "taken for a DAG file": (
+        "import sys\ndag, path = sys.argv\n",
+        2,
+        "ValueError: not enough values to unpack (expected 2, got 1); it was taken for a DAG file because of the name 'dag'"
+        " in it: if it builds no DAGs, exclude it by .tidegateignore",
+    ),
     "wrong indentation": ("import tidegate\n  x = 1\n", 2, "IndentationError: unexpected indent"),
     "exception": ("import tidegate\ndef f():\n  return 1 / 0\nf()\n", 3, "ZeroDivisionError: division by zero"),
     "exception without words": ("import tidegate\nassert False\n", 2, "AssertionError"),

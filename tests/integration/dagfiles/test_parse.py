@@ -34,10 +34,11 @@ async def test_a_path_that_leads_outside_is_a_problem(settings: Settings) -> Non
 
 
 async def test_a_file_that_cannot_hold_dags_is_not_even_run(settings: Settings, root: Path, write: Write) -> None:
-    (parsed,) = await parse(settings, write("other.py", "1 / 0\n"))
+    application = "import os\nopen(os.environ['TIDEGATE_EVENTS'])  # daggers\n"
+    found = await parse(settings, write("other.py", "1 / 0\n"), write("jobs/month.py", application))
 
-    assert (parsed.dags, parsed.problem) == ((), None)
-    assert parsed.digest
+    assert [(parsed.dags, parsed.problem) for parsed in found] == [((), None)] * 2
+    assert all(parsed.digest for parsed in found)
 
 
 async def test_a_file_can_import_its_siblings_and_leaves_no_bytecode(settings: Settings, root: Path, write: Write) -> None:
