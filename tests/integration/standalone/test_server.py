@@ -10,12 +10,12 @@ import anyio
 import psutil
 import pytest
 
+from tests.integration.standalone.family import assert_kept_to_itself, family_of, listening_of
 from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.daemon.standalone.port import LOOPBACK, choose
 from tidegate.daemon.standalone.postgres import Postgres
-from tidegate.daemon.standalone.process import Child, ServerError, runs
+from tidegate.daemon.standalone.process import Child, ServerError
 from tidegate.daemon.standalone.server import Server
-from tidegate.daemon.standalone.spark_connect import SparkConnect
 
 
 @pytest.fixture
@@ -24,24 +24,21 @@ def server(tmp_path: Path) -> Server:
     return Postgres(tmp_path / "home")
 
 
-@pytest.fixture(params=["postgres", "kafka", "spark_connect"])
+@pytest.fixture(params=["postgres", "kafka"])
 def any_server(request: pytest.FixtureRequest, tmp_path: Path, cache: Path) -> Server:
+    """Spark Connect, which takes longest, is in its own file."""
     kinds: dict[str, Callable[[], Server]] = {
         "postgres": lambda: Postgres(tmp_path / "home"),
         "kafka": lambda: Kafka(tmp_path / "home", cache),
-        "spark_connect": lambda: SparkConnect(tmp_path / "home"),
     }
     return kinds[request.param]()
 
 
 async def test_it_listens_on_loopback_only_and_takes_its_family_along_when_it_stops(any_server: Server) -> None:
     async with any_server as server:
-        family = [psutil.Process(server.pid), *psutil.Process(server.pid).children(recursive=True)]
-        listening = [c for c in psutil.Process(server.pid).net_connections("inet") if c.status == psutil.CONN_LISTEN]
+        family, listening = family_of(server), listening_of(server)
 
-    assert server.port in {each.laddr.port for each in listening}
-    assert {each.laddr.ip.removeprefix("::ffff:") for each in listening} == {LOOPBACK}
-    assert not any(map(runs, family))
+    assert_kept_to_itself(server, family, listening)
 
 
 async def test_it_can_be_started_again_after_it_was_killed(server: Server) -> None:
