@@ -92,6 +92,8 @@ class Cluster:
         self.applications: dict[str, Application] = {}
         self.by_stamp: dict[str, Application] = {}
         self.running: set[asyncio.Task[None]] = set()
+        self.ends: asyncio.Semaphore | None = None
+        """None: each application ends in its time."""
 
     def write(self, what: str, stamp: str, **facts: Any) -> None:
         entry = Entry(what=what, at=datetime.now(UTC), stamp=stamp, **facts)
@@ -118,6 +120,8 @@ class Cluster:
                 return {stamp: self.status(name) for stamp, name in asked.items()}
             case {"call": "kill", "application": name}:
                 return self.kill(name)
+            case {"call": "hold", "but": but}:
+                return self.hold(but)
             case _:
                 raise LostError
 
@@ -156,6 +160,14 @@ class Cluster:
             self.write("ended", application.stamp, application=name, outcome="killed")
         return application.phase == "killed"
 
+    def hold(self, but: int | None) -> None:
+        """From now on only so many more applications end. None: all may end again."""
+        self.ends = self.ends or asyncio.Semaphore(0)
+        for _ in range(len(self.running) if but is None else but):
+            self.ends.release()
+        if but is None:
+            self.ends = None
+
     def end(self, application: Application, phase: str) -> None:
         application.phase = phase
         application.finished_at = datetime.now(UTC)
@@ -164,6 +176,8 @@ class Cluster:
         """How it ends is a matter of its stamp alone, so that it does not depend on the order of things."""
         run_s = self.random.uniform(*self.script.run_s)
         await asyncio.sleep(run_s if application.lasts_s is None else application.lasts_s)
+        if self.ends is not None:
+            await self.ends.acquire()
         if application.phase == "killed":
             return
         self.end(application, "failed" if int(UUID(application.stamp)) % 1000 < self.script.fail_share * 1000 else "succeeded")

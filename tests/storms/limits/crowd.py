@@ -21,6 +21,9 @@ LARGEST: Mapping[str, int] = {"default_pool": 2, "narrow": 2, "wide": 4, "heavy"
 LOWERED = ("changing", 1)
 """A pool that has fewer slots for a while: fewer than are taken, and than some of its tasks need."""
 
+LIMITLESS = "endless"
+"""The pool whose tasks wait for nothing but a place in the installation, and limits of their own."""
+
 KINDS: Mapping[str, str] = {"scheduled": "t", "dataset": "d", "manual": "m", "mixed": "tdm"}
 """By name, what starts the runs of a DAG: time, a dataset, requests by hand."""
 

@@ -18,6 +18,7 @@ FULL = LimitsPlan(
     send_s=40,
     rest_s=180,
     idle_s=20,
+    fills=12,
     script=SCRIPT,
     settings=SETTINGS,
     arguments=("--note-looks",),
@@ -27,11 +28,18 @@ FULL = LimitsPlan(
 
 def small(shape: Shape, **facts: Any) -> LimitsPlan:
     """Only the seeded fault goes wrong, and the storm does not wait for the end of all runs: with some faults it never comes."""
-    return replace(FULL, shape=shape, dags=shape.dags, **{"misery": Misery(), "send_s": 5, "rest_s": 1, "idle_s": 5, **facts})
+    return replace(
+        FULL, shape=shape, dags=shape.dags, **{"misery": Misery(), "send_s": 5, "rest_s": 1, "idle_s": 5, "fills": 0, **facts}
+    )
 
 
 MINUTE = small(
-    Shape(dags=100, tasks=4_500), send_s=12, rest_s=90, idle_s=20, misery=replace(FULL.misery, kills=2, every_s=(0.5, 2.2))
+    Shape(dags=100, tasks=4_500),
+    send_s=12,
+    rest_s=90,
+    idle_s=20,
+    fills=12,
+    misery=replace(FULL.misery, kills=2, every_s=(0.5, 2.2)),
 )
 """What fits into a minute."""
 

@@ -8,11 +8,12 @@ from random import Random
 
 import anyio
 import asyncpg
+import msgspec
 from msgspec.structs import replace
 
 from tests.storms.checker import Verdict
 from tests.storms.limits.checker import Bounds, judge, waited
-from tests.storms.limits.crowd import LOWERED, POOLS, Crowd, Shape, Wanted, crowd, uri
+from tests.storms.limits.crowd import LIMITLESS, LOWERED, POOLS, Crowd, Shape, Wanted, crowd, uri
 from tests.storms.links import PostgresLink
 from tests.storms.nemesis import Nemesis
 from tests.storms.producers import produce
@@ -24,6 +25,7 @@ from tidegate.daemon.request import apply_request, notify_daemons
 from tidegate.daemon.standalone.postgres import Postgres
 from tidegate.daemon.work import Work
 from tidegate.events import topics
+from tidegate.handlers.admission.select import FAIR_EVERY
 from tidegate.schemas.message import RunRequested
 from tidegate.schemas.queries import pools
 from tidegate.schemas.queries.db import Db
@@ -56,17 +58,26 @@ STARTING_S = 6.0
 LOWERED_S = 2.0
 """The pool has fewer slots for at least this long."""
 
+FULL = """
+    SELECT (SELECT count(*) FROM occupying_task) >= $1
+        AND EXISTS (SELECT FROM task_instance WHERE pool = $2 AND state = 'scheduled')
+"""
+ROOM = 2 * FAIR_EVERY
+"""How many tasks end at a time when as many are active as may be: an admission for their places has fair turns."""
+
 
 class LimitsPlan(Plan, frozen=True, kw_only=True):
     """`shape` is that of the crowd. `lowered`: the part of the sending time in which one pool has fewer slots.
 
-    `idle_s`: how long a task may wait beside free slots, because no daemon is up.
+    `idle_s`: how long a task may wait beside free slots, because no daemon is up. `fills`: how often the installation is kept at
+    its parallelism until tasks of a pool without limit wait.
     """
 
     shape: Shape
     lowered: tuple[float, float] = (0.2, 0.7)
     parallelism: int = 48
     idle_s: float = 5.0
+    fills: int = 0
 
 
 class LimitsStorm(Storm):
@@ -80,6 +91,7 @@ class LimitsStorm(Storm):
         super().__init__(replace(plan, settings=settings), home, cache, seed)
         self.postgres = Postgres(home / "postgres", fsync=False)
         self.crowd = Crowd({}, ())
+        self.cluster = ""
         self.waited = ""
 
     def _files(self) -> Mapping[str, str]:
@@ -94,6 +106,10 @@ class LimitsStorm(Storm):
 
     async def _way_to_postgres(self, _name: str, _stack: AsyncExitStack) -> PostgresLink | None:
         return None
+
+    async def _cluster(self, stack: AsyncExitStack) -> str:
+        self.cluster = await super()._cluster(stack)
+        return self.cluster
 
     async def _rage(self) -> None:
         nemesis = Nemesis(self.random, self.daemons, self.kafka, self.postgres)
@@ -127,13 +143,46 @@ class LimitsStorm(Storm):
         begin = anyio.current_time()
         lower_at, raise_at = (begin + self.plan.send_s * share for share in self.plan.lowered)
         await anyio.sleep_until(lower_at)
-        while not await database.run(_resize, pool, slots, above=slots) and anyio.current_time() < begin + 2 * self.plan.send_s:
-            await anyio.sleep(0.01)
-        self.diary.append((anyio.current_time() - begin, f"{pool} has {slots} slots"))
+        if self.plan.fills:
+            await self._hold(0)
+        with anyio.move_on_after(2 * self.plan.send_s):
+            await self._until_taken(database, pool, slots)
+            self.diary.append((anyio.current_time() - begin, f"{pool} has {slots} slots"))
+            await self._fill(database)
+            self.diary.append(
+                (anyio.current_time() - begin, f"{self.plan.fills} times {self.plan.parallelism} tasks were active")
+            )
+        await self._hold(None)
         await anyio.sleep_until(max(raise_at, anyio.current_time() + LOWERED_S))
         await database.run(_resize, pool, POOLS[pool])
         await notify_daemons(database, Work.ADMIT)
         self.diary.append((anyio.current_time() - begin, f"{pool} has {POOLS[pool]} slots"))
+
+    async def _until_taken(self, database: Database, pool: str, slots: int) -> None:
+        """Lower the pool. If it is to be filled, applications end only where tasks of other pools have all the places."""
+        while not await database.run(_resize, pool, slots, above=slots):
+            if self.plan.fills and await self._full(database):
+                await self._hold(ROOM)
+            await anyio.sleep(0.02)
+
+    async def _fill(self, database: Database) -> None:
+        """Applications do not end before as many tasks are active as may be: whether they are must not depend on the machine.
+
+        Then a few end, whose places are too few for all that wait, and again.
+        """
+        for _ in range(self.plan.fills):
+            while not await self._full(database):
+                await anyio.sleep(0.02)
+            await self._hold(ROOM)
+
+    async def _full(self, database: Database) -> bool:
+        return await database.run(_is_full, self.plan.parallelism)
+
+    async def _hold(self, but: int | None) -> None:
+        host, _, port = self.cluster.rpartition(":")
+        async with await anyio.connect_tcp(host, int(port)) as stream:
+            await stream.send(msgspec.json.encode({"call": "hold", "but": but}) + b"\n")
+            await stream.receive()
 
     async def _judge(self) -> Verdict:
         db = await asyncpg.connect(self.postgres.dsn)
@@ -156,6 +205,12 @@ def events(wanted: Sequence[Wanted], random: Random, within_s: float) -> list[Pl
     begin = datetime.now(UTC)
     moments = (begin + timedelta(seconds=within_s * number / len(uris)) for number in range(len(uris)))
     return [event(number, at, dataset) for number, (at, dataset) in enumerate(zip(moments, uris, strict=True))]
+
+
+async def _is_full(db: Db, parallelism: int) -> bool:
+    """Whether so many tasks are active, and others wait for nothing else."""
+    ((is_full,),) = await db.fetch(FULL, parallelism, LIMITLESS)
+    return bool(is_full)
 
 
 async def _resize(db: Db, pool: str, slots: int, *, above: int = -1) -> bool:
