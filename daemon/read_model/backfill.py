@@ -170,7 +170,7 @@ def date_counts(row: BackfillRow, found: Progress) -> Mapping[str, int]:
 
 def _time_left(row: BackfillRow, found: Progress, now: datetime) -> float | None:
     """At the mean pace so far; None while nothing has finished, or nothing goes on."""
-    is_at_work = row.state is BackfillState.RUNNING and not row.stop_reason and not is_stuck(row)
+    is_at_work = row.state is BackfillState.RUNNING and not (row.stop_reason or row.dag_state or is_stuck(row))
     if row.run_start_date is None or not is_at_work or not found.finished:
         return None
     taken: timedelta = now - row.run_start_date

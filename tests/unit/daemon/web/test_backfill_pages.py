@@ -188,3 +188,25 @@ def test_each_date_is_in_one_number(given: dict[str, Any], left: int, dagruns: i
     assert (found.dagruns, found.done) == (dagruns, done)
     assert {state: dates for state, dates in counts.items() if dates} == counted
     assert sum(counts.values()) == of.dates + left
+
+
+AT_WORK: dict[str, Any] = {"run_start_date": NOW - timedelta(hours=1), "dates": 4, "running": 2, "tasks": 8, "tasks_succeeded": 4}
+
+
+@pytest.mark.parametrize(
+    ("given", "left_s"),
+    [
+        ({}, 3600.0),
+        ({"waiting": 1}, 3600.0),
+        ({"waiting": 2}, None),
+        ({"state": "paused"}, None),
+        ({"stop_reason": "x"}, None),
+        ({"dag_state": "paused"}, None),
+        ({"tasks_succeeded": 0}, None),
+        ({"run_start_date": None}, None),
+    ],
+)
+def test_time_is_left_while_runs_are_at_work(given: dict[str, Any], left_s: float | None) -> None:
+    of = row(**{**AT_WORK, "is_planned": True, "succeeded": 2, **given})
+
+    assert progress(of, graph("a"), 0, NOW).left_s == left_s
