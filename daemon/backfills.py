@@ -16,6 +16,7 @@ from tidegate.daemon.conf import checked_conf
 from tidegate.daemon.permissions import Caller, Right, refusal
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.read_model.backfill import read_backfill
+from tidegate.daemon.read_model.backfill_effects import ChangedBackfill, read_changed
 from tidegate.daemon.request import apply_request
 from tidegate.daemon.settings import Settings
 from tidegate.handlers import backfill_requested
@@ -24,6 +25,7 @@ from tidegate.handlers.backfills.dates import PlannedDate, is_replay, next_ticks
 from tidegate.schemas.backfill import (
     MAX_DESCRIPTION,
     MAX_LISTED_DATES,
+    RANGES,
     BackfillSpec,
     BackfillView,
     Consumer,
@@ -143,15 +145,16 @@ async def change(
     end_date: datetime | None = None,
     *,
     expected: str | None = None,
-) -> BackfillRow:
+) -> ChangedBackfill:
     """Change limits, fields of `Limits` with their new values, and with `end_date` add dates at the end of the backfill.
 
     `expected`: only if this is the version of its limits (`limits_version`). Raises StaleError otherwise.
     """
-    await _check_rights(database, settings, caller, (await get(database, id_)).dags, f"change backfill {id_}")
+    before = await get(database, id_)
+    await _check_rights(database, settings, caller, before.dags, f"change backfill {id_}")
     changes = _checked_limits(limits, SetLimits)
     await apply_request(database, BackfillChanged(backfill_id=id_, changes=changes, end_date=end_date, expected=expected))
-    return await get(database, id_)
+    return await database.run(read_changed, before)
 
 
 async def _act(database: Database, settings: Settings, caller: Caller, request: BackfillActed) -> BackfillRow:
@@ -206,8 +209,8 @@ def _checked_limits(limits: Mapping[str, Any], type_: type[Limits]) -> Mapping[s
     try:
         msgspec.convert({**msgspec.structs.asdict(type_()), **limits}, type_)
     except msgspec.ValidationError as error:
-        expected, _, name = str(error).partition(" - at `$.")
-        raise RequestError(f"{name.rstrip('`')} is out of range: {expected[0].lower()}{expected[1:]}") from error
+        name = str(error).partition("`$.")[2].rstrip("`")
+        raise RequestError(f"{name} is out of range: write {RANGES[name]}") from error
     return limits
 
 

@@ -59,6 +59,27 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_failed_runs: Annotated[int, Meta(ge=0, le=MOST)] = 0
 
 
+RANGES = {
+    "max_active_runs": f"a whole number from 1 to {MAX_ACTIVE_RUNS}",
+    "max_active_tasks": f"a whole number from 1 to {MOST}",
+    "share": "a number above 0 and up to 1",
+    "pool": "the name of a pool",
+    "priority": f"a whole number from {-MAX_PRIORITY} to {MAX_PRIORITY}",
+    "max_failed_runs": f"a whole number from 0 to {MOST}",
+}
+"""The values of each limit, in words."""
+
+
+def read_limit(name: str, text: str) -> Any:
+    """A limit as a user writes it: a share in percent. Raises ValueError, which says what to write."""
+    try:
+        given = str(float(text) / 100) if name == "share" else text
+        return getattr(msgspec.convert({name: given}, Limits, strict=False), name)
+    except ValueError as error:
+        expected = "a percentage above 0 and up to 100" if name == "share" else RANGES[name]
+        raise ValueError(f"write {expected}") from error
+
+
 class BackfillSpec(Limits, frozen=True, kw_only=True):
     """What a user asks for. The dates are `logical_dates`, or those of the DAG's timetable from `start_date` to `end_date`.
 

@@ -13,6 +13,7 @@ from tidegate.daemon.gateway.lists import Id, Keyset, Limit, Listed, ListedOfDag
 from tidegate.daemon.gateway.paths import BackfillPath
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.backfill import BackfillPage, read_backfill, read_page, with_reasons
+from tidegate.daemon.read_model.backfill_effects import ChangedBackfill
 from tidegate.daemon.read_model.lookup import list_of_dag
 from tidegate.schemas.backfill import MAX_DESCRIPTION, MAX_LISTED_DATES, BackfillSpec, Limits, Outlets, Reprocess, limits_version
 from tidegate.schemas.queries import backfill_pages
@@ -136,7 +137,7 @@ async def create_backfill(call: Call[Params], body: NewBackfill) -> BackfillRow:
     return await backfills.create(call.database, call.settings, call.caller, spec)
 
 
-async def change_backfill(call: Call[BackfillPath], body: BackfillPatch) -> BackfillRow:
+async def change_backfill(call: Call[BackfillPath], body: BackfillPatch) -> ChangedBackfill:
     """Change the limits of a backfill while it runs, or add dates at its end."""
     id_, tag = await _permitted(call, "change"), call.facts.if_match
     expected = None if tag is None else tag.strip('"')
@@ -193,7 +194,7 @@ ENDPOINTS = (
     Read(f"{ID}/dates", Right.VIEW, list_dates, DateList, Page[DateRow]),
     Act("POST", "/backfills/preview", Right.VIEW, preview_backfill, PreviewQuery, NewBackfill, backfills.Preview),
     Act("POST", "/backfills", Right.BACKFILL, create_backfill, Params, NewBackfill, BackfillRow, status=201),
-    Act("PATCH", ID, Right.BACKFILL, change_backfill, BackfillPath, BackfillPatch, BackfillRow, versioned=True),
+    Act("PATCH", ID, Right.BACKFILL, change_backfill, BackfillPath, BackfillPatch, ChangedBackfill, versioned=True),
     Act("POST", f"{ID}/pause", Right.BACKFILL, pause_backfill, BackfillPath, Nothing, BackfillRow),
     Act("POST", f"{ID}/resume", Right.BACKFILL, resume_backfill, BackfillPath, Nothing, BackfillRow),
     Act("POST", f"{ID}/cancel", Right.BACKFILL, cancel_backfill, BackfillPath, Cancel, BackfillRow),

@@ -227,7 +227,13 @@ def _why_ended(row: BackfillRow) -> str:
     failed = f"{row.failed} of its dates failed (`tidegate backfills dates {row.id} --state failed`)" if row.failed else ""
     reason = f"cancelled{_by(row)}" if row.was_cancelled else row.stop_reason or failed
     can_go_on = has_dates_to_retry(row) and not row.deleted
-    return f"{reason}; `tidegate backfills retry {row.id}` lets it go on" if can_go_on else reason
+    return f"{reason}; `tidegate backfills retry {row.id}` lets it go on{_with_version(row)}" if can_go_on else reason
+
+
+def _with_version(row: BackfillRow) -> str:
+    """The version of its runs, if its DAG has a newer one."""
+    newest = f"the newest is version {row.newest_version}, which --newest-version runs"
+    return f" with version {row.version}; {newest}" if row.version < row.newest_version else ""
 
 
 def _by(row: BackfillRow) -> str:

@@ -21,10 +21,11 @@ class BackfillRow(BackfillView, frozen=True, kw_only=True):
 
     `waiting` ones of the `running` runs wait for the previous run. The tasks of `unstarted` runs are not known yet. While
     `inactive_dag_id`, its DAG or that of its stage, is paused, stale or held (`dag_state`), it starts no run. `stopped_by`: the
-    user that paused or cancelled it.
+    user that paused or cancelled it. `newest_version` is that of its DAG.
     """
 
     version: int
+    newest_version: int
     relative_fileloc: str
     submitted_at: datetime
     submitted_by: str

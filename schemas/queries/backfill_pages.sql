@@ -2,7 +2,8 @@
 -- Backfills, newest first. Tasks are those of counted dates, of the runs that have not ended, and of the runs that ended since the
 -- last visit of the clock (`ended`). A backfill starts runs while both its DAG and that of its stage are active.
 SELECT
-    {backfill.BackfillView}, version.number AS version, backfill.relative_fileloc, backfill.submitted_at, backfill.submitted_by,
+    {backfill.BackfillView}, version.number AS version, coalesce(newest.number, version.number) AS newest_version,
+    backfill.relative_fileloc, backfill.submitted_at, backfill.submitted_by,
     backfill.updated_at, backfill.scheduled_date, backfill.delete_date, run.queued, run.running, run.waiting,
     run.unstarted,
     backfill.tasks + run.tasks + ended.tasks AS tasks,
@@ -14,6 +15,8 @@ SELECT
     ended.succeeded AS ended_succeeded, ended.failed AS ended_failed
 FROM backfill
 JOIN dag_version AS version ON version.id = backfill.version_id
+LEFT JOIN dag ON dag.dag_id = backfill.dag_id
+LEFT JOIN dag_version AS newest ON newest.id = dag.version_id
 LEFT JOIN LATERAL (
     SELECT dag_id, CASE WHEN held_since IS NOT NULL THEN 'held' WHEN is_stale THEN 'stale' ELSE 'paused' END AS state
     FROM dag

@@ -5,47 +5,64 @@ from typing import Annotated, Any, TypedDict
 
 import typer
 
-from tidegate.schemas.backfill import DEFAULT_ACTIVE_RUNS, LAST_PRIORITY, MAX_ACTIVE_RUNS, BackfillSpec
+from tidegate.schemas.backfill import DEFAULT_ACTIVE_RUNS, LAST_PRIORITY, BackfillSpec, read_limit
 from tidegate.schemas.error import RequestError
+
+NONE = "none"
+
+OPTIONAL = ("max_active_runs", "max_active_tasks", "share", "pool")
+"""The limits that a backfill may be without; its number of active runs has a default."""
 
 
 class LimitOptions(TypedDict):
-    """The limits of a backfill."""
+    """The limits of a backfill, as they are written."""
 
     max_active_runs: Annotated[
-        int | None,
+        str | None,
         typer.Option(
             metavar="N",
-            min=1,
-            max=MAX_ACTIVE_RUNS,
-            help=f"The most runs at once. Default: max_active_runs of the DAG, at most {DEFAULT_ACTIVE_RUNS}.",
+            help=f"The most runs at once. A new backfill has max_active_runs of the DAG, at most {DEFAULT_ACTIVE_RUNS}.",
         ),
     ]
     max_active_tasks: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="The most active tasks of all its runs together.")
+        str | None,
+        typer.Option(metavar="N", help="The most active tasks of all its runs together. A new backfill has none: no limit."),
     ]
     share: Annotated[
-        float | None,
-        typer.Option(metavar="PERCENT", min=0, max=100, help="The most slots of a pool for its tasks, in percent of the pool."),
-    ]
-    pool: Annotated[str | None, typer.Option(metavar="NAME", help="The pool of its tasks. Default: the pools they name.")]
-    priority: Annotated[
-        int | None,
+        str | None,
         typer.Option(
-            metavar="N", help=f"Added to the weights of its tasks; 0 is that of other runs. Default: {LAST_PRIORITY}, after all."
+            metavar="PERCENT",
+            help="The most slots of a pool for its tasks, in percent of the pool. A new backfill has none: no limit.",
+        ),
+    ]
+    pool: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The pool of its tasks. A new backfill has none: the pools that its tasks name."),
+    ]
+    priority: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help=f"Added to the weights of its tasks; 0: as other runs. A new backfill has {LAST_PRIORITY}: after all others.",
         ),
     ]
     max_failed_runs: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Stop after so many failed dates. 0: never. Default: 0.")
+        str | None, typer.Option(metavar="N", help="Stop after so many failed dates. A new backfill has 0: never.")
     ]
 
 
 def limits_of(options: LimitOptions) -> dict[str, Any]:
-    """The limits that were given."""
-    given = {name: value for name, value in options.items() if value is not None}
-    if options["share"] is not None:
-        given["share"] = options["share"] / 100
-    return given
+    """The limits that were given. Raises BadParameter for one out of range."""
+    return {name: _limit(name, str(text)) for name, text in options.items() if text is not None}
+
+
+def _limit(name: str, text: str) -> Any:
+    if name in OPTIONAL and text in ("", NONE):
+        return None
+    try:
+        return read_limit(name, text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=f"--{name.replace('_', '-')}") from error
 
 
 def body_of(spec: BackfillSpec) -> dict[str, Any]:

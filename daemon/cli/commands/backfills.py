@@ -1,6 +1,6 @@
 """`tidegate backfills`: runs for past dates, as one thing that is created, followed and changed."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
@@ -93,7 +93,7 @@ def create(
     dates = sorted(set(date or ()))
     first, last = (dates[0], dates[-1]) if dates else (start, end)
     if first is None or last is None:
-        raise typer.BadParameter("give --from and --to, or --date", param_hint="--from")
+        raise typer.BadParameter("give --from and --to, or --date", param_hint="--to" if end is None else "--from")
     spec = checked_spec(
         options,
         dag_id=dag_id,
@@ -224,16 +224,18 @@ async def _watched(database: "Database", row: BackfillRow) -> BackfillRow:
 def pause(context: typer.Context, backfill_id: Id, *, json: Json = False) -> None:
     """Start no more runs of a backfill. Its running runs go on."""
     from tidegate.daemon import backfills
+    from tidegate.daemon.cli.pages import backfill_changes
 
-    _act(context, backfill_id, ("POST", "pause"), backfills.pause, "paused backfill {row.id}", json=json)
+    _act(context, backfill_id, ("POST", "pause"), backfills.pause, backfill_changes.paused, json=json)
 
 
 @app.command(epilog=examples("tidegate backfills resume 3"))
 def resume(context: typer.Context, backfill_id: Id, *, json: Json = False) -> None:
     """Resume a paused backfill."""
     from tidegate.daemon import backfills
+    from tidegate.daemon.cli.pages import backfill_changes
 
-    _act(context, backfill_id, ("POST", "resume"), backfills.resume, "resumed backfill {row.id}", json=json)
+    _act(context, backfill_id, ("POST", "resume"), backfills.resume, backfill_changes.resumed, json=json)
 
 
 @app.command(epilog=examples("tidegate backfills cancel 3", "tidegate backfills cancel 3 --kill"))
@@ -246,9 +248,11 @@ def cancel(
 ) -> None:
     """End a backfill: its queued runs fail, its running runs go on to their end, and its other dates get no run."""
     from tidegate.daemon import backfills
+    from tidegate.daemon.cli.pages import backfill_changes
 
     act, body = partial(backfills.cancel, kills=kill), {"kill": kill}
-    _act(context, backfill_id, ("POST", "cancel"), act, "cancelled backfill {row.id}", json=json, body=body)
+    done = partial(backfill_changes.cancelled, kills=kill)
+    _act(context, backfill_id, ("POST", "cancel"), act, done, json=json, body=body)
 
 
 @app.command(epilog=examples("tidegate backfills retry 3", "tidegate backfills retry 3 --newest-version"))
@@ -266,10 +270,10 @@ def retry(
     Cancelled dates run again with all their tasks, and dates that are not planned yet follow.
     """
     from tidegate.daemon import backfills
+    from tidegate.daemon.cli.pages import backfill_changes
 
     act, body = partial(backfills.retry, newest_version=newest_version), {"newest_version": newest_version}
-    done = "retries backfill {row.id} with version {row.version} of {row.dag_id}"
-    _act(context, backfill_id, ("POST", "retry"), act, done, json=json, body=body)
+    _act(context, backfill_id, ("POST", "retry"), act, backfill_changes.retried, json=json, body=body)
 
 
 @app.command(epilog=examples("tidegate backfills delete 3 --yes"))
@@ -279,12 +283,12 @@ def delete(context: typer.Context, backfill_id: Id, *, yes: Yes = False, json: J
 
     if not yes:
         confirm("delete", f"backfill {backfill_id}")
-    _act(context, backfill_id, ("DELETE", ""), backfills.delete, "deleted backfill {row.id}", json=json)
+    _act(context, backfill_id, ("DELETE", ""), backfills.delete, lambda row: f"deleted backfill {row.id}", json=json)
 
 
 @app.command(
     "set",
-    epilog=examples("tidegate backfills set 3 --max-active-runs 4", "tidegate backfills set 3 --to 2013-02-28 --share 25"),
+    epilog=examples("tidegate backfills set 3 --max-active-runs 4 --pool none", "tidegate backfills set 3 --to 2013-02-28"),
 )
 @shared_options(LimitOptions)
 def set_(
@@ -297,22 +301,24 @@ def set_(
     json: Json = False,
     **options: Unpack[LimitOptions],
 ) -> None:
-    """Change the limits of a backfill, or add dates at its end.
+    """Change the limits of a backfill, or add dates at its end. What is left out stays as it is.
 
-    One that stopped after failed dates goes on if more of them may fail.
+    A backfill that stopped after failed dates goes on as soon as its --max-failed-runs allows more of them.
     """
     from tidegate.daemon import backfills
+    from tidegate.daemon.cli.pages.backfill_changes import changed as answer
+    from tidegate.daemon.read_model.backfill_effects import ChangedBackfill
 
     limits, settings = limits_of(options), read_settings(context)
     if not limits and end is None:
         raise typer.BadParameter("give a limit, or --to")
 
-    async def work(database: "Database") -> BackfillRow:
+    async def work(database: "Database") -> ChangedBackfill:
         return await backfills.change(database, settings, local_caller(settings), backfill_id, limits, end)
 
     body = {"limits": limits, "end_date": end}
-    row = changed(context, ("PATCH", at("backfills", backfill_id)), BackfillRow, work, body)
-    output.write_result(row, f"changed backfill {backfill_id}", json=json)
+    row = changed(context, ("PATCH", at("backfills", backfill_id)), ChangedBackfill, work, body)
+    output.write_result(row, answer(row, limits, extends=end is not None), json=json)
 
 
 def _act(
@@ -320,14 +326,14 @@ def _act(
     id_: int,
     change: tuple[str, str],
     act: "backfills.Action",
-    done: str,
+    done: Callable[[BackfillRow], str],
     *,
     json: bool,
     body: Mapping[str, Any] | None = None,
 ) -> None:
     """Act on a backfill: by `act`, or by the API of the server. `change` is the method there, and the end of the path.
 
-    `done` is the answer for people, a template with `row`.
+    `done` makes the answer for people.
     """
     settings, (method, verb) = read_settings(context), change
 
@@ -336,4 +342,4 @@ def _act(
 
     path = at("backfills", id_, verb) if verb else at("backfills", id_)
     row = changed(context, (method, path), BackfillRow, work, body)
-    output.write_result(row, done.format(row=row), json=json)
+    output.write_result(row, done(row), json=json)

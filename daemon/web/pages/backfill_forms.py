@@ -1,6 +1,6 @@
 """Pause, resume, cancel, retry, delete and change a backfill. Each form shows what it will do, by the decision that does it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -12,6 +12,7 @@ from tidegate.daemon.gateway.paths import BackfillPath
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.backfill import read_backfill
+from tidegate.daemon.read_model.backfill_effects import counted, effects
 from tidegate.daemon.web.fields import Fields, end, end_text
 from tidegate.daemon.web.form import Field, Preview, checkbox
 from tidegate.daemon.web.pages.backfill import BACKFILL, CHANGE
@@ -82,40 +83,17 @@ async def rejection(db: Db, request: BackfillActed) -> str:
     return next((effect.message for effect in decided if isinstance(effect, RejectMessage)), "")
 
 
-def effects(action: BackfillAction, row: BackfillRow) -> list[str]:
-    """What an action does, with counts."""
-    match action:
-        case BackfillAction.PAUSE:
-            return [
-                f"It starts no more runs. {row.running} running runs go on, {row.queued} queued ones wait until it is resumed."
-            ]
-        case BackfillAction.RESUME:
-            return [f"Its runs start again, at most {row.max_active_runs} at once; {row.queued} queued ones first."]
-        case BackfillAction.CANCEL:
-            return [f"{row.queued} queued runs fail. {row.running} runs are running. Dates without a run get none."]
-        case BackfillAction.RETRY:
-            return list(_retried(row))
-        case BackfillAction.DELETE:
-            return [f"The backfill leaves the list, with the record of its {row.dates} dates. Their runs stay."]
-
-
-def _retried(row: BackfillRow) -> Iterator[str]:
-    yield f"{row.failed} failed dates run again: their failed tasks, and the tasks after these."
-    if row.cancelled:
-        yield f"{row.cancelled} cancelled dates run again with all their tasks."
-    if row.stop_reason and not row.is_planned:
-        yield "Then it plans the dates that are not planned yet."
-
-
 def choices_of(action: BackfillAction, row: BackfillRow) -> list[Field]:
     if action is BackfillAction.RETRY:
-        return [checkbox("newest_version", "by the newest version of the DAG, which the backfill has from then on", is_set=False)]
+        label = f"by version {row.newest_version}, the newest of the DAG, which the backfill has from then on"
+        return [checkbox("newest_version", label, is_set=False)] if row.newest_version != row.version else []
     return _kill_choice(row) if action is BackfillAction.CANCEL else []
 
 
 def _kill_choice(row: BackfillRow) -> list[Field]:
     """Whether running runs are left or killed. One that is being cancelled can only be cancelled again to kill them."""
-    label = f"also end the {row.running} running runs: their attempts are killed; otherwise they go on to their end"
+    runs = counted(row.running, "running run", "running runs")
+    label = f"also end {runs}, and kill the attempts; without this, running runs go on to their end"
     if row.state is BackfillState.CANCELLING:
         return [Field(name="kills", label="", kind="hidden", value="true")]
     return [checkbox("kills", label, is_set=False)]
@@ -149,7 +127,9 @@ async def _do(action: BackfillAction, body: Choices, call: Call[BackfillPath], i
 async def preview_change(call: Call[BackfillPath]) -> Preview:
     row = await permitted(call, CHANGE)
     shown = _shown(row)
-    hold = f"New limits hold at once, also for its {row.queued} queued runs. They end none of its {row.running} running runs."
+    queued = counted(row.queued, "queued run", "queued runs")
+    running = counted(row.running, "running run goes", "running runs go")
+    hold = f"New limits hold at once, also for {queued}; {running} on."
     ended = f"The backfill has ended as {row.state}: it goes on with a later last date, or if it stopped and more may fail."
     last = Field(name="end", label="Last date", value=shown["end"], hint="a later one adds dates; a day is included whole")
     return Preview(

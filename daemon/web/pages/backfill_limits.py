@@ -8,7 +8,7 @@ import msgspec
 
 from tidegate.daemon.web.fields import Fields
 from tidegate.daemon.web.form import Field
-from tidegate.schemas.backfill import DEFAULT_ACTIVE_RUNS, LAST_PRIORITY, MAX_PRIORITY, Limits
+from tidegate.schemas.backfill import DEFAULT_ACTIVE_RUNS, LAST_PRIORITY, RANGES, Limits, read_limit
 
 DEFAULTS: Mapping[str, Any] = msgspec.structs.asdict(Limits())
 
@@ -22,14 +22,6 @@ LABELS = {
     "pool": ("Pool", "in place of the pools that its tasks name"),
     "priority": ("Priority", f"added to the weights of its tasks; 0: as other runs, {LAST_PRIORITY}: after all others"),
     "max_failed_runs": ("Stop after failed dates", "0: never"),
-}
-
-RANGES = {
-    "max_active_runs": "write a whole number from 1 to 1000",
-    "max_active_tasks": "write a whole number from 1 on",
-    "share": "write a percentage above 0 and up to 100",
-    "priority": f"write a whole number from {-MAX_PRIORITY} to {MAX_PRIORITY}",
-    "max_failed_runs": "write a whole number from 0 on",
 }
 
 
@@ -48,7 +40,7 @@ def limit_fields(texts: Mapping[str, str], problems: Mapping[str, str]) -> list[
 
 def limits_of(fields: Fields) -> dict[str, Any]:
     """The limits that were written; an empty field has the default."""
-    written = {name: fields.value(name, partial(_limit, name)) for name in LABELS}
+    written = {name: fields.value(name, partial(read_limit, name)) for name in LABELS}
     return {name: DEFAULTS[name] if value is None else value for name, value in written.items()}
 
 
@@ -57,14 +49,5 @@ def changed_limits(fields: Fields, shown: Mapping[str, str]) -> dict[str, Any]:
     changed = {name for name in LABELS if fields.texts.get(name, "") != shown.get(name, "")}
     limits = {name: value for name, value in limits_of(fields).items() if name in changed}
     if limits.get("max_active_runs", 1) is None:
-        fields.problems.setdefault("max_active_runs", RANGES["max_active_runs"])
+        fields.problems.setdefault("max_active_runs", f"write {RANGES['max_active_runs']}")
     return limits
-
-
-def _limit(name: str, text: str) -> Any:
-    """Raises ValueError."""
-    try:
-        given = str(float(text) / 100) if name == "share" else text
-        return getattr(msgspec.convert({name: given}, Limits, strict=False), name)
-    except ValueError as error:
-        raise ValueError(RANGES.get(name, str(error))) from error

@@ -82,11 +82,13 @@ async def test_a_backfill_is_created_and_changed(cli: Cli, two: Site) -> None:
     assert len((await cli("backfills", "create", "mine_a", *DATES, "--dry-run", "--json")).json["dates"]) == 2
     assert (await cli("backfills", "create", "mine_a", *DATES)).out == "created backfill 1 of mine_a\n"
     await two.history.backfilled()
-    assert (await cli("backfills", "set", "1", "--max-active-runs", "3")).out == "changed backfill 1\n"
+    assert (await cli("backfills", "set", "1", "--max-active-runs", "3", "--to", "2013-01-09")).out.startswith(
+        "changed backfill 1: max_active_runs is 3. It has "
+    )
     assert (await cli("backfills", "show", "1", "--json")).json["backfill"]["max_active_runs"] == 3
     assert len((await cli("backfills", "dates", "1", "--json")).json) == 2
-    assert (await cli("backfills", "pause", "1")).out == "paused backfill 1\n"
-    assert (await cli("backfills", "cancel", "1", "--kill")).out == "cancelled backfill 1\n"
+    assert (await cli("backfills", "pause", "1")).out.startswith("paused backfill 1. It starts no more runs. ")
+    assert (await cli("backfills", "cancel", "1", "--kill")).out.startswith("cancelled backfill 1. Its queued runs fail, ")
     assert (await cli("backfills", "create", "mine_a", "--date", "2013-02-05T06:00", "--json")).json["id"] == 2
 
 

@@ -96,17 +96,32 @@ async def test_it_is_paused_changed_resumed_cancelled_and_deleted(cli: Cli, dail
     await cli("backfills", "create", "daily", *JANUARY, "--max-active-runs", "1")
     await daily.backfilled()
 
-    assert await cli("backfills", "pause", "1") == (0, "paused backfill 1\n", "")
+    assert await cli("backfills", "pause", "1") == (
+        0,
+        "paused backfill 1. It starts no more runs. 1 running run goes on, 0 queued ones wait until it is resumed.\n",
+        "",
+    )
     paused = (await cli("backfills", "show", "1")).out
     assert re.search(r"because        paused by \S+ at \S+ \S+; `tidegate backfills resume 1` resumes it", paused)
     assert "task first waits for a daemon: none is alive; `tidegate tasks why-not daily" in paused
-    assert await cli("backfills", "set", "1", "--max-active-runs", "3", "--share", "50") == (0, "changed backfill 1\n", "")
+    assert await cli("backfills", "set", "1", "--max-active-runs", "3", "--share", "50", "--max-active-tasks", "2") == (
+        0,
+        "changed backfill 1: max_active_runs is 3, max_active_tasks is 2, share is 50%."
+        " It is paused: 1 running run goes on, 0 queued ones wait.\n",
+        "",
+    )
+    taken_back = await cli("backfills", "set", "1", "--max-active-tasks", "none", "--pool", "")
+    assert taken_back.out.startswith("changed backfill 1: max_active_tasks is none, pool is none. It is paused")
     limits = (await cli("backfills", "show", "1", "--json")).json["backfill"]
     assert (limits["max_active_runs"], limits["share"]) == (3, 0.5)
     assert "3 active runs, 50% of a pool, priority -1000000" in (await cli("backfills", "show", "1")).out
-    assert (await cli("backfills", "resume", "1")).out == "resumed backfill 1\n"
+    assert (await cli("backfills", "resume", "1")).out == (
+        "resumed backfill 1. Its runs start again, at most 3 at once; 0 queued runs first.\n"
+    )
     assert (await cli("backfills", "delete", "1", "--yes")).err == "tidegate: backfill 1 is running: it cannot be deleted\n"
-    assert (await cli("backfills", "cancel", "1", "--kill")).out == "cancelled backfill 1\n"
+    assert (await cli("backfills", "cancel", "1", "--kill")).out == (
+        "cancelled backfill 1. Its queued runs fail, 1 running run is ended, and its other dates get no run.\n"
+    )
     await daily.backfilled()
     again = await cli("backfills", "cancel", "1")
     assert (again.code, again.err) == (1, "tidegate: backfill 1 is cancelled: it cannot be cancelled\n")
@@ -122,7 +137,7 @@ async def test_it_is_paused_changed_resumed_cancelled_and_deleted(cli: Cli, dail
     ("args", "code", "said"),
     [
         pytest.param(("create", "daily"), 2, "give either --from and --to, or --date", id="no dates"),
-        pytest.param(("create", "daily", "--from", "2013-01-01"), 2, "give --from and --to, or --date", id="no end"),
+        pytest.param(("create", "daily", "--from", "2013-01-01"), 2, "--to: give --from and --to, or --date", id="no end"),
         pytest.param(("create", "daily", *JANUARY, "--date", "2013-01-01"), 2, "give either", id="a range and a list"),
         pytest.param(
             ("create", "daily", "--from", "2013-01-02", "--to", "2013-01-01"),
@@ -133,10 +148,10 @@ async def test_it_is_paused_changed_resumed_cancelled_and_deleted(cli: Cli, dail
         pytest.param(
             ("create", "daily", *JANUARY, "--max-active-runs", "0"),
             2,
-            "Input should be greater than or equal to 1",
+            "--max-active-runs: write a whole number from 1 to 1000",
             id="a limit of 0",
         ),
-        pytest.param(("create", "daily", *JANUARY, "--share", "0"), 2, "share is out of range", id="a share of 0"),
+        pytest.param(("create", "daily", *JANUARY, "--share", "0"), 2, "--share: write a percentage above 0", id="a share of 0"),
         pytest.param(("create", "daily", *JANUARY, "--conf", "1"), 2, "write a JSON object", id="a conf that is no object"),
         pytest.param(
             ("create", "daily", *JANUARY, "--conf", '{"n": "x"}'), 1, "the conf does not fit", id="a conf that does not fit"
@@ -155,7 +170,7 @@ async def test_it_is_paused_changed_resumed_cancelled_and_deleted(cli: Cli, dail
         pytest.param(("show", "9"), 1, "there is no backfill 9; `tidegate backfills list` shows all", id="no backfill"),
         pytest.param(("pause", str(10**30)), 2, "invalid value for 'ID'", id="a long number"),
         pytest.param(("set", "9"), 2, "give a limit, or --to", id="no change"),
-        pytest.param(("set", "9", "--share", "0"), 1, "there is no backfill 9", id="a change of none"),
+        pytest.param(("set", "9", "--share", "1"), 1, "there is no backfill 9", id="a change of none"),
         pytest.param(("list", "nothing"), 1, "there is no DAG 'nothing'", id="a list of no DAG"),
     ],
 )
@@ -173,8 +188,11 @@ async def test_a_limit_out_of_range_is_refused(cli: Cli, daily: History) -> None
     too_much = await cli("backfills", "set", "1", "--share", "101")
     nothing = await cli("backfills", "set", "1", "--share", "0")
 
-    assert (too_much.code, "Input should be less than or equal to 100" in too_much.err) == (2, True)
-    assert nothing == (1, "", "tidegate: share is out of range: expected `float` > 0.0\n")
+    none = await cli("backfills", "set", "1", "--max-active-runs", "none")
+
+    assert [answer.code for answer in (too_much, nothing, none)] == [2, 2, 1]
+    assert all("--share: write a percentage above 0 and up to 100" in answer.err for answer in (too_much, nothing))
+    assert none.err == "tidegate: max_active_runs is out of range: write a whole number from 1 to 1000\n"
 
 
 async def test_only_an_editor_of_a_dag_may_create_one(cli: Cli, daily: History, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,9 +293,16 @@ async def test_a_retry_may_have_the_newest_version(cli: Cli, daily: History) -> 
     await daily.backfilled()
     await daily.file(DAILY.replace('"second"', '"third"'))
 
+    older = await cli("backfills", "retry", "1")
+    extended = await cli("backfills", "set", "1", "--to", "2013-01-08")
+    await daily.backfilled()
+    await cli("runs", "cancel", "daily", "backfill__2013-01-01T06:00:00+00:00")
+    await daily.backfilled()
     answer = await cli("backfills", "retry", "1", "--newest-version")
 
-    assert answer == (0, "retries backfill 1 with version 2 of daily\n", "")
+    assert "retries backfill 1 with version 1 of daily; the newest is version 2 (--newest-version).\n" in older.out
+    assert "It has 2 dates more, up to 2013-01-08 23:59:59Z, with version 1 of daily; the newest is version 2." in extended.out
+    assert answer == (0, "retries backfill 1 with version 2 of daily.\n", "")
     (row,) = (await cli("backfills", "list", "--json")).json
     assert (row["version"], row["state"]) == (2, "running")
 
@@ -293,5 +318,5 @@ async def test_a_backfill_is_shown_and_cancelled_while_its_version_cannot_be_rea
     await daily.backfilled()
 
     assert "DAG daily is held; `tidegate dags why-not daily` says what to do" in shown.out
-    assert cancelled == (0, "cancelled backfill 1\n", "")
+    assert cancelled.out.startswith("cancelled backfill 1. Its queued runs fail, ")
     assert [row["state"] for row in (await cli("backfills", "list", "--json")).json] == ["cancelled"]

@@ -211,7 +211,7 @@ async def test_it_is_cancelled_and_deleted(site: Site, kills: str, left: list[st
             page = await send(client, "/backfills/1/delete")
             assert page.url.path == "/backfills"
 
-    assert "1 runs are running" in preview
+    assert "1 run is running" in preview
     assert "2013-01-01" in preview
     assert "it cannot be deleted." in early
     assert states == left
@@ -223,12 +223,15 @@ async def test_failed_dates_run_again(site: Site) -> None:
     async with site.browser() as client:
         await created(site, client, max_active_runs="1")
         await failed_first_date(site)
+        await site.history.file(DAILY.replace("second", "third"))
         preview = (await client.get("/backfills/1/retry")).text
         await send(client, "/backfills/1/retry", newest_version="true")
 
-    assert "1 failed dates run again" in preview
+    assert "1 failed date runs again" in preview
+    assert "The runs have version 1 of daily; the newest is version 2." in preview
+    assert "by version 2, the newest of the DAG" in preview
     assert "2013-01-01" in preview
-    assert (await newest(site)).failed == 0
+    assert ((await newest(site)).failed, (await newest(site)).version) == (0, 2)
 
 
 @pytest.mark.parametrize("path", ["/backfills/7", "/backfills/7/pause", "/backfills/7/change"])

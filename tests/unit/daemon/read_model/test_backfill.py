@@ -33,6 +33,10 @@ PAUSED: dict[str, Any] = {"state": BackfillState.PAUSED}
         ({"state": "success"}, ""),
         ({"state": "failed", "failed": 2}, f"2 of its dates failed (`tidegate backfills dates 1 --state failed`){GO_ON}"),
         ({"state": "failed", "failed": 2, "stop_reason": "x"}, f"x{GO_ON}"),
+        (
+            {"state": "failed", "failed": 2, "stop_reason": "x", "newest_version": 3},
+            f"x{GO_ON} with version 1; the newest is version 3, which --newest-version runs",
+        ),
         ({"state": "cancelled", **CANCELLED}, f"cancelled by ben at 2024-05-01 12:00:00Z{GO_ON}"),
         ({"state": "cancelled", "deleted": True, **CANCELLED}, "cancelled by ben at 2024-05-01 12:00:00Z"),
         (CANCELLED, "cancelled by ben at 2024-05-01 12:00:00Z"),

@@ -34,6 +34,7 @@ def row(**given: Any) -> BackfillRow:
         "dag_id": "daily",
         "version_id": 1,
         "version": 1,
+        "newest_version": 1,
         "relative_fileloc": "daily.py",
         "submitted_by": "anna",
         "scheduled_date": None,
