@@ -7,7 +7,7 @@ of the DAG cannot be read. None prints.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -15,8 +15,9 @@ import msgspec
 from tidegate.daemon.conf import checked_conf
 from tidegate.daemon.permissions import Caller, Right, refusal
 from tidegate.daemon.postgres.database import Database
-from tidegate.daemon.read_model.backfill import read_backfill
+from tidegate.daemon.read_model.backfill import MOST_COUNTED, read_backfill
 from tidegate.daemon.read_model.backfill_effects import ChangedBackfill, read_changed
+from tidegate.daemon.read_model.backfill_preview import Preview, PreviewDate, most_counted, preview_of
 from tidegate.daemon.request import apply_request
 from tidegate.daemon.settings import Settings
 from tidegate.handlers import backfill_requested
@@ -43,24 +44,11 @@ from tidegate.schemas.queries.db import Db
 
 FORBIDDEN = "forbidden"
 
+LONGEST_INTERVAL = timedelta(days=366)
+"""A run is due that long after its logical date at most, in a timetable of intervals up to a year."""
+
 Action = Callable[[Database, Settings, Caller, int], Awaitable[BackfillRow]]
 """What a user does with a backfill, by its number."""
-
-
-class PreviewDate(msgspec.Struct, frozen=True):
-    """A date, and what a backfill would do with it: `create` a run, `rerun` the existing one, or `skip` it for a reason."""
-
-    logical_date: datetime
-    action: str
-    run_id: str | None
-    reason: str
-
-
-class Preview(msgspec.Struct, frozen=True):
-    """The first dates of a backfill that is not created yet. `more`: others follow."""
-
-    dates: list[PreviewDate]
-    more: bool
 
 
 def checked(spec: BackfillSpec) -> BackfillSpec:
@@ -179,15 +167,17 @@ async def _preview(db: Db, request: BackfillRequested, limit: int) -> Preview:
     if state.dag is None:
         return Preview([], more=False)
     backfill, graph = backfill_requested.view_of(request, state.dag, state.now), state.dag.graph
-    return await (_preview_replay if is_replay(backfill, graph) else _preview_dates)(db, backfill, graph, limit)
+    find = _replayed_dates if is_replay(backfill, graph) else _timed_dates
+    found = preview_of(await find(db, backfill, graph, most_counted(limit) + 1), limit)
+    not_due = _not_due(backfill, graph) if found.is_exact else 0
+    return msgspec.structs.replace(found, not_due=not_due, consumers=(await dags_of(db, request))[1:])
 
 
-async def _preview_dates(db: Db, backfill: BackfillView, graph: Graph, limit: int) -> Preview:
-    ticks = next_ticks(backfill, graph, limit + 1)
+async def _timed_dates(db: Db, backfill: BackfillView, graph: Graph, most: int) -> list[PreviewDate]:
+    ticks = next_ticks(backfill, graph, most)
     found = await backfills.runs_of_dates(db, {(backfill.dag_id, tick.logical_date) for tick in ticks})
     existing = {date: run for (_, date), run in found.items()}
-    planned = plan_dates(backfill, ticks[:limit], existing, limit)
-    return Preview([_preview_date(date) for date in planned], more=len(ticks) > limit)
+    return [_preview_date(date) for date in plan_dates(backfill, ticks, existing, most)]
 
 
 def _preview_date(date: PlannedDate) -> PreviewDate:
@@ -196,11 +186,19 @@ def _preview_date(date: PlannedDate) -> PreviewDate:
     return PreviewDate(date.tick.logical_date, action, run_id, date.reason or "")
 
 
-async def _preview_replay(db: Db, backfill: BackfillView, _graph: Graph, limit: int) -> Preview:
-    found: Sequence[Consumer] = (await backfills.replayed(db, [backfill], limit + 1)).get(backfill.id, ())
-    reasons = [(consumer, why_not_again(backfill, consumer)) for consumer in found[:limit]]
-    dates = [PreviewDate(it.order_at, "skip" if reason else "rerun", it.run.run_id, reason or "") for it, reason in reasons]
-    return Preview(dates, more=len(found) > limit)
+async def _replayed_dates(db: Db, backfill: BackfillView, _graph: Graph, most: int) -> list[PreviewDate]:
+    found: Sequence[Consumer] = (await backfills.replayed(db, [backfill], most)).get(backfill.id, ())
+    reasons = [(consumer, why_not_again(backfill, consumer)) for consumer in found]
+    return [PreviewDate(it.order_at, "skip" if reason else "rerun", it.run.run_id, reason or "") for it, reason in reasons]
+
+
+def _not_due(backfill: BackfillView, graph: Graph) -> int:
+    """How many dates come after the horizon, up to a bound."""
+    if backfill.end_date <= backfill.horizon - LONGEST_INTERVAL or is_replay(backfill, graph):
+        return 0
+    later = msgspec.structs.replace(backfill, horizon=max(backfill.end_date, backfill.horizon) + LONGEST_INTERVAL)
+    due, all_ = (len(next_ticks(view, graph, MOST_COUNTED)) for view in (backfill, later))
+    return all_ - due
 
 
 def _checked_limits(limits: Mapping[str, Any], type_: type[Limits]) -> Mapping[str, Any]:

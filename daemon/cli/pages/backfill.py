@@ -2,18 +2,15 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import Listing
 from tidegate.daemon.read_model.backfill import BackfillPage, Progress, Stage, date_counts, has_all_dates, share_text, why
+from tidegate.daemon.read_model.backfill_preview import Preview, says
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow
 from tidegate.schemas.timetable.text import age, span, took, utc
-
-if TYPE_CHECKING:
-    from tidegate.daemon.backfills import Preview
 
 
 def line(found: Progress, *, with_time: bool = True) -> str:
@@ -117,10 +114,11 @@ def _limits(row: BackfillRow) -> str:
     return ", ".join((*limits, f"priority {row.priority}"))
 
 
-def print_preview(found: "Preview") -> None:
+def print_preview(found: Preview) -> None:
     titles = ("LOGICAL DATE", "ACTION", "RUN", "REASON")
     output.table(
         titles, ((it.logical_date, it.action, it.run_id, it.reason) for it in found.dates), empty="no date or run in this time"
     )
-    if found.more:
-        output.say(f"{len(found.dates)} dates are shown, others follow; -n shows more")
+    shown = f" The first {len(found.dates)} are shown, -n shows more." if found.more else ""
+    if found.dates:
+        output.say(f"{' '.join(says(found))}{shown}")

@@ -1,15 +1,14 @@
 """Create a backfill: its form shows what would happen to each date, and what is wrong beside the field."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from tidegate.daemon import backfills
-from tidegate.daemon.backfills import PreviewDate
 from tidegate.daemon.gateway.endpoint import Act, Call, Load, Params, check_rights
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.backfill_preview import says
 from tidegate.daemon.web.fields import Fields, end, json_object, moment, moments
 from tidegate.daemon.web.form import Field, Kind, Preview, checkbox
 from tidegate.daemon.web.pages.backfill_limits import DEFAULTS, limit_fields, limits_of, texts_of
@@ -26,8 +25,6 @@ SHOWN = 100
 LIMITS = texts_of(DEFAULTS)
 
 WOULD = {"create": "gets a run", "rerun": "runs again", "skip": "is skipped"}
-
-COUNTED = {"create": "get a run", "rerun": "run again", "skip": "are skipped"}
 
 OPTIONS = {"--reprocess": "reprocess", "--outlets": "outlets", "--date": "dates", "reverse": "is_reverse", "the conf": "conf"}
 """The fields of what a rejection advises."""
@@ -133,10 +130,10 @@ def field_of(error: RequestError) -> str:
 
 
 def _form(fields: Fields, found: backfills.Preview | None) -> Preview:
-    dates, more = (found.dates, found.more) if found else ((), False)
+    dates = found.dates if found else ()
     return Preview(
         title=f"Backfill of {fields.texts['dag']}" if fields.texts["dag"] else "New backfill",
-        says=_says(dates, more=more)
+        says=[" ".join((*says(found), "Nothing has changed yet."))]
         if found
         else ["Runs of a DAG for past dates, by its newest version, beside its other runs."],
         back=url("backfills"),
@@ -147,15 +144,6 @@ def _form(fields: Fields, found: backfills.Preview | None) -> Preview:
         choices=_choices(fields),
         is_wide=True,
     )
-
-
-def _says(dates: Sequence[PreviewDate], *, more: bool) -> list[str]:
-    if not dates:
-        return ["No date would get a run."]
-    counts = Counter(date.action for date in dates)
-    parts = [f"{counts[action]} {text}" for action, text in COUNTED.items() if counts[action]]
-    which = f"The first {len(dates)} dates" if more else f"{len(dates)} dates"
-    return [f"{which}: {', '.join(parts)}. Nothing has changed yet."]
 
 
 def _choices(fields: Fields) -> list[Field]:

@@ -1,6 +1,7 @@
 """`tidegate backfills` on a real database, where a test does the daemon's part."""
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -61,10 +62,14 @@ async def test_a_dry_run_says_what_would_happen_and_changes_nothing(cli: Cli, da
 
     assert answer.code == 0
     assert [line[2] for line in answer.rows[1:]] == ["create", "skip"]
-    assert answer.err == "2 dates are shown, others follow; -n shows more\n"
+    assert answer.err == "6 dates: 5 get a run, 1 is skipped. The first 2 are shown, -n shows more.\n"
     found = (await cli("backfills", "create", "daily", *JANUARY, "--dry-run", "--reprocess", "completed", "--json")).json
     assert [(date["action"], date["run_id"]) for date in found["dates"]][:2] == [("create", None), ("rerun", "mine")]
     assert (await cli("backfills", "list", "--json")).json == []
+    start, end = (f"{datetime.now(UTC) + timedelta(days=days):%Y-%m-%d}" for days in (-2, 2))
+    future = (await cli("backfills", "create", "daily", "--from", start, "--to", end, "--dry-run", "--json")).json
+    assert future["not_due"] >= 2
+    assert sum(future["counts"].values()) + future["not_due"] == 5
 
 
 async def test_dates_are_listed_with_their_runs_or_reasons(cli: Cli, daily: History) -> None:
@@ -223,7 +228,9 @@ async def test_only_an_editor_of_all_dags_of_a_cascade_may_change_it(
     cli: Cli, daily: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await daily.file(CASCADE, "cascade.py")
-    await cli("backfills", "create", "first", *JANUARY, "--reprocess", "completed", "--outlets", "cascade")
+    asked = ("create", "first", *JANUARY, "--reprocess", "completed", "--outlets", "cascade")
+    assert "Runs of second that consumed what is rewritten" in (await cli("backfills", *asked, "--dry-run")).err
+    await cli("backfills", *asked)
     monkeypatch.setenv("TIDEGATE_EDITORS", '{"second": ["nobody-here"]}')
 
     answers = [await cli("backfills", *args) for args in (("pause", "1"), ("set", "1", "--share", "50"))]
