@@ -5,6 +5,8 @@ from typing import Literal
 
 import msgspec
 
+from tidegate.schemas.error import RequestError
+
 Kind = Literal["text", "checkbox", "select", "textarea", "datetime", "hidden"]
 
 
@@ -37,6 +39,15 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     choices: Sequence[Field] = ()
     is_destructive: bool = False
     is_wide: bool = False
+
+
+class RejectedFormError(RequestError):
+    """A change is rejected: its form is shown again with what the user wrote, and the rejection beside its field."""
+
+    def __init__(self, rejection: RequestError, page: Preview) -> None:
+        super().__init__(str(rejection), reason=rejection.reason)
+        self.rejection = rejection
+        self.page = page
 
 
 def checkbox(name: str, label: str, *, is_set: bool) -> Field:

@@ -18,6 +18,7 @@ from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.live.hub import Hub
 from tidegate.daemon.permissions import Right, refusal
 from tidegate.daemon.read_model.lookup import LATEST
+from tidegate.daemon.web.form import RejectedFormError
 from tidegate.daemon.web.links import links_of
 from tidegate.daemon.web.rendering import render, url
 from tidegate.schemas.error import FATAL
@@ -120,7 +121,12 @@ def _acts(form: Form, service: Service) -> Answer:
         fields = await form_of(request)
         call = await call_of(request, service, identity, form.act)
         await check_origin(request, call, identity, fields.pop("csrf", ""))
-        address = await perform(form.act, call, converted(fields, form.act.body, strict=False))
+        try:
+            address = await perform(form.act, call, converted(fields, form.act.body, strict=False))
+        except RejectedFormError as error:
+            status = HTTPStatus(problem_of(error.rejection, request.url.path).status)
+            frame = context(request, service, identity)
+            return render(form.template, status, page=error.page, params=call.params, live=None, **frame)
         return RedirectResponse(address, HTTPStatus.SEE_OTHER)
 
     return acts

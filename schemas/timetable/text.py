@@ -1,4 +1,4 @@
-"""Times and spans in text: UTC to the second, spans in two units."""
+"""Times, spans and counts in text: UTC to the second, spans in two units."""
 
 import re
 from datetime import UTC, datetime
@@ -48,3 +48,8 @@ def age(since: datetime, now: datetime) -> str:
 def took(start: datetime | None, end: datetime | None, now: datetime) -> str | None:
     """The duration up to the end or, without an end, up to now; None before the start."""
     return None if start is None else span(((end or now) - start).total_seconds())
+
+
+def counted(number: int, one: str, many: str) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{number} {one if number == 1 else many}"

@@ -12,20 +12,22 @@ from tidegate.daemon.gateway.paths import BackfillPath
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.backfill import read_backfill
-from tidegate.daemon.read_model.backfill_effects import counted, effects
+from tidegate.daemon.read_model.backfill_effects import effects
 from tidegate.daemon.web.fields import Fields, end, end_text
-from tidegate.daemon.web.form import Field, Preview, checkbox
+from tidegate.daemon.web.form import Field, Preview, RejectedFormError, checkbox
 from tidegate.daemon.web.pages.backfill import BACKFILL, CHANGE
 from tidegate.daemon.web.pages.backfill_limits import LABELS, changed_limits, limit_fields, texts_of
 from tidegate.daemon.web.rendering import url
 from tidegate.daemon.web.screen import Form
 from tidegate.handlers import backfill_acted
+from tidegate.handlers.backfills.rejections import NO_SUCH_POOL
 from tidegate.schemas.effect import RejectMessage
+from tidegate.schemas.error import ForbiddenError, RequestError
 from tidegate.schemas.message import BackfillActed, BackfillAction, Message
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, list_dates
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState, DateState
-from tidegate.schemas.timetable.text import utc
+from tidegate.schemas.timetable.text import counted, utc
 
 SHOWN = 50
 """The dates that a form lists."""
@@ -127,20 +129,26 @@ async def _do(action: BackfillAction, body: Choices, call: Call[BackfillPath], i
 async def preview_change(call: Call[BackfillPath]) -> Preview:
     row = await permitted(call, CHANGE)
     shown = _shown(row)
+    return _change_form(row, shown, shown, {})
+
+
+def _change_form(row: BackfillRow, shown: Mapping[str, str], texts: Mapping[str, str], problems: Mapping[str, str]) -> Preview:
+    """The form with `texts`: after a rejection, what the user wrote in place of the texts that were `shown`."""
     queued = counted(row.queued, "queued run", "queued runs")
     running = counted(row.running, "running run goes", "running runs go")
     hold = f"New limits hold at once, also for {queued}; {running} on."
     ended = f"The backfill has ended as {row.state}: it goes on with a later last date, or if it stopped and more may fail."
-    last = Field(name="end", label="Last date", value=shown["end"], hint="a later one adds dates; a day is included whole")
+    hint = "a later one adds dates; a day is included whole"
+    last = Field(name="end", label="Last date", value=texts.get("end", ""), hint=hint, problem=problems.get("end", ""))
     return Preview(
         title=f"Change backfill {row.id} of {row.dag_id}",
-        says=[ended if row.state in BACKFILL_ENDED else hold],
+        says=[*([problems[""]] if "" in problems else []), ended if row.state in BACKFILL_ENDED else hold],
         back=url("backfills", row.id),
         button="Change the backfill",
         fields=[
             Field(name="shown", label="", kind="hidden", value=msgspec.json.encode(shown).decode()),
             *([] if row.logical_dates else [last]),
-            *limit_fields(shown, {}),
+            *limit_fields(texts, problems),
         ],
     )
 
@@ -150,10 +158,23 @@ async def change(call: Call[BackfillPath], body: dict[str, str]) -> str:
     fields, shown = Fields(body), shown_of(body)
     limits = changed_limits(fields, shown)
     last = fields.value("end", end) if fields.texts.get("end", "") != shown.get("end", "") else None
-    fields.check()
-    if limits or last:
-        await backfills.change(call.database, call.settings, call.caller, row.id, limits, last)
+    try:
+        fields.check()
+        if limits or last:
+            await backfills.change(call.database, call.settings, call.caller, row.id, limits, last)
+    except ForbiddenError:
+        raise
+    except RequestError as error:
+        problems = fields.problems or {_place(error, extends=last is not None): f"{str(error)[0].upper()}{str(error)[1:]}."}
+        raise RejectedFormError(error, _change_form(row, shown, body, problems)) from error
     return url("backfills", row.id)
+
+
+def _place(error: RequestError, *, extends: bool) -> str:
+    """The field beside which a rejection stands; "" for one that is about none."""
+    if error.reason == NO_SUCH_POOL:
+        return "pool"
+    return "end" if extends else ""
 
 
 def shown_of(body: Mapping[str, str]) -> dict[str, str]:

@@ -27,6 +27,13 @@ def httpx_text(value: str) -> str:
     return value.replace("&#34;", '"').replace("&amp;", "&")
 
 
+def beside(label: str, text: str) -> str:
+    """A field of a form, with what stands beside it."""
+    found = re.search(rf"<label>{label}\n.*?</label>", text, re.DOTALL)
+    assert found is not None, text
+    return found[0]
+
+
 async def created(site: Site, client: httpx.AsyncClient, **fields: str) -> BackfillRow:
     """A backfill of six days, whose first runs have begun."""
     await site.history.file(DAILY)
@@ -85,9 +92,7 @@ async def test_a_rejection_stands_beside_its_field(site: Site, fields: dict[str,
     async with site.browser() as client:
         page = await client.get("/backfills/new", params={**JANUARY, **fields})
 
-    beside = re.search(rf"<label>{label}\n.*?</label>", page.text, re.DOTALL)
-    assert beside is not None
-    assert says in beside[0]
+    assert says in beside(label, page.text)
     assert "Create the backfill" not in page.text
 
 
@@ -112,7 +117,7 @@ async def test_the_list_shows_progress_and_reasons(site: Site) -> None:
     assert "No backfill was created yet" in empty
     assert "1 · daily" in text
     assert "new prices" in text
-    assert "its limit of 1 active runs is reached" in text
+    assert "its limit of 1 active run is reached" in text
     assert "0% of tasks, 0 of 6 runs" in text
     assert "There is no such backfill of the DAG" in none
 
@@ -176,11 +181,18 @@ async def test_its_limits_change_while_it_runs(site: Site) -> None:
         await created(site, client, max_active_runs="1")
         page = await send(client, "/backfills/1/change", max_active_runs="3", share="50", end="2013-01-08", priority="-1000000")
         wrong = await send(client, "/backfills/1/change", max_active_runs="many")
+        pool = await send(client, "/backfills/1/change", pool="none", share="20", max_active_runs="3")
+        early = await send(client, "/backfills/1/change", end="2013-01-02", max_active_runs="3")
         unreadable = await client.post("/backfills/1/change", data={"csrf": csrf_of(page), "shown": "{"})
 
     row = await newest(site)
     assert (row.max_active_runs, row.share, row.end_date.day, row.max_failed_runs) == (3, 0.5, 8, 0)
-    assert "max_active_runs:" in wrong.text
+    assert (wrong.status_code, pool.status_code, early.status_code) == (400, 409, 409)
+    assert 'name="max_active_runs" value="many"' in wrong.text
+    assert "write a whole number from 1 to 1000" in beside("Active runs at most", wrong.text)
+    assert 'name="share" value="20"' in pool.text
+    assert "There is no pool" in beside("Pool", pool.text)
+    assert "ends at 2013-01-08 23:59:59Z already" in beside("Last date", early.text)
     assert "it is not of this form" in unreadable.text
 
 
