@@ -14,6 +14,7 @@ from tidegate.daemon.gateway.paths import BackfillPath
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.backfill import BackfillPage, read_backfill, read_page, with_reasons
 from tidegate.daemon.read_model.backfill_effects import ChangedBackfill
+from tidegate.daemon.read_model.backfill_preview import Preview
 from tidegate.daemon.read_model.lookup import list_of_dag
 from tidegate.schemas.backfill import MAX_DESCRIPTION, MAX_LISTED_DATES, BackfillSpec, Limits, Outlets, Reprocess, limits_version
 from tidegate.schemas.queries import backfill_pages
@@ -124,7 +125,7 @@ async def list_dates(db: Db, call: Call[DateList]) -> Page[DateRow]:
     return DATES.page(await with_reasons(db, backfill, rows), wanted)
 
 
-async def preview_backfill(call: Call[PreviewQuery], body: NewBackfill) -> backfills.Preview:
+async def preview_backfill(call: Call[PreviewQuery], body: NewBackfill) -> Preview:
     """Show what a backfill would do with each date; change nothing."""
     return await backfills.preview(call.database, body.spec(), call.params.limit)
 
@@ -192,7 +193,7 @@ ENDPOINTS = (
     Read("/backfills", Right.VIEW, list_backfills, BackfillList, Page[BackfillRow]),
     Read(ID, Right.VIEW, show_backfill, BackfillPath, BackfillPage, version=_version),
     Read(f"{ID}/dates", Right.VIEW, list_dates, DateList, Page[DateRow]),
-    Act("POST", "/backfills/preview", Right.VIEW, preview_backfill, PreviewQuery, NewBackfill, backfills.Preview),
+    Act("POST", "/backfills/preview", Right.VIEW, preview_backfill, PreviewQuery, NewBackfill, Preview),
     Act("POST", "/backfills", Right.BACKFILL, create_backfill, Params, NewBackfill, BackfillRow, status=201),
     Act("PATCH", ID, Right.BACKFILL, change_backfill, BackfillPath, BackfillPatch, ChangedBackfill, versioned=True),
     Act("POST", f"{ID}/pause", Right.BACKFILL, pause_backfill, BackfillPath, Nothing, BackfillRow),

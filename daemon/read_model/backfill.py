@@ -29,7 +29,7 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Terms
 from tidegate.schemas.queries.pools import UNLIMITED
 from tidegate.schemas.state import BACKFILL_ENDED, RUN_ENDED, BackfillState, DateState, TaskState
-from tidegate.schemas.timetable.text import utc
+from tidegate.schemas.timetable.text import counted, utc
 from tidegate.schemas.view import TaskKey
 
 MAX_ID = 2**63 - 1
@@ -199,12 +199,14 @@ def why(row: BackfillRow) -> str:
     if row.dag_state:
         return f"DAG {row.inactive_dag_id} is {row.dag_state}; `tidegate dags why-not {row.inactive_dag_id}` says what to do"
     if row.waiting and row.failed:
-        waiting = f"{row.waiting} of its runs wait for earlier dates, of which {row.failed} failed"
+        waits = "waits" if row.waiting == 1 else "wait"
+        waiting = f"{row.waiting} of its runs {waits} for earlier dates, of which {row.failed} failed"
         return f"{waiting}; `tidegate backfills retry {row.id}` runs these again"
     if is_stuck(row):
         waiting = f"all of its {row.running} running runs wait for earlier runs of the DAG"
         return f"{waiting}; `tidegate backfills dates {row.id}` says for which"
-    return f"its limit of {row.max_active_runs} active runs is reached" if row.running >= row.max_active_runs else ""
+    limit = counted(row.max_active_runs, "active run", "active runs")
+    return f"its limit of {limit} is reached" if row.running >= row.max_active_runs else ""
 
 
 def why_failing(row: BackfillRow) -> str:

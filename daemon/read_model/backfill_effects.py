@@ -14,7 +14,7 @@ from tidegate.schemas.queries import versions
 from tidegate.schemas.queries.backfill_pages import BackfillRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BackfillState
-from tidegate.schemas.timetable.text import utc
+from tidegate.schemas.timetable.text import counted, utc
 
 
 class ChangedBackfill(BackfillRow, frozen=True, kw_only=True):
@@ -43,11 +43,6 @@ def added(before: BackfillView, after: BackfillView, graph: Graph) -> int | None
     """How many more dates are not planned yet; None if there are too many to count, or only planning finds them."""
     few, more = (len(next_ticks(view, graph, MOST_COUNTED + 1)) for view in (before, after))
     return None if is_replay(after, graph) or more > MOST_COUNTED else more - few
-
-
-def counted(number: int, one: str, many: str) -> str:
-    """`1 run`, `2 runs`."""
-    return f"{number} {one if number == 1 else many}"
 
 
 def effects(action: BackfillAction, row: BackfillRow) -> list[str]:

@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 from tidegate.daemon.read_model.backfill import MOST_COUNTED
-from tidegate.daemon.read_model.backfill_effects import counted
+from tidegate.schemas.timetable.text import counted
 
 ACTIONS = {"create": ("gets a run", "get a run"), "rerun": ("runs again", "run again"), "skip": ("is skipped", "are skipped")}
 

@@ -74,8 +74,8 @@ def create(
     outlets: Annotated[
         Outlets,
         typer.Option(
-            help="What consumers of its outlets get: the usual events, nothing, or also another run where they consumed what"
-            " is rewritten."
+            help="What consumers of its outlets get: the usual events, nothing, or the usual events and another run of each run"
+            " that consumed what is rewritten."
         ),
     ] = Outlets.EVENTS,
     description: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.")] = "",
@@ -85,7 +85,7 @@ def create(
     json: Json = False,
     **options: Unpack[LimitOptions],
 ) -> None:
-    """Run a DAG for past dates, with its newest version. Runs appear as there is room, beside those of the schedule.
+    """Run a DAG for past dates, with its newest version, beside the runs of the schedule.
 
     A date has one run: existing ones stay as they are, or run again as --reprocess says. Dates in the future get none.
     """
@@ -135,11 +135,12 @@ def _created(context: typer.Context, spec: BackfillSpec, *, watch: bool, json: b
 def _dry_run(context: typer.Context, spec: BackfillSpec, limit: int, *, json: bool) -> None:
     from tidegate.daemon import backfills
     from tidegate.daemon.cli.pages.backfill import print_preview
+    from tidegate.daemon.read_model.backfill_preview import Preview
 
-    async def work(database: "Database") -> backfills.Preview:
+    async def work(database: "Database") -> Preview:
         return await backfills.preview(database, spec, limit)
 
-    found = changed(context, ("POST", "/backfills/preview"), backfills.Preview, work, body_of(spec), limit=limit)
+    found = changed(context, ("POST", "/backfills/preview"), Preview, work, body_of(spec), limit=limit)
     output.write_page(found, partial(print_preview, found), json=json)
 
 
@@ -180,13 +181,13 @@ def dates(
     backfill_id: Id,
     *,
     state: Annotated[DateState | None, typer.Option(help="Only dates in this state.")] = None,
-    after: Annotated[int, typer.Option(metavar="ORDINAL", min=0, help="Only dates after this one.")] = 0,
+    after: Annotated[int, typer.Option(metavar="ORDINAL", min=0, help="Only dates after this number of the first column.")] = 0,
     limit: Limit = 100,
     json: Json = False,
 ) -> None:
     """List the planned dates of a backfill in their order.
 
-    Each has its run, and what this waits for or why it failed; or the reason why it has none.
+    Each date has its run, and what the run waits for or why it failed; or the reason why the date has no run.
     """
     from tidegate.daemon.cli.pages.backfill import DATES
     from tidegate.daemon.cli.pages.lists import print_list
@@ -261,11 +262,11 @@ def retry(
     backfill_id: Id,
     *,
     newest_version: Annotated[
-        bool, typer.Option("--newest-version", help="With the newest version of the DAG, also for dates to come.")
+        bool, typer.Option("--newest-version", help="Run failed dates and dates to come with the newest version of the DAG.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Run the failed dates of a backfill again: their failed tasks, and what follows these.
+    """Run the failed dates of a backfill again: the failed tasks, and the tasks after these.
 
     Cancelled dates run again with all their tasks, and dates that are not planned yet follow.
     """

@@ -10,15 +10,15 @@ from tidegate.daemon.cli.pages.lists import Listing
 from tidegate.daemon.read_model.backfill import BackfillPage, Progress, Stage, date_counts, has_all_dates, share_text, why
 from tidegate.daemon.read_model.backfill_preview import Preview, says
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow
-from tidegate.schemas.timetable.text import age, span, took, utc
+from tidegate.schemas.timetable.text import age, counted, span, took, utc
 
 
-def line(found: Progress, *, with_time: bool = True) -> str:
+def line(row: BackfillRow, found: Progress, *, with_time: bool = True) -> str:
     """The progress in one line, `with_time` left."""
     more = "" if found.is_exact else "+"
     parts = [
         f"[backfill progress: {found.done:.1%}]",
-        f"total dagruns: {found.dagruns}{more}",
+        f"total dagruns: {found.dagruns}{more}, {_ended(row)} ended, {row.failed} failed",
         f"total tasks: {found.tasks}{more}",
         f"finished: {found.finished}",
         f"succeeded: {found.succeeded}",
@@ -30,8 +30,12 @@ def line(found: Progress, *, with_time: bool = True) -> str:
     return " | ".join(parts)
 
 
+def _ended(row: BackfillRow) -> int:
+    return row.succeeded + row.failed + row.cancelled
+
+
 def _cells(row: BackfillRow, now: datetime) -> Sequence[output.Cell]:
-    runs = f"{row.succeeded + row.failed + row.cancelled}/{row.dates - row.skipped}{'' if has_all_dates(row) else '+'}"
+    runs = f"{_ended(row)}/{row.dates - row.skipped}{'' if has_all_dates(row) else '+'}"
     limit = f"{row.running}/{row.max_active_runs}"
     times = (age(row.submitted_at, now), took(row.run_start_date, row.run_end_date, now))
     return row.id, row.dag_id, _state(row), row.start_date, row.end_date, runs, row.failed, limit, row.submitted_by, *times
@@ -49,11 +53,11 @@ BACKFILLS = Listing(
 
 
 def _date_cells(row: DateRow, _now: datetime) -> Sequence[output.Cell]:
-    return row.ordinal, row.logical_date, row.state, row.run_id, row.run_state, row.version, row.reason
+    return row.ordinal, row.logical_date, row.state, row.dag_id, row.run_id, row.run_state, row.version, row.reason
 
 
 DATES = Listing(
-    ("ORDINAL", "LOGICAL DATE", "STATE", "RUN", "RUN STATE", "VERSION", "REASON"),
+    ("ORDINAL", "LOGICAL DATE", "STATE", "DAG", "RUN", "RUN STATE", "VERSION", "REASON"),
     _date_cells,
     "there are no such dates, or none is planned yet",
 )
@@ -91,7 +95,7 @@ def print_page(page: BackfillPage, now: datetime) -> None:
         )
     )
     output.write()
-    output.write(line(page.progress))
+    output.write(line(row, page.progress))
     more = "" if page.progress.is_exact else "+"
     output.write(f"dates: {', '.join(f'{dates} {state}' for state, dates in date_counts(row, page.progress).items())}{more}")
     if page.stages:
@@ -106,11 +110,11 @@ def _dates(row: BackfillRow) -> str:
 
 
 def _limits(row: BackfillRow) -> str:
-    limits = [f"{row.max_active_runs} active runs"]
-    limits += [f"{row.max_active_tasks} active tasks"] if row.max_active_tasks else []
+    limits = [counted(row.max_active_runs, "active run", "active runs")]
+    limits += [counted(row.max_active_tasks, "active task", "active tasks")] if row.max_active_tasks else []
     limits += [f"{row.share:.0%} of a pool"] if row.share else []
     limits += [f"pool {row.pool}"] if row.pool else []
-    limits += [f"stops after {row.max_failed_runs} failed dates"] if row.max_failed_runs else []
+    limits += [f"stops after {counted(row.max_failed_runs, 'failed date', 'failed dates')}"] if row.max_failed_runs else []
     return ", ".join((*limits, f"priority {row.priority}"))
 
 

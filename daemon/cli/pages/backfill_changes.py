@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tidegate.daemon.read_model.backfill_effects import ChangedBackfill, counted, effects, not_due, version
+from tidegate.daemon.read_model.backfill_effects import ChangedBackfill, effects, not_due, version
 from tidegate.schemas.message import BackfillAction
 from tidegate.schemas.queries.backfill_pages import BackfillRow
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
-from tidegate.schemas.timetable.text import utc
+from tidegate.schemas.timetable.text import counted, utc
 
 
 def paused(row: BackfillRow) -> str:

@@ -47,7 +47,7 @@ async def follow_backfill(database: Database, row: BackfillRow) -> BackfillRow:
     printed = ""
     while True:
         row, progress = await _retrying(database, _progress_of, row.id)
-        text = line(progress, with_time=sys.stderr.isatty())
+        text = line(row, progress, with_time=sys.stderr.isatty())
         text += "" if row.state is BackfillState.RUNNING else f" | {row.state}"
         text += f" | {why(row)}" if row.dag_state and row.state not in BACKFILL_ENDED else ""
         if text != printed:

@@ -8,7 +8,7 @@ from tidegate.daemon import backfills
 from tidegate.daemon.gateway.endpoint import Act, Call, Load, Params, check_rights
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.backfill_preview import says
+from tidegate.daemon.read_model import backfill_preview
 from tidegate.daemon.web.fields import Fields, end, json_object, moment, moments
 from tidegate.daemon.web.form import Field, Kind, Preview, checkbox
 from tidegate.daemon.web.pages.backfill_limits import DEFAULTS, limit_fields, limits_of, texts_of
@@ -129,11 +129,11 @@ def field_of(error: RequestError) -> str:
     return places[min(places)] if places else "start"
 
 
-def _form(fields: Fields, found: backfills.Preview | None) -> Preview:
+def _form(fields: Fields, found: backfill_preview.Preview | None) -> Preview:
     dates = found.dates if found else ()
     return Preview(
         title=f"Backfill of {fields.texts['dag']}" if fields.texts["dag"] else "New backfill",
-        says=[" ".join((*says(found), "Nothing has changed yet."))]
+        says=[" ".join((*backfill_preview.says(found), "Nothing has changed yet."))]
         if found
         else ["Runs of a DAG for past dates, by its newest version, beside its other runs."],
         back=url("backfills"),

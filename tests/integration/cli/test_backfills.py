@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.documents import ROOT, blocks, calls, steps
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.history import History
 from tidegate.schemas.queries import backfill_pages
@@ -39,7 +40,9 @@ async def test_a_backfill_is_created_listed_shown_and_followed(cli: Cli, daily: 
     assert (row["id"], row["dag_id"], row["state"], row["dates"], row["running"]) == (1, "daily", "running", 2, 2)
     assert (await cli("backfills", "list", "daily")).rows[1][:3] == ["1", "daily", "running"]
     shown = (await cli("backfills", "show", "1")).out
-    assert "| total dagruns: 6 | total tasks: 12 | finished: 2 | succeeded: 2 | skipped: 0 | failed: 0" in shown
+    assert (
+        "| total dagruns: 6, 0 ended, 0 failed | total tasks: 12 | finished: 2 | succeeded: 2 | skipped: 0 | failed: 0" in shown
+    )
     assert "[backfill progress: 16.7%]" in shown
     assert "because        its limit of 2 active runs is reached" in shown
     assert "dates: 0 queued, 2 running, 0 succeeded, 0 failed, 0 skipped, 0 cancelled, 0 to run again, 4 to come" in shown
@@ -48,7 +51,7 @@ async def test_a_backfill_is_created_listed_shown_and_followed(cli: Cli, daily: 
         await daily.backfilled()
     watched = await cli("backfills", "watch", "1")
     assert watched.out == "backfill 1 ended as success\n"
-    assert "[backfill progress: 100.0%] | total dagruns: 6 | total tasks: 12 | finished: 12 | succeeded: 12" in watched.err
+    assert "[backfill progress: 100.0%] | total dagruns: 6, 6 ended, 0 failed | total tasks: 12 | finished: 12" in watched.err
     assert "| success" in watched.err
 
 
@@ -83,7 +86,13 @@ async def test_dates_are_listed_with_their_runs_or_reasons(cli: Cli, daily: Hist
     assert rows[0]["task"] == {"task_id": "first", "state": "scheduled", "pool": "default_pool", "waits_for_past": False}
     assert (rows[1]["run_id"], rows[1]["reason"]) == ("mine", f"its run 'mine' is {rows[1]['run_state']}")
     assert len((await cli("backfills", "dates", "1", "--state", "open", "--after", "3", "--json")).json) == 3
-    assert (await cli("backfills", "dates", "1", "-n", "1")).rows[1][:2] == ["1", "2013-01-01"]
+    assert (await cli("backfills", "dates", "1", "-n", "1")).rows[1][:5] == [
+        "1",
+        "2013-01-01",
+        "06:00:00Z",
+        "open",
+        "daily",
+    ]
 
 
 async def test_a_failed_date_says_why_its_run_failed(cli: Cli, daily: History) -> None:
@@ -136,6 +145,24 @@ async def test_it_is_paused_changed_resumed_cancelled_and_deleted(cli: Cli, dail
     assert [row["deleted"] for row in (await cli("backfills", "list", "--deleted", "--json")).json] == [True]
     assert "cancelled, deleted" in (await cli("backfills", "list", "--deleted")).out
     assert "state          cancelled, deleted" in (await cli("backfills", "show", "1")).out
+
+
+async def test_the_tasks_of_the_page_work(cli: Cli, daily: History) -> None:
+    """After each command the daemon does its part, so that runs end that are killed."""
+    page = ROOT / "daemon/docs/backfills.md"
+    mend, stop, end, extend = (steps(block) for block in blocks("console") if block.page == page)
+    await cli("backfills", "create", "daily", *JANUARY, "--max-active-runs", "1", "--max-failed-runs", "1")
+    await daily.backfilled()
+    await cli("runs", "cancel", "daily", "backfill__2013-01-01T06:00:00+00:00")
+    await daily.backfilled()
+
+    for step in (*mend, *stop, *end, *extend):
+        for args in calls(step.command, "tidegate"):
+            answer = await cli(*args)
+            assert answer.code == 0, answer
+            await daily.backfilled()
+
+    assert "It has 25 dates more, up to 2013-01-31" in answer.out
 
 
 @pytest.mark.parametrize(
