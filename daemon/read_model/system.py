@@ -1,13 +1,14 @@
 """The installation: daemons, duties, halted partitions, losses, the relay, the schema; and what is wrong with it."""
 
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
 
 from tidegate.daemon.postgres.migrate import known
 from tidegate.daemon.read_model.clusters import ServerOutage, outages_of
-from tidegate.schemas.queries import inbox, leases, losses, system_pages
+from tidegate.schemas.queries import inbox, leases, losses, pools, system_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import IgnoredRow
 from tidegate.schemas.queries.leases import Incident
@@ -22,7 +23,8 @@ LATE = timedelta(minutes=1)
 class System(msgspec.Struct, frozen=True, kw_only=True):
     """The installation. `problems` say what is wrong and what to do; `losses` are open ones.
 
-    `missing` are the migrations of this version that the database lacks.
+    `missing` are the migrations of this version that the database lacks. `missing_pools` counts the tasks that wait for each
+    pool that does not exist.
     """
 
     now: datetime
@@ -33,6 +35,7 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     losses: Sequence[LossRow] = ()
     relay: RelayLine = RelayLine(0, None)
     ignored: Sequence[IgnoredRow] = ()
+    missing_pools: Mapping[str, int] = {}
     missing: Sequence[str] = ()
     migrations: Sequence[MigrationLine] = ()
     server: ServerLine
@@ -51,6 +54,7 @@ async def read_system(db: Db) -> System:
         losses=await losses.list_losses(db, settled=False),
         relay=await system_pages.relay(db),
         ignored=await inbox.ignored(db),
+        missing_pools=await pools.missing(db),
         missing=[name for name in known() if name not in {migration.name for migration in applied}],
         migrations=applied,
         server=await system_pages.server(db),
@@ -72,6 +76,9 @@ def problems(system: System) -> Iterator[str]:
     for loss in system.losses:
         lost = f"Postgres has lost commits of {utc(loss.since)} to {utc(loss.until)}"
         yield f"{lost}; check that time, then `tidegate losses settle {loss.id}`"
+    for pool, tasks in system.missing_pools.items():
+        wait = f"{tasks} {'task waits' if tasks == 1 else 'tasks wait'} for the pool {pool!r}, which does not exist"
+        yield f"{wait}; `tidegate pools set {shlex.quote(pool)} SLOTS` creates it"
     if system.relay.since is not None and system.now - system.relay.since > LATE:
         yield f"an event waits for {age(system.relay.since, system.now)} to be published; see whether Kafka is away"
 

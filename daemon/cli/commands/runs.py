@@ -181,7 +181,7 @@ def trigger(
             output.write(f"triggered {dag_id} {new_id}")
         if run.state == RunState.QUEUED:
             output.say(runs.why_queued(run))
-        return await follow(database, run) if wait else run
+        return await follow(database, run, read_settings(context)) if wait else run
 
     server = remote(context)
     body = {"run_id": new_id, "conf": conf_object, "logical_date": logical_date, "run_after": run_after}

@@ -12,8 +12,11 @@ from tidegate.daemon.cli.pages.backfill import line
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.read_model.backfill import Progress, read_backfill, read_progress, why
 from tidegate.daemon.read_model.lookup import find_run
+from tidegate.daemon.read_model.run_progress import read_page
+from tidegate.daemon.settings import Settings
 from tidegate.daemon.terminal import printable
 from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.explain.gates import RunProgress
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.backfill_pages import BackfillRow
 from tidegate.schemas.queries.db import Db
@@ -26,16 +29,22 @@ P = ParamSpec("P")
 
 POLL_S = 0.3
 AWAY_POLL_S = 2.0
+PATIENCE_S = 3.0
+"""A run that has not progressed for this long is explained."""
 UNSUCCESSFUL = (TaskState.FAILED, TaskState.UPSTREAM_FAILED)
 
 
-async def follow(database: Database, run: RunRow) -> RunRow:
-    """The run after its end. Progress and failed tasks go to stderr."""
-    printed = _print_progress(run, "")
+async def follow(database: Database, run: RunRow, settings: Settings) -> RunRow:
+    """The run after its end. Progress, what it waits for and failed tasks go to stderr."""
+    printed, why, since = _print_progress(run, ""), "", anyio.current_time()
     while run.state not in RUN_ENDED:
         await anyio.sleep(POLL_S)
         run = await _retrying(database, find_run, run.dag_id, run.run_id)
-        printed = _print_progress(run, printed)
+        before, printed = printed, _print_progress(run, printed)
+        if printed != before:
+            since = anyio.current_time()
+        if anyio.current_time() - since >= PATIENCE_S:
+            why, since = await _print_why(database, run, settings, why), anyio.current_time()
     for task in await database.run(run_pages.tasks_of, run.dag_id, run.run_id):
         if task.state in UNSUCCESSFUL:
             output.say(_failure(task))
@@ -106,6 +115,21 @@ def _print_progress(run: RunRow, printed: str) -> str:
     if progress != printed:
         output.say(f"{utc(datetime.now(UTC))}  {progress}")
     return progress
+
+
+async def _print_why(database: Database, run: RunRow, settings: Settings, printed: str) -> str:
+    """Print what the run waits for, if that has changed."""
+    found = why_waiting(await _retrying(database, read_page, run, settings))
+    if found and found != printed:
+        output.say(f"{utc(datetime.now(UTC))}  {found}")
+    return found
+
+
+def why_waiting(page: RunProgress) -> str:
+    """Why the run waits, or its first waiting task with a reason; empty while a task is at work."""
+    waiting = [("the run", page.blocked_by), *((f"task {task.task_id}", task.blocked_by) for task in page.waiting)]
+    found = (f"{name} waits: {'; '.join(reason.text for reason in reasons)}" for name, reasons in waiting if reasons)
+    return "" if page.working else next(found, "")
 
 
 def _failure(task: RunTaskRow) -> str:

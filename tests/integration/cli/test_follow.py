@@ -11,6 +11,7 @@ from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.postgres.migrate import migrate
 from tidegate.daemon.read_model.lookup import find_run
 from tidegate.daemon.request import apply_request
+from tidegate.daemon.settings import Settings
 from tidegate.schemas.message import RunRequested
 from tidegate.schemas.queries.run_pages import RunRow
 
@@ -19,6 +20,30 @@ from tidegate import Dag
 with Dag("single") as dag:
     dag.command("only", ["true"])
 """
+
+SETTINGS = Settings(postgres_dsn="unused", kafka_servers="unused")
+
+MISSING = """
+from tidegate import Dag
+with Dag("stuck") as dag:
+    dag.command("only", ["true"], pool="reprots")
+"""
+
+
+@pytest.mark.usefixtures("a_daemon")
+async def test_a_run_that_does_not_progress_says_what_it_waits_for(
+    history: History, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = history.database
+    monkeypatch.setattr("tidegate.daemon.cli.pages.follow.PATIENCE_S", 0.0)
+    await history.file(MISSING)
+    await apply_request(database, RunRequested(dag_id="stuck", run_id="a", conf={}))
+    run = await database.run(find_run, "stuck", "a")
+
+    with anyio.move_on_after(1):
+        await follow(database, run, SETTINGS)
+
+    assert capsys.readouterr().err.count("task only waits: pool 'reprots'") == 1
 
 
 async def test_following_goes_on_when_postgres_is_back(own_postgres: StartPostgres, capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,7 +59,7 @@ async def test_following_goes_on_when_postgres_is_back(own_postgres: StartPostgr
         ended: list[RunRow] = []
 
         async def watch() -> None:
-            ended.append(await follow(database, run))
+            ended.append(await follow(database, run, SETTINGS))
 
         with anyio.fail_after(60):
             async with anyio.create_task_group() as tg:

@@ -29,6 +29,7 @@ NEWER = msgspec.structs.replace(DAEMON, version="1.1")
         ({"missing": ["0009_x.sql"]}, ["the database schema lacks 0009_x.sql"]),
         ({"relay": RelayLine(1, NOW - timedelta(seconds=59))}, []),
         ({"relay": RelayLine(1, NOW - timedelta(minutes=5))}, ["an event waits for 5m00s"]),
+        ({"missing_pools": {"reprots": 1}}, ["1 task waits for the pool 'reprots', which does not exist; `tidegate pools set"]),
         ({"halted": (Incident("t/1", 3, 5, 9),)}, ["t/1 is not read: its next offset 3"]),
     ],
 )
