@@ -136,8 +136,6 @@ def _unextendable(backfill: BackfillView, request: BackfillChanged) -> Iterator[
 
 
 def _why_no_more_dates(backfill: BackfillView, request: BackfillChanged) -> str:
-    if backfill.state in (BackfillState.CANCELLED, BackfillState.CANCELLING):
-        return f"is {backfill.state}: it cannot be extended; retry it first, or create another one for more dates"
     if backfill.is_reverse:
         return "runs in reverse order: create another one for more dates"
     if backfill.logical_dates is not None:
@@ -146,6 +144,10 @@ def _why_no_more_dates(backfill: BackfillView, request: BackfillChanged) -> str:
         return f"ends at {utc(backfill.end_date)} already"
     if backfill.has_begun_cascade or (backfill.stages and backfill.state in BACKFILL_ENDED):
         return "has begun its cascade: create another one for more dates"
+    if backfill.state in (BackfillState.CANCELLED, BackfillState.CANCELLING):
+        can_go_on = backfill.state is BackfillState.CANCELLED and has_dates_to_retry(backfill)
+        instead = "retry it first, or create" if can_go_on else "create"
+        return f"is {backfill.state}: it cannot be extended; {instead} another one for more dates"
     if backfill.stop_reason:
         return f"stopped: {backfill.stop_reason}; retry it first, or create another one for more dates"
     return ""

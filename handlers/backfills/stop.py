@@ -30,8 +30,12 @@ def first_stage(backfill: BackfillView) -> BackfillView:
 
 
 def has_dates_to_retry(backfill: BackfillView) -> bool:
-    """Whether a retry has something to run: dates that failed or were cancelled, or that a stop kept from being planned."""
-    return bool(backfill.failed or backfill.cancelled or (backfill.stop_reason and not backfill.is_planned))
+    """Whether a retry has something to run: dates that failed or were cancelled, or that a stop kept from being planned.
+
+    The dates of the stages to come are never planned before.
+    """
+    has_more = not backfill.is_planned or backfill.stage < len(backfill.stages)
+    return bool(backfill.failed or backfill.cancelled or (backfill.stop_reason and has_more))
 
 
 def limited(backfill: BackfillView, changes: Mapping[str, Any]) -> BackfillView:

@@ -148,6 +148,26 @@ async def test_a_cancel_between_stages_ends_it(world: World) -> None:
     await counts_agree(world)
 
 
+async def test_a_cascade_that_is_cancelled_while_the_last_runs_of_a_stage_run_goes_on_with_the_next(world: World) -> None:
+    await world.file(daily(work_of("s://a")), consumer("b", ["a"], "s://b"), consumer("c", ["b"]))
+    await created(world, 1, 2, limits={"max_active_runs": 1})
+    await run_all(world)
+    id_ = await created(world, 1, 2, **AGAIN)
+    await settle(world)
+    for stage in range(2):
+        await act(world, id_, BackfillAction.CANCEL)
+        await run_all(world)
+        assert await state_of(world, id_) == "cancelled"
+        assert await world.rows("SELECT stage, dates - succeeded FROM backfill WHERE id = $1", id_) == [(stage, 0)]
+        assert await act(world, id_, BackfillAction.RETRY) == ()
+
+    await run_all(world)
+
+    assert await state_of(world, id_) == "success"
+    assert await world.rows("SELECT dates, succeeded FROM backfill WHERE id = $1", id_) == [(6, 6)]
+    assert await act(world, id_, BackfillAction.RETRY) == ("not_possible",)
+
+
 async def test_a_deleted_consumer_is_passed_over(world: World) -> None:
     await world.file(daily(work_of("s://a")), path="d.py")
     await world.file(consumer("b", ["a"]), path="b.py")

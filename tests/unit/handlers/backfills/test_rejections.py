@@ -166,6 +166,16 @@ FAILED = {"dates": 5, "failed": 1, "is_planned": True}
         pytest.param(backfill(), None, (("not_possible", "backfill 1 has no failed or cancelled date"),), id="nothing failed"),
         pytest.param(backfill(cancelled=1), None, (), id="one cancelled"),
         pytest.param(backfill(stop_reason="x"), None, (), id="stopped before it planned all"),
+        pytest.param(backfill(stop_reason="x", stages=("b",), is_planned=True), None, (), id="cancelled before its cascade"),
+        pytest.param(
+            backfill(stop_reason="x", stage=1, stages=("b", "c"), is_planned=True), None, (), id="cancelled between two stages"
+        ),
+        pytest.param(
+            backfill(stop_reason="x", stage=1, stages=("b",), is_planned=True),
+            None,
+            (("not_possible", "backfill 1 has no failed or cancelled date"),),
+            id="cancelled with its last stage done",
+        ),
         pytest.param(backfill(stage=1, stages=("b",), scan_until=1, **FAILED), None, (), id="a cascade at work"),
         pytest.param(backfill(**FAILED), DAILY, (), id="with the newest version"),
         pytest.param(
@@ -222,6 +232,12 @@ ENDED: dict[str, Any] = {"state": BackfillState.SUCCESS}
         pytest.param(backfill(stages=("b",), **ENDED), 9, ["backfill 1 has begun its cascade"], id="an ended cascade"),
         pytest.param(backfill(stop_reason="x", failed=1, max_failed_runs=1), 9, ["backfill 1 stopped"], id="stopped"),
         pytest.param(backfill(state=BackfillState.CANCELLED), 9, ["backfill 1 is cancelled"], id="cancelled"),
+        pytest.param(
+            backfill(state=BackfillState.CANCELLED, stages=("b",)),
+            9,
+            ["backfill 1 has begun its cascade"],
+            id="a retry would begin its cascade",
+        ),
     ],
 )
 def test_a_backfill_can_be_extended_or_not(view: BackfillView, later: int, expected: list[str]) -> None:
@@ -230,6 +246,23 @@ def test_a_backfill_can_be_extended_or_not(view: BackfillView, later: int, expec
     found = list(rejections.unchangeable(view, request, (), has_pool=True))
 
     assert [it.message.replace(": ", ";").partition(";")[0] for it in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("facts", "says_retry"),
+    [
+        ({"state": BackfillState.CANCELLED, "cancelled": 1}, True),
+        ({"state": BackfillState.CANCELLED, "is_planned": True}, False),
+        ({"state": BackfillState.CANCELLING, "cancelled": 1}, False),
+    ],
+)
+def test_no_extension_refers_to_a_retry_that_is_refused(facts: dict[str, Any], *, says_retry: bool) -> None:
+    request = BackfillChanged(backfill_id=1, end_date=NOW + 9 * DAY)
+
+    rejected = next(rejections.unchangeable(backfill(stop_reason="x", was_cancelled=True, **facts), request, (), has_pool=True))
+
+    assert ("retry it first" in rejected.message) is says_retry
+    assert "create another one" in rejected.message
 
 
 def test_an_extension_overlaps_with_no_other() -> None:
