@@ -20,13 +20,14 @@ HAS_RUNS = "has_runs"
 class State(msgspec.Struct, frozen=True):
     """The DAG, locked. `is_stale` is None if it does not exist; `has_runs`: some are queued or running.
 
-    `backfills` are its unfinished ones.
+    `backfills` are its unfinished ones, `waiting` those of other DAGs whose cascades wait for runs of it.
     """
 
     now: datetime
     is_stale: bool | None
     has_runs: bool = False
     backfills: tuple[int, ...] = ()
+    waiting: tuple[int, ...] = ()
 
 
 async def load(db: Db, messages: Sequence[Message[DagDeleteRequested]]) -> State:
@@ -34,22 +35,34 @@ async def load(db: Db, messages: Sequence[Message[DagDeleteRequested]]) -> State
     await references.lock_ledger(db)  # no event is being queued for the DAG
     dag = (await dags.lock_unread(db, [dag_id])).get(dag_id)
     has_runs = await runs.any_unfinished(db, dag_id)
-    return State(db.now, dag and dag.is_stale, has_runs, tuple(each.id for each in await backfills.active_of(db, dag_id)))
+    own = tuple(each.id for each in await backfills.active_of(db, dag_id))
+    return State(db.now, dag and dag.is_stale, has_runs, own, await backfills.waiting_for(db, dag_id))
 
 
 def decide(messages: Sequence[Message[DagDeleteRequested]], state: State) -> Iterator[Effect]:
     dag_id = messages[0].body.dag_id
     if state.is_stale is None:
         yield no_such_dag(dag_id)
-    elif not state.is_stale:
-        message = f"DAG {dag_id!r} is still in a DAG file; remove it there, and wait until `tidegate dags list` calls it stale"
-        yield RejectMessage(0, IN_A_FILE, message)
-    elif state.has_runs:
-        message = f"DAG {dag_id!r} has active or queued runs; `tidegate runs cancel {dag_id} RUN` ends them"
-        yield RejectMessage(0, HAS_RUNS, message)
-    elif state.backfills:
-        message = f"DAG {dag_id!r} has backfill {state.backfills[0]}; `tidegate backfills cancel {state.backfills[0]}` ends it"
-        yield RejectMessage(0, HAS_RUNS, message)
+    elif reason := _why_not(dag_id, state):
+        yield RejectMessage(0, *reason)
     else:
         yield DeleteDag(dag_id)
         yield WakeBackfills(dag_id, state.now)  # of other DAGs, whose cascades come to this one
+
+
+def _why_not(dag_id: str, state: State) -> tuple[str, str] | None:
+    """Why an existing DAG is not deleted."""
+    if not state.is_stale:
+        message = f"DAG {dag_id!r} is still in a DAG file; remove it there, and wait until `tidegate dags list` calls it stale"
+        return IN_A_FILE, message
+    if state.has_runs:
+        return HAS_RUNS, f"DAG {dag_id!r} has active or queued runs; `tidegate runs cancel {dag_id} RUN` ends them"
+    if state.backfills:
+        return (
+            HAS_RUNS,
+            f"DAG {dag_id!r} has backfill {state.backfills[0]}; `tidegate backfills cancel {state.backfills[0]}` ends it",
+        )
+    if state.waiting:
+        message = f"backfill {state.waiting[0]} is to run runs of DAG {dag_id!r} again; it goes on once the DAG is in a DAG file"
+        return HAS_RUNS, f"{message}, and `tidegate backfills cancel {state.waiting[0]}` ends it"
+    return None

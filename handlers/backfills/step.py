@@ -171,13 +171,19 @@ def _start_runs(backfill: BackfillView, due: DueBackfill, now: datetime) -> Step
 
 
 def _retry(backfill: BackfillView, due: DueBackfill, ordinal: int, retry: Retry, now: datetime) -> Generator[Effect, None, int]:
-    """Returns 1 for a date that is skipped: its run is at work for a user or another backfill, and its end is not told here."""
+    """Returns 1 for a date that is skipped.
+
+    Its run was deleted, or is at work for a user or another backfill, and its end is not told here.
+    """
     found = due.runs.get(retry.dag_run_id)
-    if found is not None and found.run.state not in RUN_ENDED and found.run.backfill_id != backfill.id:
+    if found is None:
+        yield CloseDate(backfill.id, ordinal, DateState.SKIPPED, reason="its run was deleted")
+        return 1
+    if found.run.state not in RUN_ENDED and found.run.backfill_id != backfill.id:
         reason = why_no_run(ExistingRun(found.run.id, found.run.run_id, found.run.state), Reprocess.COMPLETED) or ""
         yield CloseDate(backfill.id, ordinal, DateState.SKIPPED, reason=reason)
         return 1
-    if found is not None and due.graph is not None and _is_to_run(found.run, retry):
+    if due.graph is not None and _is_to_run(found.run, retry):
         yield from run_again(backfill, due.graph, found, now, only_failed=retry.has_failed)
     yield OpenDate(backfill.id, ordinal, now)
     return 0

@@ -60,6 +60,11 @@ async def active_of(db: Db, dag_id: str) -> tuple[BackfillView, ...]:
     return tuple(map(_view, await db.fetch(_SQL["active_of"], dag_id)))
 
 
+async def waiting_for(db: Db, dag_id: str) -> tuple[int, ...]:
+    """The backfills that have not ended, and whose cascades wait for runs of a locked DAG."""
+    return tuple(row[0] for row in await db.fetch(_SQL["waiting_for"], dag_id))
+
+
 def _view(row: Any) -> BackfillView:
     values = dict(zip(BackfillView.__struct_fields__, row, strict=True))
     values["state"], values["reprocess"] = BackfillState(values["state"]), Reprocess(values["reprocess"])

@@ -22,6 +22,16 @@ FROM backfill
 WHERE dag_id = $1 AND state NOT IN ('cancelled', 'success', 'failed')
 ORDER BY id
 
+-- name: waiting_for
+-- The backfills that have not ended, and in whose cascades runs of a locked DAG have not ended or are to run again.
+SELECT backfill.id
+FROM backfill
+WHERE backfill.stages ? $1 AND backfill.state NOT IN ('cancelled', 'success', 'failed') AND EXISTS (
+    SELECT FROM backfill_date AS date JOIN dag_run AS run ON run.id = date.dag_run_id
+    WHERE date.backfill_id = backfill.id AND date.state IN ('open', 'retry') AND run.dag_id = $1
+)
+ORDER BY backfill.id
+
 -- name: capacities
 -- What backfills may start, in a pool.
 SELECT

@@ -200,7 +200,7 @@ async def test_a_consumer_that_is_paused_is_waited_for(world: World) -> None:
     assert await world.rows("SELECT dates, succeeded FROM backfill WHERE id = $1", id_) == [(2, 2)]
 
 
-async def test_runs_that_are_deleted_before_they_run_again_have_failed(world: World) -> None:
+async def test_a_consumer_that_a_cascade_waits_for_is_not_deleted_before_it_ends(world: World) -> None:
     await world.file(daily(work_of("s://a")), path="d.py")
     await world.file(consumer("b", ["a"]), path="b.py")
     await created(world, 1, 2, limits={"max_active_runs": 1})
@@ -215,13 +215,18 @@ async def test_runs_that_are_deleted_before_they_run_again_have_failed(world: Wo
     await world.file(DagSpec(dag_id="other", tasks=(work_of(),)), path="b.py")
     for (run_id,) in await world.rows("SELECT run_id FROM dag_run WHERE dag_id = 'b' AND state IN ('queued', 'running')"):
         await world.tell(RunEndRequested(dag_id="b", run_id=run_id, state=RunState.FAILED, reason="gone"))
-    await world.tell(DagDeleteRequested(dag_id="b"))
+    (rejected,) = (await world.tell(DagDeleteRequested(dag_id="b"))).rejected
+    assert f"backfill {id_} is to run runs of DAG 'b' again" in rejected.message
 
+    await act(world, id_, BackfillAction.CANCEL)
+    assert await state_of(world, id_) == "cancelled"
+    assert (await world.tell(DagDeleteRequested(dag_id="b"))).rejected == ()
+    await act(world, id_, BackfillAction.RETRY)
     await run_all(world)
 
-    assert await state_of(world, id_) == "failed"
-    sql = "SELECT state::text, count(*) FROM backfill_date WHERE backfill_id = $1 GROUP BY 1 ORDER BY 1"
-    assert await world.rows(sql, id_) == [("failed", 2), ("success", 2)]
+    assert await state_of(world, id_) == "success"
+    sql = "SELECT state::text, reason, count(*) FROM backfill_date WHERE backfill_id = $1 GROUP BY 1, 2 ORDER BY 1"
+    assert await world.rows(sql, id_) == [("skipped", "its run was deleted", 2), ("success", "", 2)]
     await counts_agree(world)
 
 

@@ -28,6 +28,7 @@ def test_a_stale_dag_without_active_runs_is_deleted() -> None:
         (State(NOW, is_stale=False), "in_a_file"),
         (State(NOW, is_stale=True, has_runs=True), "has_runs"),
         (State(NOW, is_stale=True, backfills=(3,)), "has_runs"),
+        (State(NOW, is_stale=True, waiting=(3,)), "has_runs"),
     ],
 )
 def test_any_other_dag_is_not_deleted(state: State, reason: str) -> None:

@@ -224,7 +224,6 @@ def test_many_ends_take_several_steps() -> None:
     [
         pytest.param({7: ended()}, True, id="failed"),
         pytest.param({7: ended(state=RunState.QUEUED, backfill_id=1)}, False, id="cleared by a user meanwhile"),
-        pytest.param({}, False, id="deleted meanwhile"),
     ],
 )
 def test_a_retry_runs_the_failed_tasks_of_a_run_again(runs: dict[int, EndedRun], *, again: bool) -> None:
@@ -235,12 +234,13 @@ def test_a_retry_runs_the_failed_tasks_of_a_run_again(runs: dict[int, EndedRun],
     assert update.due_at == NOW
 
 
-def test_a_date_whose_run_is_at_work_elsewhere_is_skipped() -> None:
-    effects, update = step(
-        RUNNING, retries={1: Retry(7, is_whole=True, logical_date=NOW)}, runs={7: ended(state=RunState.RUNNING)}, more_dates=True
-    )
+@pytest.mark.parametrize(
+    ("runs", "reason"), [({7: ended(state=RunState.RUNNING)}, "its run 'r7' is running"), ({}, "its run was deleted")]
+)
+def test_a_date_whose_run_is_at_work_elsewhere_or_gone_is_skipped(runs: dict[int, EndedRun], reason: str) -> None:
+    effects, update = step(RUNNING, retries={1: Retry(7, is_whole=True, logical_date=NOW)}, runs=runs, more_dates=True)
 
-    assert effects == [CloseDate(1, 1, DateState.SKIPPED, reason="its run 'r7' is running")]
+    assert effects == [CloseDate(1, 1, DateState.SKIPPED, reason=reason)]
     assert update.backfill.skipped == 1
 
 
@@ -339,8 +339,8 @@ def test_dates_of_a_deleted_stage_end() -> None:
 
     effects, update = step_without_version(view, retries={2: Retry(7, is_whole=True, logical_date=NOW)}, is_gone=True)
 
-    assert effects == [OpenDate(1, 2, NOW)]
-    assert update.due_at == NOW
+    assert effects == [CloseDate(1, 2, DateState.SKIPPED, reason="its run was deleted")]
+    assert (update.backfill.state, update.backfill.skipped) == (BackfillState.SUCCESS, 1)
 
 
 def step_without_version(view: BackfillView, **work: Any) -> tuple[list[Effect], UpdateBackfill]:
