@@ -21,7 +21,10 @@ async def set_slots(database: Database, user: str, name: str, slots: int, *, exp
 
 
 async def delete(database: Database, user: str, name: str, *, expected: int | None = None) -> list[str]:
-    """Delete a pool without active or waiting tasks; returns the DAGs that still name it. Raises RequestError for any other."""
+    """Delete a pool without active or waiting tasks, unless a backfill names it; returns the DAGs that still name it.
+
+    Raises RequestError for any other.
+    """
     return await _change(database, _delete, user, name, expected)
 
 
@@ -66,4 +69,7 @@ async def _deletable(db: Db, name: str) -> int:
     if tasks := await pools.tasks_in(db, name):
         there = "1 task is" if tasks == 1 else f"{tasks} tasks are"
         raise RequestError(f"{there} in pool {name!r}, active or waiting; delete it when they have ended")
+    if ids := await pools.backfills_with(db, name):
+        instead = f"`tidegate backfills set {ids[0]} --pool NAME` moves its tasks to another pool"
+        raise RequestError(f"backfill {ids[0]} runs its tasks in pool {name!r}; {instead}, or delete the pool when it has ended")
     return slots

@@ -32,7 +32,7 @@ async def load(db: Db, messages: Sequence[Message[BackfillChanged]]) -> State:
         locked = await backfills.lock(db, [request.backfill_id])
         await runs.lock_unread(db, await backfills.active_runs(db, {request.backfill_id: True}, MOST_RUNS))
         pool = request.changes.get("pool")
-        has_pool = pool is None or (await pools.read(db, pool, 0)).exists
+        has_pool = pool is None or await pools.slots_of(db, pool) is not None
         return State(db.now, locked.get(request.backfill_id), await backfills.active_of(db, ids.dag_id), has_pool)
     return State(db.now, None)
 

@@ -37,7 +37,7 @@ async def load(db: Db, messages: Sequence[Message[BackfillRequested]]) -> State:
     if not locked:
         return State(db.now, None)
     pool = request.pool
-    has_pool = pool is None or (await pools.read(db, pool, 0)).exists
+    has_pool = pool is None or await pools.slots_of(db, pool) is not None
     edges = await backfills.edges(db, request.dag_id) if request.outlets is Outlets.CASCADE else ()
     others, refusing = await backfills.active_of(db, request.dag_id), await backfills.refusing(db, {to for _, to in edges})
     return State(db.now, locked[request.dag_id], others, has_pool, edges, refusing)

@@ -121,6 +121,11 @@ async def dags_with(db: Db, name: str) -> list[str]:
     return [row[0] for row in await db.fetch(_SQL["dags_with_pool"], name)]
 
 
+async def backfills_with(db: Db, name: str) -> list[int]:
+    """The backfills that have not ended, and whose tasks are in the pool."""
+    return [row[0] for row in await db.fetch(_SQL["backfills_with_pool"], name)]
+
+
 async def delete(db: Db, name: str) -> None:
     await db.execute(_SQL["delete_pool"], name)
 

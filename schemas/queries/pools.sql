@@ -91,6 +91,10 @@ JOIN dag_version AS version ON version.id = dag.version_id
 WHERE NOT dag.is_stale AND version.spec -> 'tasks' @> jsonb_build_array(jsonb_build_object('pool', $1::text))
 ORDER BY dag.dag_id
 
+-- name: backfills_with_pool
+-- Unfinished ones: their runs may still get tasks.
+SELECT id FROM backfill WHERE pool = $1 AND state NOT IN ('cancelled', 'success', 'failed') ORDER BY id
+
 -- name: delete_pool
 DELETE FROM pool WHERE name = $1
 

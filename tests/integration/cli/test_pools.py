@@ -174,6 +174,21 @@ async def test_a_pool_whose_tasks_have_ended_goes_and_says_who_will_miss_it(cli:
     assert answer == (0, "deleted reports\n", "tasks of wide still name the pool; they wait until it exists again\n")
 
 
+async def test_a_pool_that_a_backfill_names_stays_until_the_backfill_has_ended(cli: Cli, history: History) -> None:
+    await cli("pools", "set", "reports", "2")
+    await history.file('from tidegate import Dag\nwith Dag("d", schedule="@daily", catchup=False) as dag:\n    dag.empty("a")\n')
+    created = await cli("backfills", "create", "d", "--from", "2013-01-01", "--to", "2013-01-02", "--pool", "reports")
+    assert created.err == ""
+
+    refused = await cli("pools", "delete", "reports")
+    await history.database.pool.execute("UPDATE backfill SET state = 'cancelled'")
+    deleted = await cli("pools", "delete", "reports")
+
+    instead = "`tidegate backfills set 1 --pool NAME` moves its tasks to another pool, or delete the pool when it has ended"
+    assert refused == (1, "", f"tidegate: backfill 1 runs its tasks in pool 'reports'; {instead}\n")
+    assert deleted == (0, "deleted reports\n", "")
+
+
 async def test_a_deleted_pool_is_one_json_object(cli: Cli) -> None:
     await cli("pools", "set", "reports", "3")
 
