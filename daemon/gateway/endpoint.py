@@ -183,12 +183,12 @@ async def check_rights(call: Call[Any], right: Right, what: str, dags: Sequence[
 
 
 async def check_right(call: Call[Any], right: Right, what: str, dag_id: str | None) -> None:
-    """Raises ForbiddenError; a refused change is recorded in the audit log. Without a DAG it is about the installation."""
+    """Raises ForbiddenError; a refused change is recorded in the audit log. Without a DAG it is about what the path names."""
     reason = refusal(call.settings, call.caller, right, dag_id)
     if reason is None:
         return
     if right is not Right.VIEW:
-        subject = "the installation" if dag_id is None else f"DAG {dag_id}"
+        subject = subject_of(call.params) if dag_id is None else f"DAG {dag_id}"
         await _record_refusal(call, subject, what, reason)
     raise ForbiddenError(reason)
 

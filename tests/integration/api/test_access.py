@@ -61,6 +61,9 @@ async def test_each_endpoint_answers_the_roles_that_have_its_right(site: Site, r
             assert is_refused is not may, (endpoint.method, endpoint.path, answer.text)
             assert answer.status_code < 500, (endpoint.method, endpoint.path, answer.text)
             assert answer.status_code != HTTPStatus.BAD_REQUEST, (endpoint.method, endpoint.path, answer.text)
+    refused = "SELECT DISTINCT object FROM audit_log WHERE what = 'was refused' AND details ->> 'request' LIKE '%/backfills/%'"
+    objects = [row["object"] for row in await site.history.database.pool.fetch(refused)]
+    assert objects == [f"backfill_id {PATH['backfill_id']}"]
 
 
 async def test_each_endpoint_needs_a_token(site: Site) -> None:
