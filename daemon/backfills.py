@@ -59,7 +59,7 @@ def checked(spec: BackfillSpec) -> BackfillSpec:
         raise RequestError(f"a backfill has at most {MAX_LISTED_DATES} listed dates; give a range, or create several")
     if len(spec.description) > MAX_DESCRIPTION or "\0" in spec.description:
         raise RequestError(f"the description is too long, or has a NUL character; write at most {MAX_DESCRIPTION} characters")
-    _checked_limits({name: getattr(spec, name) for name in Limits.__struct_fields__}, Limits)
+    checked_limits({name: getattr(spec, name) for name in Limits.__struct_fields__}, Limits)
     return spec
 
 
@@ -140,7 +140,7 @@ async def change(
     """
     before = await get(database, id_)
     await _check_rights(database, settings, caller, before.dags, f"change backfill {id_}")
-    changes = _checked_limits(limits, SetLimits)
+    changes = checked_limits(limits, SetLimits)
     await apply_request(database, BackfillChanged(backfill_id=id_, changes=changes, end_date=end_date, expected=expected))
     return await database.run(read_changed, before)
 
@@ -201,7 +201,7 @@ def _not_due(backfill: BackfillView, graph: Graph) -> int:
     return all_ - due
 
 
-def _checked_limits(limits: Mapping[str, Any], type_: type[Limits]) -> Mapping[str, Any]:
+def checked_limits(limits: Mapping[str, Any], type_: type[Limits]) -> Mapping[str, Any]:
     if unknown := limits.keys() - set(Limits.__struct_fields__):
         raise RequestError(f"there is no limit {min(unknown)!r}; limits are {', '.join(Limits.__struct_fields__)}")
     try:

@@ -21,6 +21,9 @@ MAX_DESCRIPTION = 1000
 MAX_LISTED_DATES = 10_000
 """The most dates of an explicit list."""
 
+MAX_ORDINAL = 2**31 - 1
+"""The largest number of a date."""
+
 
 class Reprocess(StrEnum):
     """The existing runs that a backfill runs again: none, failed ones, or all that have ended."""

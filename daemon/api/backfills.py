@@ -16,13 +16,24 @@ from tidegate.daemon.read_model.backfill import BackfillPage, read_backfill, rea
 from tidegate.daemon.read_model.backfill_effects import ChangedBackfill
 from tidegate.daemon.read_model.backfill_preview import Preview
 from tidegate.daemon.read_model.lookup import list_of_dag
-from tidegate.schemas.backfill import MAX_DESCRIPTION, MAX_LISTED_DATES, BackfillSpec, Limits, Outlets, Reprocess, limits_version
+from tidegate.schemas.backfill import (
+    MAX_DESCRIPTION,
+    MAX_LISTED_DATES,
+    MAX_ORDINAL,
+    BackfillSpec,
+    Limits,
+    Outlets,
+    Reprocess,
+    SetLimits,
+    limits_version,
+)
+from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import backfill_pages
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BackfillState, DateState
 
-Ordinal = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Ordinal = Annotated[int, Meta(ge=0, le=MAX_ORDINAL)]
 
 NEWEST = newest_first("backfills")
 DATES = Keyset("backfill dates", ("ordinal",), (Ordinal,))
@@ -85,8 +96,10 @@ class BackfillPatch(Params, frozen=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if unknown := self.limits.keys() - set(Limits.__struct_fields__):
-            raise ValueError(f"there is no limit {min(unknown)!r}; the limits are {', '.join(Limits.__struct_fields__)}")
+        try:
+            backfills.checked_limits(self.limits, SetLimits)
+        except RequestError as error:
+            raise ValueError(str(error)) from error
         if not self.limits and self.end_date is None:
             raise ValueError("give a limit, or end_date")
 

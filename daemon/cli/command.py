@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
-import msgspec
 import typer
 
 from tidegate.daemon.cli.completion import dag_ids
 from tidegate.daemon.cli.pages import output
+from tidegate.daemon.gateway.json_input import decode
 from tidegate.daemon.terminal import printable
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.time_range import in_range
@@ -87,11 +87,12 @@ def examples(*lines: str) -> str:
 
 
 def parse_json_object(option: str, text: str) -> dict[str, Any]:
-    """The value of an option that is a JSON object. Raises BadParameter."""
+    """The value of an option that is a JSON object. Raises BadParameter, also for one that Postgres does not store."""
     try:
-        return msgspec.json.decode(text, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError) as error:
+        value: dict[str, Any] = decode(text.encode(), dict[str, Any])
+    except (ValueError, RecursionError) as error:
         raise typer.BadParameter(f'write a JSON object like \'{{"day": "2013-01-01"}}\' ({error})', param_hint=option) from error
+    return value
 
 
 def check_reason(option: str, text: str) -> None:

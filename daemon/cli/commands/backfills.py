@@ -27,7 +27,7 @@ from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.session import at, changed, listed, read_settings, shown, with_database
 from tidegate.daemon.identity.local_user import local_caller
 from tidegate.daemon.read_model.lookup import list_of_dag
-from tidegate.schemas.backfill import BackfillSpec, Outlets, Reprocess
+from tidegate.schemas.backfill import MAX_ORDINAL, BackfillSpec, Outlets, Reprocess
 from tidegate.schemas.queries import backfill_pages
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow
 from tidegate.schemas.queries.db import Db
@@ -181,7 +181,10 @@ def dates(
     backfill_id: Id,
     *,
     state: Annotated[DateState | None, typer.Option(help="Only dates in this state.")] = None,
-    after: Annotated[int, typer.Option(metavar="ORDINAL", min=0, help="Only dates after this number of the first column.")] = 0,
+    after: Annotated[
+        int,
+        typer.Option(metavar="ORDINAL", min=0, max=MAX_ORDINAL, help="Only dates after this number of the first column."),
+    ] = 0,
     limit: Limit = 100,
     json: Json = False,
 ) -> None:

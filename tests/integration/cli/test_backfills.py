@@ -188,6 +188,10 @@ async def test_the_tasks_of_the_page_work(cli: Cli, daily: History) -> None:
         pytest.param(
             ("create", "daily", *JANUARY, "--conf", '{"n": "x"}'), 1, "the conf does not fit", id="a conf that does not fit"
         ),
+        pytest.param(
+            ("create", "daily", *JANUARY, "--conf", '{"n": "\\u0000"}'), 2, "has the character NUL", id="a conf with NUL"
+        ),
+        pytest.param(("dates", "1", "--after", str(2**31)), 2, "invalid value for '--after'", id="a date out of range"),
         pytest.param(("create", "daily", *JANUARY, "--description", "x" * 1001), 2, "at most 1000 characters", id="a long text"),
         pytest.param(("create", "nothing", *JANUARY), 1, "there is no DAG 'nothing'", id="no DAG"),
         pytest.param(
