@@ -51,7 +51,7 @@ async def test_an_error_names_the_file_and_the_line_in_the_archive(settings: Set
             "names.py": "NAME = (\n",
             "daily.py": f"\n{DAILY}",
             "broken.py": "from tidegate import Dag\n\nDag('a b')\n",
-            "gone.py": "import missing  # a dag",
+            "gone.py": "import missing, tidegate",
         },
     )
 
