@@ -18,7 +18,7 @@ FULL = LimitsPlan(
     send_s=40,
     rest_s=180,
     idle_s=20,
-    fills=12,
+    fills=48,
     script=SCRIPT,
     settings=SETTINGS,
     arguments=("--note-looks",),
@@ -38,7 +38,7 @@ MINUTE = small(
     send_s=12,
     rest_s=90,
     idle_s=20,
-    fills=12,
+    fills=48,
     misery=replace(FULL.misery, kills=2, every_s=(0.5, 2.2)),
 )
 """What fits into a minute."""

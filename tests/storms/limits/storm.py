@@ -59,11 +59,11 @@ LOWERED_S = 2.0
 """The pool has fewer slots for at least this long."""
 
 FULL = """
-    SELECT (SELECT count(*) FROM occupying_task) >= $1
-        AND EXISTS (SELECT FROM task_instance WHERE pool = $2 AND state = 'scheduled')
+    SELECT (SELECT count(*) FROM occupying_task) >= $1 AND count(*) > 1 AND min(scheduled_at) < now() - make_interval(secs => $3)
+    FROM task_instance WHERE pool = $2 AND state = 'scheduled'
 """
 ROOM = 2 * FAIR_EVERY
-"""How many tasks end at a time when as many are active as may be: an admission for their places has fair turns."""
+"""How many tasks end at a time when others have all the places that the lowered pool is to get."""
 
 
 class LimitsPlan(Plan, frozen=True, kw_only=True):
@@ -161,22 +161,19 @@ class LimitsStorm(Storm):
     async def _until_taken(self, database: Database, pool: str, slots: int) -> None:
         """Lower the pool. If it is to be filled, applications end only where tasks of other pools have all the places."""
         while not await database.run(_resize, pool, slots, above=slots):
-            if self.plan.fills and await self._full(database):
+            if self.plan.fills and await database.run(_active) >= self.plan.parallelism:
                 await self._hold(ROOM)
             await anyio.sleep(0.02)
 
     async def _fill(self, database: Database) -> None:
         """Applications do not end before as many tasks are active as may be: whether they are must not depend on the machine.
 
-        Then a few end, whose places are too few for all that wait, and again.
+        Then one ends, and again. Of the places that tasks without another limit get so, each fair turn passes others over.
         """
         for _ in range(self.plan.fills):
-            while not await self._full(database):
+            while not await database.run(_is_full, self.plan.parallelism):
                 await anyio.sleep(0.02)
-            await self._hold(ROOM)
-
-    async def _full(self, database: Database) -> bool:
-        return await database.run(_is_full, self.plan.parallelism)
+            await self._hold(1)
 
     async def _hold(self, but: int | None) -> None:
         host, _, port = self.cluster.rpartition(":")
@@ -207,9 +204,14 @@ def events(wanted: Sequence[Wanted], random: Random, within_s: float) -> list[Pl
     return [event(number, at, dataset) for number, (at, dataset) in enumerate(zip(moments, uris, strict=True))]
 
 
+async def _active(db: Db) -> int:
+    ((tasks,),) = await db.fetch("SELECT count(*) FROM occupying_task")
+    return int(tasks)
+
+
 async def _is_full(db: Db, parallelism: int) -> bool:
-    """Whether so many tasks are active, and others wait for nothing else."""
-    ((is_full,),) = await db.fetch(FULL, parallelism, LIMITLESS)
+    """Whether so many tasks are active, and in the limitless pool one task starves and another waits."""
+    ((is_full,),) = await db.fetch(FULL, parallelism, LIMITLESS, FAIR_AFTER_S)
     return bool(is_full)
 
 
