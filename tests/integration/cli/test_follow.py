@@ -3,6 +3,7 @@
 import anyio
 import pytest
 
+from tests.integration.cli.conftest import Cli
 from tests.integration.cli.history import History
 from tests.servers import StartPostgres
 from tests.tokens import make_known
@@ -32,7 +33,7 @@ with Dag("stuck") as dag:
 
 @pytest.mark.usefixtures("a_daemon")
 async def test_a_run_that_does_not_progress_says_what_it_waits_for(
-    history: History, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cli: Cli, history: History, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     database = history.database
     monkeypatch.setattr("tidegate.daemon.cli.pages.follow.PATIENCE_S", 0.0)
@@ -44,6 +45,8 @@ async def test_a_run_that_does_not_progress_says_what_it_waits_for(
         await follow(database, run, SETTINGS)
 
     assert capsys.readouterr().err.count("task only waits: pool 'reprots'") == 1
+    shown = (await cli("runs", "show", "stuck", "a")).out
+    assert "`tidegate runs show stuck a --progress` says what scheduled tasks wait for\n" in shown
 
 
 async def test_following_goes_on_when_postgres_is_back(own_postgres: StartPostgres, capsys: pytest.CaptureFixture[str]) -> None:
