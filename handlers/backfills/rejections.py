@@ -154,7 +154,13 @@ def _why_no_more_dates(backfill: BackfillView, request: BackfillChanged) -> str:
 
 
 def not_in_state(backfill: BackfillView, verb: str) -> RejectMessage:
-    return RejectMessage(0, NOT_POSSIBLE, f"backfill {backfill.id} is {backfill.state}: it cannot be {verb}")
+    reason = f"backfill {backfill.id} is {backfill.state}: it cannot be {verb}"
+    waits = backfill.state is BackfillState.CANCELLING and not backfill.kills
+    return RejectMessage(0, NOT_POSSIBLE, f"{reason}; wait for its end, or {_kill(backfill)}" if waits else reason)
+
+
+def _kill(backfill: BackfillView) -> str:
+    return f"end its running runs by `tidegate backfills cancel {backfill.id} --kill`"
 
 
 def overlapping(backfill: BackfillView, others: Sequence[BackfillView]) -> Iterator[RejectMessage]:
@@ -163,7 +169,8 @@ def overlapping(backfill: BackfillView, others: Sequence[BackfillView]) -> Itera
         if other.id != backfill.id and overlaps(other, backfill.start_date, backfill.end_date, backfill.logical_dates):
             span = f"from {utc(other.start_date)} to {utc(other.end_date)}"
             reason = f"backfill {other.id} of DAG {other.dag_id!r} is {other.state} and has dates of the same time, {span}"
-            yield RejectMessage(0, OVERLAPS, f"{reason}; wait for its end, cancel it, or choose other dates")
+            instead = _kill(other) if other.state is BackfillState.CANCELLING else "cancel it"
+            yield RejectMessage(0, OVERLAPS, f"{reason}; wait for its end, {instead}, or choose other dates")
 
 
 def no_cascade(backfill: BackfillView, edges: Sequence[tuple[str, str]], refusing: Sequence[str]) -> Iterator[RejectMessage]:

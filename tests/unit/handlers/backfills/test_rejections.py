@@ -265,6 +265,21 @@ def test_no_extension_refers_to_a_retry_that_is_refused(facts: dict[str, Any], *
     assert "create another one" in rejected.message
 
 
+@pytest.mark.parametrize(("kills", "says_kill"), [(False, True), (True, False)])
+def test_what_waits_for_a_cancel_is_told_how_to_end_it(*, kills: bool, says_kill: bool) -> None:
+    view = backfill(state=BackfillState.CANCELLING, kills=kills)
+
+    assert ("`tidegate backfills cancel 1 --kill`" in rejections.not_in_state(view, "retried").message) is says_kill
+
+
+def test_dates_of_one_that_is_being_cancelled_are_free_after_a_kill() -> None:
+    other = backfill(state=BackfillState.CANCELLING)
+
+    (rejected,) = rejections.overlapping(msgspec.structs.replace(backfill(), id=2), [other])
+
+    assert "`tidegate backfills cancel 1 --kill`" in rejected.message
+
+
 def test_an_extension_overlaps_with_no_other() -> None:
     other = msgspec.structs.replace(backfill(0, 3), id=2)
     request = BackfillChanged(backfill_id=1, end_date=NOW + timedelta(hours=1))
