@@ -11,7 +11,7 @@ from tidegate.handlers.backfills.cascade import MAX_SCANNED
 from tidegate.handlers.backfills.dates import MAX_DATES, NOTHING, Plan, is_replay, next_ticks, plan_next
 from tidegate.handlers.backfills.rerun import EndedRun
 from tidegate.handlers.backfills.slots import Slots, slots_of, startable_retries, startable_runs
-from tidegate.handlers.backfills.step import MAX_ENDS, DueBackfill, may_start, scans, take_step
+from tidegate.handlers.backfills.step import MAX_ENDS, DueBackfill, ends_with_stop, may_start, scans, take_step
 from tidegate.handlers.runs.outlets import outlet_event_id
 from tidegate.schemas.backfill import BackfillView, Consumer, EndedDate, ExistingRun, Retry
 from tidegate.schemas.effect import Effect
@@ -83,7 +83,8 @@ async def _read_stopped(db: Db, stopped: Sequence[DueBackfill], locked_dags: Loc
     """The runs that have not ended, and the dates to retry."""
     kills = {due.backfill.id: due.counted.kills for due in stopped}
     locked = await _lock_runs(db, await backfills.active_runs(db, kills, MAX_ENDS), locked_dags)
-    ordinals = await backfills.ordinals(db, [ending.run for ending in locked.values()])
+    ending = [it.run for it in locked.values() if ends_with_stop(it, kills=kills.get(it.run.backfill_id or 0, False))]
+    ordinals = await backfills.ordinals(db, ending)
     retries = await backfills.retries(db, dict.fromkeys(kills, MAX_ENDS), all_stages=True)
     return [
         msgspec.structs.replace(due, ending=ordinals.get(due.backfill.id, {}), retries=retries[due.backfill.id], runs=locked)

@@ -191,7 +191,7 @@ def why(row: BackfillRow) -> str:
     if row.state in BACKFILL_ENDED:
         return _why_ended(row)
     if row.was_cancelled:
-        return f"cancelled{_by(row)}{_kill(row)}"
+        return f"cancelled{_by(row)}"
     if row.stop_reason:
         return row.stop_reason
     if row.state is BackfillState.PAUSED:
@@ -217,13 +217,6 @@ def why_failing(row: BackfillRow) -> str:
         return reason
     retry = f"{failed}; `tidegate backfills retry {row.id}` runs these again"
     return f"{retry}; {reason}" if reason else retry
-
-
-def _kill(row: BackfillRow) -> str:
-    """How a cancelled backfill ends if none of its running runs is at work."""
-    if row.kills or not is_stuck(row):
-        return ""
-    return f"; its running runs wait for earlier runs of the DAG, and `tidegate backfills cancel {row.id} --kill` ends them"
 
 
 def is_stuck(row: BackfillRow) -> bool:

@@ -1,7 +1,7 @@
 """One step of a backfill: count the runs that ended, start queued runs, plan dates, or end what is left after a stop."""
 
 from collections.abc import Generator, Iterator, Mapping, Sequence, Set
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -20,6 +20,7 @@ from tidegate.schemas.state import (
     BACKFILL_ENDED,
     BACKFILL_STARTS,
     RUN_ENDED,
+    TASK_ACTIVE,
     TASK_FAILED,
     BackfillState,
     DateState,
@@ -32,6 +33,11 @@ from tidegate.schemas.view import QueuedRun, RunView
 
 MAX_ENDS = 1000
 """The most ended runs that one step counts, and the most that it ends."""
+
+LOOK_AGAIN = timedelta(seconds=10)
+"""How soon a stopped backfill is visited again: no end of a run tells that a run of it has come to wait for another run."""
+
+_AT_WORK = TASK_ACTIVE | {TaskState.SCHEDULED, TaskState.UP_FOR_RETRY}
 
 Step = Generator[Effect, None, BackfillView]
 """Yields effects and returns the backfill after them."""
@@ -125,11 +131,25 @@ def take_step(due: DueBackfill, now: datetime) -> Iterator[Effect]:
     is_moved = (after.stage, after.stages) != (due.backfill.stage, due.backfill.stages)
     has_scanned = scans(due.counted) or scans(after)  # The runs of the stage start after its last consumer was found.
     has_more = is_moved or (has_scanned and not due.is_stage_held) or _has_more(backfill, due)
-    yield UpdateBackfill(after, now if has_more and after.state not in BACKFILL_ENDED else None)
+    yield UpdateBackfill(after, _next_visit(after, now, has_more=has_more))
+
+
+def _next_visit(after: BackfillView, now: datetime, *, has_more: bool) -> datetime | None:
+    """None: at the end of a run."""
+    if after.state in BACKFILL_ENDED:
+        return None
+    if has_more:
+        return now
+    return now + LOOK_AGAIN if after.stop_reason else None
+
+
+def ends_with_stop(found: EndedRun, *, kills: bool) -> bool:
+    """Whether a run ends when its backfill stops: unless the backfill kills, one that is at work goes on to its end."""
+    return kills or found.run.state is not RunState.RUNNING or not any(it.state in _AT_WORK for it in found.tasks.values())
 
 
 def _end_runs(backfill: BackfillView, due: DueBackfill, now: datetime) -> Step:
-    """End the runs that have not started; of a backfill that kills also the running ones. Failed dates stay failed."""
+    """End the runs that are not at work; of a backfill that kills also the others. Failed dates stay failed."""
     for id_, ordinal in due.ending.items():
         ended = due.runs[id_]
         yield from fail(ended.run, ended.graph, tuple(ended.tasks.values()), now, reason=backfill.stop_reason)

@@ -96,7 +96,7 @@ async def queued_runs(db: Db, limits: Mapping[int, tuple[bool, int]]) -> Mapping
 
 
 async def active_runs(db: Db, running: Mapping[int, bool], limit: int) -> list[int]:
-    """The first queued runs of each backfill, where `running` says so also its running ones."""
+    """The first runs of each backfill that are queued or wait for the run before them; with `running` all running ones, too."""
     rows = await db.fetch(_SQL["active_runs"], list(running), list(running.values()), limit) if running else ()
     return [row[0] for row in rows]
 

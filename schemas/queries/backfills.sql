@@ -73,13 +73,13 @@ CROSS JOIN LATERAL (
 ORDER BY target.id, CASE WHEN target.is_reverse THEN NULL ELSE run.order_at END, run.order_at DESC, run.id
 
 -- name: active_runs
--- The first runs of each backfill that are queued or, where `running` says so, running.
+-- The first runs of each backfill that are queued, that wait for the run before them or, where `running` says so, that are running.
 SELECT run.id
 FROM unnest($1::bigint[], $2::boolean[]) AS target (id, running)
 CROSS JOIN LATERAL (
     SELECT id
     FROM dag_run
-    WHERE backfill_id = target.id AND (state = 'queued' OR (target.running AND state = 'running'))
+    WHERE backfill_id = target.id AND (state = 'queued' OR (state = 'running' AND (target.running OR waits_for_past(id))))
     ORDER BY id
     LIMIT $3
 ) AS run

@@ -395,6 +395,42 @@ async def test_k12_a_cancel_ends_queued_runs_and_leaves_running_ones(world: Worl
     await counts_agree(world)
 
 
+async def test_a_cancel_ends_running_runs_that_wait_for_a_failed_one(world: World) -> None:
+    """Nothing else would: they are not at work, and the failed run runs again only by a retry, which a cancel refuses."""
+    await world.file(daily(SEQUENTIAL))
+    id_ = await created(world, 1, 3, **IN_ORDER)
+    await work(world, "failed")
+    assert states(await world.runs()) == ["failed", "running", "running"]
+
+    assert await act(world, id_, BackfillAction.CANCEL) == ()
+
+    assert [found[2] for found in await dates(world, id_)] == ["failed", "cancelled", "cancelled"]
+    assert await state_of(world, id_) == "cancelled"
+    await counts_agree(world)
+
+
+async def test_a_run_that_comes_to_wait_for_a_failed_one_after_the_cancel_ends(world: World) -> None:
+    await world.file(daily(WORK, msgspec.structs.replace(SEQUENTIAL, task_id="more", upstream=("work",))))
+    id_ = await created(world, 1, 2, **IN_ORDER)
+    await world.admit()
+    await world.submit()
+    first, second = await world.attempts()
+    await world.finish(first)
+    await world.admit()
+    await world.submit()
+    (failing,) = set(await world.attempts()) - {first, second}
+    await act(world, id_, BackfillAction.CANCEL)
+    await world.finish(failing, "failed")
+    await settle(world)
+    assert (states(await world.runs()), await state_of(world, id_)) == (["failed", "running"], "cancelling")
+    await world.finish(second)
+    await settle(world)
+
+    assert [found[2] for found in await dates(world, id_)] == ["failed", "cancelled"]
+    assert await state_of(world, id_) == "cancelled"
+    await counts_agree(world)
+
+
 async def test_a_cancel_with_kill_ends_running_runs_too(world: World) -> None:
     await world.file(daily())
     id_ = await created(world)

@@ -1,5 +1,6 @@
 """One step of a backfill: what it counts, starts, plans and ends."""
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from tests.shapes import NOW, graph, run_view
 from tests.unit.handlers.backfills.test_dates import DAILY, DAY, backfill
 from tidegate.handlers.backfills.dates import Plan, PlannedDate, next_ticks
 from tidegate.handlers.backfills.rerun import EndedRun
-from tidegate.handlers.backfills.step import MAX_ENDS, DueBackfill, take_step
+from tidegate.handlers.backfills.step import LOOK_AGAIN, MAX_ENDS, DueBackfill, ends_with_stop, take_step
 from tidegate.schemas.backfill import BackfillView, Consumer, EndedDate, ExistingRun, Outlets, Reprocess, Retry, TaskCounts
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import CloseDate, InsertDate, NotifyBackfill, OpenDate, TakeRun, UpdateBackfill
@@ -200,6 +201,29 @@ def test_a_killed_run_has_its_tasks_counted() -> None:
     effects, _ = step(view, ending={7: 1}, runs={7: running})
 
     assert of(effects, CloseDate) == [CloseDate(1, 1, DateState.CANCELLED, 3, 1, 1, 1, reason="enough")]
+
+
+@pytest.mark.parametrize(
+    ("state", "task", "kills", "ends"),
+    [
+        (RunState.QUEUED, TaskState.SCHEDULED, False, True),
+        (RunState.RUNNING, TaskState.NONE, False, True),
+        *((RunState.RUNNING, task, False, False) for task in ("scheduled", "queued", "running", "up_for_retry")),
+        (RunState.RUNNING, TaskState.RUNNING, True, True),
+    ],
+)
+def test_a_stop_ends_runs_that_are_not_at_work(state: RunState, task: str, *, kills: bool, ends: bool) -> None:
+    tasks = {0: Instance(0, TaskState.SUCCESS), 1: Instance(1, TaskState(task))}
+
+    assert ends_with_stop(EndedRun(run_view(7, state=state), graph("a", "b"), tasks), kills=kills) is ends
+
+
+@pytest.mark.parametrize(("facts", "due_at"), [({"stop_reason": "enough"}, NOW + LOOK_AGAIN), ({}, None)])
+def test_a_stopped_one_is_visited_again_until_its_runs_have_ended(facts: dict[str, Any], due_at: datetime | None) -> None:
+    """No end of a run says that another run has come to wait for a failed one."""
+    _, update = step(backfill(dates=1, state=BackfillState.RUNNING, is_planned=True, **facts))
+
+    assert update.due_at == due_at
 
 
 def test_a_killed_run_is_retried_whole() -> None:
