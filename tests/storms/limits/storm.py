@@ -145,13 +145,15 @@ class LimitsStorm(Storm):
         await anyio.sleep_until(lower_at)
         if self.plan.fills:
             await self._hold(0)
-        with anyio.move_on_after(2 * self.plan.send_s):
+        with anyio.move_on_after(2 * self.plan.send_s) as limit:
             await self._until_taken(database, pool, slots)
             self.diary.append((anyio.current_time() - begin, f"{pool} has {slots} slots"))
             await self._fill(database)
             self.diary.append(
                 (anyio.current_time() - begin, f"{self.plan.fills} times {self.plan.parallelism} tasks were active")
             )
+        if limit.cancelled_caught:
+            self.diary.append((anyio.current_time() - begin, f"{pool} was not lowered, or not all places were taken: gave up"))
         await self._hold(None)
         await anyio.sleep_until(max(raise_at, anyio.current_time() + LOWERED_S))
         await database.run(_resize, pool, POOLS[pool])
