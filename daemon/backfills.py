@@ -160,7 +160,8 @@ async def _request_of(database: Database, spec: BackfillSpec, id_: int = 0) -> B
 
 async def _preview(db: Db, request: BackfillRequested, limit: int) -> Preview:
     messages = [Message(body=request, at=db.now)]
-    state = await backfill_requested.load(db, messages)
+    async with db.undone():  # A preview holds no lock of the DAG or the pool while it counts dates.
+        state = await backfill_requested.load(db, messages)
     for effect in backfill_requested.decide(messages, state):
         if isinstance(effect, RejectMessage):
             raise RequestError(effect.message, reason=effect.reason)

@@ -14,7 +14,7 @@ from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import DeleteBackfillDates, PinVersion, RecordAudit, RetryDates, UpdateBackfill
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import BackfillActed, BackfillAction, Message
-from tidegate.schemas.queries import backfills, dags, runs, tasks, versions
+from tidegate.schemas.queries import backfills, dags, pools, runs, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
 
@@ -38,6 +38,7 @@ class State(msgspec.Struct, frozen=True):
     others: tuple[BackfillView, ...] = ()
     newest: Graph | None = None
     unended: tuple[EndedRun, ...] = ()
+    has_pool: bool = True
 
 
 async def load(db: Db, messages: Sequence[Message[BackfillActed]]) -> State:
@@ -49,7 +50,9 @@ async def load(db: Db, messages: Sequence[Message[BackfillActed]]) -> State:
         graphs = await versions.graphs(db, version_ids)
         others = await backfills.active_of(db, ids.dag_id)
         unended = await _unended(db, ids.dag_id, request.backfill_id) if graphs else ()
-        return State(db.now, locked.get(request.backfill_id), others, next(iter(graphs.values()), None), unended)
+        backfill = locked.get(request.backfill_id)
+        has_pool = await pools.is_there(db, None if backfill is None else backfill.pool)
+        return State(db.now, backfill, others, next(iter(graphs.values()), None), unended, has_pool)
     return State(db.now, None)
 
 
@@ -69,7 +72,7 @@ def decide(messages: Sequence[Message[BackfillActed]], state: State) -> Iterator
         return
     rejections = [*unactable(backfill, request, DONE[request.action])]
     if request.action is BackfillAction.RETRY:
-        rejections += unretriable(backfill, request, state.others, state.newest)
+        rejections += unretriable(backfill, request, state.others, state.newest, has_pool=state.has_pool)
     if rejections:
         yield rejections[0]
         return

@@ -31,9 +31,10 @@ async def load(db: Db, messages: Sequence[Message[BackfillChanged]]) -> State:
         await dags.lock_unread(db, {ids.dag_id, *ids.stage_dag_ids})
         locked = await backfills.lock(db, [request.backfill_id])
         await runs.lock_unread(db, await backfills.active_runs(db, {request.backfill_id: True}, MOST_RUNS))
-        pool = request.changes.get("pool")
-        has_pool = pool is None or await pools.slots_of(db, pool) is not None
-        return State(db.now, locked.get(request.backfill_id), await backfills.active_of(db, ids.dag_id), has_pool)
+        backfill = locked.get(request.backfill_id)
+        pool = request.changes.get("pool", None if backfill is None else backfill.pool)
+        has_pool = await pools.is_there(db, pool)
+        return State(db.now, backfill, await backfills.active_of(db, ids.dag_id), has_pool)
     return State(db.now, None)
 
 

@@ -77,10 +77,12 @@ def read_limit(name: str, text: str) -> Any:
     """A limit as a user writes it: a share in percent. Raises ValueError, which says what to write."""
     try:
         given = str(float(text) / 100) if name == "share" else text
-        return getattr(msgspec.convert({name: given}, Limits, strict=False), name)
-    except ValueError as error:
-        expected = "a percentage above 0 and up to 100" if name == "share" else RANGES[name]
-        raise ValueError(f"write {expected}") from error
+        found = getattr(msgspec.convert({name: given}, Limits, strict=False), name)
+    except ValueError:
+        found = None
+    if found is None:
+        raise ValueError(f"write {'a percentage above 0 and up to 100' if name == 'share' else RANGES[name]}")
+    return found
 
 
 class BackfillSpec(Limits, frozen=True, kw_only=True):

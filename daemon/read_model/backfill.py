@@ -198,7 +198,7 @@ def why(row: BackfillRow) -> str:
         return f"paused{_by(row)}; `tidegate backfills resume {row.id}` resumes it"
     if row.dag_state:
         return f"DAG {row.inactive_dag_id} is {row.dag_state}; `tidegate dags why-not {row.inactive_dag_id}` says what to do"
-    if row.waiting and row.failed:
+    if _waits_for_failed(row):
         waits = "waits" if row.waiting == 1 else "wait"
         waiting = f"{row.waiting} of its runs {waits} for earlier dates, of which {row.failed} failed"
         return f"{waiting}; `tidegate backfills retry {row.id}` runs these again"
@@ -213,10 +213,16 @@ def why_failing(row: BackfillRow) -> str:
     """Why a backfill with failed dates needs attention: what keeps it, or that they run again only by a retry."""
     reason = why(row)
     failed = f"{row.failed} of its {row.dates - row.skipped} planned dates failed"
-    if row.state in BACKFILL_ENDED or "failed" in reason:
+    if row.state not in BACKFILL_ENDED and row.was_cancelled:
+        return f"{failed}; {reason}"
+    if row.state in BACKFILL_ENDED or row.stop_reason or _waits_for_failed(row):
         return reason
     retry = f"{failed}; `tidegate backfills retry {row.id}` runs these again"
     return f"{retry}; {reason}" if reason else retry
+
+
+def _waits_for_failed(row: BackfillRow) -> bool:
+    return row.waiting > 0 and row.failed > 0
 
 
 def is_stuck(row: BackfillRow) -> bool:

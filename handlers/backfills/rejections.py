@@ -79,12 +79,14 @@ def _is_actable(backfill: BackfillView, request: BackfillActed) -> bool:
 
 
 def unretriable(
-    backfill: BackfillView, request: BackfillActed, others: Sequence[BackfillView], newest: Graph | None
+    backfill: BackfillView, request: BackfillActed, others: Sequence[BackfillView], newest: Graph | None, *, has_pool: bool = True
 ) -> Iterator[RejectMessage]:
-    """Why failed dates cannot run again; `newest`: with this version."""
+    """Why failed dates cannot run again; `newest`: with this version. `has_pool`: its pool exists, if it has one."""
     if not has_dates_to_retry(backfill):
         yield RejectMessage(0, NOT_POSSIBLE, f"backfill {backfill.id} has no failed or cancelled date")
     yield from overlapping(backfill, others)
+    if not has_pool:
+        yield no_such_pool(backfill.pool)
     if newest is not None:
         yield from _unpinnable(backfill, request, newest)
 
@@ -124,7 +126,7 @@ def unchangeable(
     if backfill.state is BackfillState.CANCELLING:
         yield not_in_state(backfill, "changed")
     if not has_pool:
-        yield no_such_pool(request.changes.get("pool"))
+        yield no_such_pool(request.changes.get("pool", backfill.pool))
     if request.end_date or after.state is not backfill.state:
         yield from overlapping(msgspec.structs.replace(after, end_date=request.end_date or after.end_date), others)
 

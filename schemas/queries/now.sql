@@ -31,10 +31,10 @@ ORDER BY run.end_date DESC
 LIMIT $2
 
 -- name: backfills
--- The backfills that failed within $1 seconds, or are at work and have failed dates.
+-- The backfills with failed dates that are at work, or that ended within $1 seconds and did not succeed.
 SELECT id FROM backfill WHERE state NOT IN ('cancelled', 'success', 'failed') AND failed > 0
 UNION
-SELECT id FROM backfill WHERE state = 'failed' AND NOT deleted AND run_end_date > now() - make_interval(secs => $1)
+SELECT id FROM backfill WHERE (state = 'failed' OR (state = 'cancelled' AND failed > 0)) AND NOT deleted AND run_end_date > now() - make_interval(secs => $1)
 ORDER BY id DESC
 LIMIT $2
 

@@ -106,6 +106,11 @@ async def slots_of(db: Db, name: str) -> int | None:
     return int(rows[0][0]) if rows else None
 
 
+async def is_there(db: Db, name: str | None) -> bool:
+    """Whether a pool exists, which is locked then; also without a name."""
+    return name is None or await slots_of(db, name) is not None
+
+
 async def set_slots(db: Db, name: str, slots: int) -> None:
     """Create the pool, or change its slots."""
     await db.execute(_SQL["set_slots"], name, slots)

@@ -57,7 +57,7 @@ def limits_of(options: LimitOptions) -> dict[str, Any]:
 
 
 def _limit(name: str, text: str) -> Any:
-    if name in OPTIONAL and text in ("", NONE):
+    if name in OPTIONAL and text == NONE:
         return None
     try:
         return read_limit(name, text)

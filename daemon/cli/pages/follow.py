@@ -15,7 +15,7 @@ from tidegate.daemon.read_model.lookup import find_run
 from tidegate.daemon.read_model.run_progress import read_page
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.terminal import printable
-from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.error import DagFaultError, UnavailableError
 from tidegate.schemas.explain.gates import RunProgress
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.backfill_pages import BackfillRow
@@ -119,7 +119,10 @@ def _print_progress(run: RunRow, printed: str) -> str:
 
 async def _print_why(database: Database, run: RunRow, settings: Settings, printed: str) -> str:
     """Print what the run waits for, if that has changed."""
-    found = why_waiting(await _retrying(database, read_page, run, settings))
+    try:
+        found = why_waiting(await _retrying(database, read_page, run, settings))
+    except DagFaultError as error:
+        found = str(error)
     if found and found != printed:
         output.say(f"{utc(datetime.now(UTC))}  {found}")
     return found

@@ -124,7 +124,7 @@ async def test_it_is_paused_changed_resumed_cancelled_and_deleted(cli: Cli, dail
         " It is paused: 1 running run goes on, 0 queued ones wait.\n",
         "",
     )
-    taken_back = await cli("backfills", "set", "1", "--max-active-tasks", "none", "--pool", "")
+    taken_back = await cli("backfills", "set", "1", "--max-active-tasks", "none", "--pool", "none")
     assert taken_back.out.startswith("changed backfill 1: max_active_tasks is none, pool is none. It is paused")
     limits = (await cli("backfills", "show", "1", "--json")).json["backfill"]
     assert (limits["max_active_runs"], limits["share"]) == (3, 0.5)

@@ -120,6 +120,12 @@ def test_a_date_names_what_keeps_its_task_from_slots(blockers: tuple[Reason, ...
             "2 of its runs wait for earlier dates, of which 2 failed; `tidegate backfills retry 1` runs these again",
         ),
         ({"state": "failed"}, f"2 of its dates failed (`tidegate backfills dates 1 --state failed`){GO_ON}"),
+        (CANCELLED, "2 of its 4 planned dates failed; cancelled by ben at 2024-05-01 12:00:00Z"),
+        (
+            {"dag_state": "paused", "inactive_dag_id": "failed_orders"},
+            "2 of its 4 planned dates failed; `tidegate backfills retry 1` runs these again; "
+            "DAG failed_orders is paused; `tidegate dags why-not failed_orders` says what to do",
+        ),
     ],
 )
 def test_a_backfill_with_failed_dates_says_how_they_run_again(facts: dict[str, Any], said: str) -> None:

@@ -217,6 +217,13 @@ def test_failed_dates_can_be_retried_or_not(view: BackfillView, newest: Graph | 
     assert said(rejections.unretriable(view, request, (), newest)) == expected
 
 
+def test_a_backfill_whose_pool_was_deleted_is_not_retried() -> None:
+    request = BackfillActed(backfill_id=1, action=BackfillAction.RETRY)
+    view = backfill(pool="gone", **FAILED)
+
+    assert said(rejections.unretriable(view, request, (), None, has_pool=False)) == (("no_such_pool", "there is no pool 'gone'"),)
+
+
 ENDED: dict[str, Any] = {"state": BackfillState.SUCCESS}
 
 
