@@ -78,7 +78,8 @@ def substitute(body: Any, error: Exception) -> Any | None:
             return DatasetUpdateDeferred(update=body)
         case ParsedFile():
             problem = ImportProblem(reason=f"Tidegate cannot take up the file: {described(error)}", line=None)
-            return msgspec.structs.replace(body, dags=(), problem=problem)
+            members = tuple(msgspec.structs.replace(file, dags=(), problem=file.problem or problem) for file in body.members)
+            return msgspec.structs.replace(body, dags=(), problem=problem, members=members)
         case _:
             return None
 

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from tidegate.daemon import containment
 from tidegate.daemon.containment import MAX_RACES, apply_holding, bisect, substitute
 from tidegate.daemon.engine import Batch
-from tidegate.schemas.dag import ImportProblem, ParsedFile
+from tidegate.schemas.dag import DagSpec, ImportProblem, ParsedFile
 from tidegate.schemas.error import DagFaultError, Faults, InvariantError, TooSlowError, UnavailableError, described
 from tidegate.schemas.message import DatasetUpdateDeferred
 from tidegate.schemas.wire.event import DatasetUpdated, TaskFinished
@@ -132,12 +132,30 @@ async def test_a_decision_that_reads_a_held_dag_is_given_up(
 
 def test_what_a_message_brings_is_kept_without_its_decision() -> None:
     update = DatasetUpdated(uri="lake://a")
-    file = ParsedFile(path="a.py", digest="d")
+    broken = ImportProblem(reason="SyntaxError", line=3)
+    file = ParsedFile(path="a.py", digest="d", dags=(DagSpec(dag_id="a"),))
+    archive = ParsedFile(
+        path="a.zip",
+        digest="d",
+        members=(
+            ParsedFile(path="a.zip/a.py", digest="d", dags=(DagSpec(dag_id="b"),)),
+            ParsedFile(path="a.zip/b.py", digest="d", problem=broken),
+        ),
+    )
     at_fault = KeyError("surprise")
 
     problem = ImportProblem(reason="Tidegate cannot take up the file: KeyError: 'surprise'", line=None)
     assert substitute(update, at_fault) == DatasetUpdateDeferred(update=update)
     assert substitute(file, at_fault) == ParsedFile(path="a.py", digest="d", problem=problem)
+    assert substitute(archive, at_fault) == ParsedFile(
+        path="a.zip",
+        digest="d",
+        problem=problem,
+        members=(
+            ParsedFile(path="a.zip/a.py", digest="d", problem=problem),
+            ParsedFile(path="a.zip/b.py", digest="d", problem=broken),
+        ),
+    )
     assert substitute(TaskFinished(submission_id=uuid4(), outcome="failed"), at_fault) is None
 
 
