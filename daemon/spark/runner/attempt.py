@@ -142,7 +142,7 @@ class Attempt:
         return kinds.run(execution._replace(secrets=found))
 
     def _enter_folder(self) -> None:
-        """Work in the DAG folder; where it is gone, a task whose code is in its version works in the folder of its attempt."""
+        """Work in the DAG folder; where it is gone, a task whose code is in its version works among its temporary files."""
         try:
             os.chdir(self._job.dags_folder)
         except OSError as error:
@@ -150,7 +150,7 @@ class Attempt:
             if not isinstance(self._job.spec.task, IN_VERSION):
                 raise failure_reason.TaskError(reason) from error
             log.warning("%s; the task runs without it", reason)
-            os.chdir(self._spool.path)
+            os.chdir(self._spool.work)
 
     def _beat(self) -> None:
         pause = threading.Event()
