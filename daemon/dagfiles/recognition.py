@@ -3,32 +3,51 @@
 Applications in the DAG folder must not be executed as DAG files: they start Spark sessions, and need what only a run gives them.
 """
 
+import ast
 import re
 from collections.abc import Iterator
 from types import CodeType
 
-AUTHORING, EVENTS = "tidegate", "tidegate.events"
+AUTHORING, EVENTS, DAG_ID = "tidegate", "tidegate.events", "dag_id"
 
 _DAG_WORD = re.compile("[dD][aA][gG][sS]?(?![a-z]|_id|_run)")
 """`make_dag`, `DagFactory`, `dags`; not `daggers`, and not the names of a run's facts, such as `dag_id`."""
 
+_PERHAPS_ARGUMENT = re.compile(rf"\b{DAG_ID}\s*=(?!=)")
+
+_NOT_COMPILED = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
+
 
 def dag_name(source: str, filename: str) -> str | None:
-    """The name that makes the file a DAG file: `tidegate` for an import of that, or a name with the word `dag`; None without one.
+    """The name that makes the file a DAG file; None without one.
 
-    Of a file that does not compile each word may be a name.
+    It is `tidegate` for an import of that, a name with the word `dag`, or `dag_id` for a call like `pipeline(dag_id="sales")`.
+    Such a call does not count beside `tidegate.events`, whose own calls name the DAG of a run. Of a file that does not compile
+    each word may be a name.
     """
     try:
         names = set(_names(compile(source, filename, "exec", dont_inherit=True)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
+    except _NOT_COMPILED:
         names = set(re.findall(r"[\w.]+", source))
     if any(map(_is_authoring, names)) and EVENTS not in names:
         return AUTHORING
-    return min(filter(_DAG_WORD.search, names), default=None)
+    if (name := min(filter(_DAG_WORD.search, names), default=None)) is not None:
+        return name
+    return DAG_ID if EVENTS not in names and _gives_dag_id(source) else None
 
 
 def _is_authoring(name: str) -> bool:
     return name == AUTHORING or (name.startswith(f"{AUTHORING}.") and not name.startswith(EVENTS))
+
+
+def _gives_dag_id(source: str) -> bool:
+    """Whether a call has an argument `dag_id`; of a file that does not compile, whether it may."""
+    if not _PERHAPS_ARGUMENT.search(source):
+        return False
+    try:
+        return any(isinstance(node, ast.keyword) and node.arg == DAG_ID for node in ast.walk(ast.parse(source)))
+    except _NOT_COMPILED:
+        return True
 
 
 def _names(code: CodeType) -> Iterator[str]:
