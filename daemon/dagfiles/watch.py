@@ -48,6 +48,7 @@ class Scanner:
         self._digests: dict[str, str] = {}
         self._reports: dict[str, Report] = {}
         self._recorded: Collection[str] = ()
+        self._place: tuple[int, int] | None = None
         self._listed: Collection[str] = ()
         self._disappeared: Mapping[str, int] = {}
         self._warned: set[str] = set()
@@ -75,7 +76,6 @@ class Scanner:
         found = await anyio.to_thread.run_sync(self._list)
         self._warn_once("dag_folder_missing", holds=found is None, folder=str(self._root))
         if found is None:
-            self._disappeared = {}
             return
         self._warn_once("dag_folder_unreadable", holds=bool(found.unreadable), folders=found.unreadable)
         present, recorded = self._with_imports(found, known), {path: file.digest for path, file in known.items()}
@@ -102,7 +102,8 @@ class Scanner:
 
     def _list(self) -> Listing | None:
         """List the folder and read changed files and imports. Runs in a thread, one at a time."""
-        if not self._root.is_dir():
+        self._note_place(_identity(self._root) if self._root.is_dir() else None)
+        if self._place is None:
             return None
         found = listing(self._root)
         archives = {f"{path}/": stamp for path, stamp in found.files.items() if path.endswith(ARCHIVE)}
@@ -112,6 +113,12 @@ class Scanner:
         self._digests = {path: self._digests[path] for path in now}
         self._stamps = now
         return found
+
+    def _note_place(self, place: tuple[int, int] | None) -> None:
+        """No file counts as disappeared from another folder than that of the last scan: it may not be filled yet."""
+        if place != self._place:
+            self._listed, self._disappeared = (), {}
+        self._place = place
 
     def _with_imports(self, found: Listing, known: Mapping[str, KnownFile]) -> Mapping[str, str]:
         """The digests of the DAG files, each together with the files that it depended on when it was last parsed.

@@ -3,6 +3,7 @@
 import os
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -10,6 +11,7 @@ from structlog.testing import capture_logs
 
 from tests.integration.dagfiles.conftest import Write, until
 from tests.integration.dagfiles.watched_folder import SLOW, Database, quiet, watching
+from tidegate.daemon.dagfiles.watch import Scanner
 from tidegate.daemon.settings import Settings
 
 
@@ -64,3 +66,30 @@ async def test_the_watcher_stops_at_once_when_it_is_cancelled(settings: Settings
         started = time.monotonic()
 
     assert time.monotonic() - started < 0.6
+
+
+async def test_a_file_that_a_replaced_folder_lacks_waits_for_full_scans(database: Database, root: Path, write: Write) -> None:
+    """A deployment may fill the new folder for longer than an editor takes to replace a file."""
+    scanner, old = Scanner(root, database.publish, database.files), root.parent / "old"
+    looks: list[bool] = []
+
+    def replace() -> None:
+        root.rename(old)
+        root.mkdir()
+
+    async def note(change: Callable[[], object]) -> None:
+        write("a.py", "1")
+        await scanner.scan(absent_too=not looks)
+        change()
+        await scanner.scan(absent_too=False)
+        looks.append(scanner.looks_again)
+
+    await note((root / "a.py").unlink)
+    await note(replace)
+    await note(lambda: root.rename(old / "gone"))
+    (old / "gone").rename(root)
+    (root / "a.py").unlink()
+    await scanner.scan(absent_too=False)
+
+    assert [*looks, scanner.looks_again] == [True, False, False, False]
+    assert database.reports == ["a.py"]
