@@ -18,6 +18,9 @@ MAX_MODULE_BYTES = 1 << 20
 MAX_MODULES_BYTES = 8 << 20
 """All modules of an archive together, unpacked."""
 
+MAX_NAME_BYTES, MAX_PART_BYTES = 1000, 255
+"""Of the name of an entry, and of each part of it between slashes: the name of a DAG file is the key of a row."""
+
 MAX_READ_BYTES = 2 << 20
 """The most that is read at once; the directory of an archive is."""
 
@@ -26,7 +29,10 @@ _UNREADABLE = (BadZipFile, EOFError, NotImplementedError, OSError, RuntimeError,
 
 
 class BadArchiveError(TidegateError):
-    """The archive is not read; the message names the entry at fault, if there is one."""
+    """The archive is not read; the message names the entry at fault, if there is one, and says what to do."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"{reason}; if the archive holds no DAG files, exclude it by .tidegateignore")
 
 
 class _Bounded(io.BufferedReader):
@@ -72,7 +78,11 @@ def _name(entry: ZipInfo) -> str:
 
 
 def _check_name(name: str) -> None:
-    if any(part in ("", ".", "..") for part in name.removesuffix("/").split("/")) or "\\" in name or "\0" in name:
+    parts = name.removesuffix("/").split("/")
+    if len(name.encode()) > MAX_NAME_BYTES or any(len(part.encode()) > MAX_PART_BYTES for part in parts):
+        bounds = f"names have at most {MAX_NAME_BYTES} bytes, and {MAX_PART_BYTES} between two slashes"
+        raise BadArchiveError(f"entry {name[:MAX_PART_BYTES]!r}…: {bounds}")
+    if any(part in ("", ".", "..") for part in parts) or "\\" in name or "\0" in name:
         raise BadArchiveError(f"entry {name!r}: names are relative, with single slashes, and do not leave the archive")
 
 

@@ -83,6 +83,9 @@ REFUSED: list[tuple[Pack, str]] = [
     (files("daily.py", "lib/../../x.csv"), "entry 'lib/../../x.csv': names are relative"),
     (files("daily.py", "lib//x.py"), "entry 'lib//x.py': names are relative"),
     (files("daily.py", "lib\\x.py"), "entry 'lib\\\\x.py': names are relative"),
+    (files(f"{'d' * 253}.py"), f"entry '{'d' * 253}.p'…: names have at most 1000 bytes, and 255 between two slashes"),
+    (files("daily.py", f"{'é' * 126}/{'é' * 126}.csv"), "…: names have at most 1000 bytes"),
+    (files("daily.py", f"{'l/' * 500}x"), "…: names have at most 1000 bytes"),
     (lambda archive: archive.writestr("latin.py", b"# \xe9"), "entry 'latin.py': it is not UTF-8: "),
     (lambda archive: archive.writestr("nul.py", "\0"), "entry 'nul.py': it contains a NUL character"),
     (lambda archive: archive.writestr("l.py", "x", ZIP_LZMA), "entry 'l.py': its compression is not read; pack it with deflate"),
@@ -101,6 +104,13 @@ def test_what_is_refused_is_named_with_its_entry(tmp_path: Path, pack: Pack, rea
         modules(tmp_path / "a.zip", pack)
 
     assert reason in str(caught.value)
+    assert str(caught.value).endswith("; if the archive holds no DAG files, exclude it by .tidegateignore")
+
+
+def test_a_name_may_be_as_long_as_a_file_system_has_it(tmp_path: Path) -> None:
+    names = (f"{'d' * 252}.py", f"{'l/' * 498}x.py")
+
+    assert set(modules(tmp_path / "a.zip", files(*names))) == set(names)
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
