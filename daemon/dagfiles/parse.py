@@ -3,7 +3,7 @@
 import os
 import re
 import signal
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 
 import anyio
@@ -74,13 +74,14 @@ class Parser:
         imports = await anyio.to_thread.run_sync(read_imports, self._root, reported) if reported else Imports()
         if imports is None:
             return None
+        modules = merged((*imports.modules, *source.modules))
         return ParsedFile(
             path=path,
             digest=REPEAT_DIGEST if duration_s >= self._limits.wall_s else with_imports(source.digest, imports.digests),
             imports=imports.digests,
-            modules=tuple(map(self._shared, (*imports.modules, *source.modules))),
+            modules=tuple(map(self._shared, modules)),
             source=source.text,
-            dags=tuple(with_digests(spec, imports.modules) for spec in outcome.dags),
+            dags=tuple(with_digests(spec, modules) for spec in outcome.dags),
             problem=outcome.problem,
             duration_s=duration_s,
         )
@@ -140,6 +141,11 @@ async def parse_all(settings: Settings, paths: Iterable[str]) -> Mapping[str, Pa
         for path in paths:
             tg.start_soon(parse, parser, path)
     return dict(sorted(parsed.items()))
+
+
+def merged(modules: Iterable[ModuleSource]) -> Collection[ModuleSource]:
+    """One module of each path: an application may be among the modules of the archive of its DAG file."""
+    return {module.path: module for module in modules}.values()
 
 
 def _memory(opened: ExitStack, name: str) -> int:

@@ -9,7 +9,7 @@ import msgspec
 
 from tidegate.daemon.dagfiles.archive import is_in_root
 from tidegate.daemon.dagfiles.ignore import Ignore, ignore_of
-from tidegate.daemon.dagfiles.source import RefusedError, open_archive
+from tidegate.daemon.dagfiles.source import RefusedError, archive_file, open_archive
 from tidegate.schemas.dag import ARCHIVE, archive_of
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 60.0, 3600.0
@@ -77,8 +77,8 @@ def _files_at(root: Path, path: str, ignore: Ignore) -> Sequence[str]:
 
 
 def stamps(root: Path, paths: Iterable[str]) -> Mapping[str, Stamp]:
-    """The stamps of files below the folder, without missing ones."""
-    found = ((path, _stamp(root / path)) for path in paths)
+    """The stamps of files below the folder, without missing ones. A module of an archive has that of the archive."""
+    found = ((path, _stamp(root / (archive_file(root, path) or path))) for path in paths)
     return {path: stamp for path, stamp in found if stamp is not None}
 
 

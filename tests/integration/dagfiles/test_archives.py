@@ -29,18 +29,19 @@ async def test_a_file_of_an_archive_imports_from_the_archive_first_and_then_from
 ) -> None:
     write("lib/part.py", "NAME = 'of the folder'\n")
     write("common.py", "")
-    pack(root / "team.zip", {**FILES, "names.py": f"import common\n{FILES['names.py']}"})
+    text = f"{DAILY}    dag.submit('load', 'team.zip/lib/part.py')\n"
+    pack(root / "team.zip", {**FILES, "daily.py": text, "names.py": f"import common\n{FILES['names.py']}"})
 
     daily, archive = await parse(settings, "team.zip/daily.py", "team.zip")
 
     assert [spec.dag_id for spec in daily.dags] == ["daily"]
-    assert (daily.problem, daily.source) == (None, DAILY)
-    assert {module.path for module in daily.modules} == {
+    assert (daily.problem, daily.source) == (None, text)
+    assert sorted(module.path for module in daily.modules) == [
         "common.py",
-        *(f"team.zip/{name}" for name in FILES if name != "daily.py"),
-    }
+        *sorted(f"team.zip/{name}" for name in FILES if name != "daily.py"),
+    ]
     assert ModuleSource("team.zip/lib/part.py", content_digest(root, "team.zip/lib/part.py"), "NAME = 'daily'\n") in daily.modules
-    assert daily.imports == {path: content_digest(root, path) for path in ("common.py", "team.zip/")}
+    assert daily.imports == {path: content_digest(root, path) for path in ("common.py", "team.zip/", "team.zip/lib/part.py")}
     assert (archive.dags, archive.problem, archive.digest) == ((), None, content_digest(root, "team.zip/"))
 
 

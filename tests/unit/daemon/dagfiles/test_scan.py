@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.daemon.dagfiles.scan import Report, Stamp, changed, disappeared, listing, news, reports
+from tidegate.daemon.dagfiles.scan import Report, Stamp, changed, disappeared, listing, news, reports, stamps
 from tidegate.schemas.dag import REPEAT_DIGEST
 
 OLD, NEW = (1, 1, 1), (1, 2, 2)
@@ -136,3 +136,22 @@ def test_a_stamp_changes_with_the_content_even_where_size_and_time_are_kept(tmp_
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
 
     assert changed(before, listing(tmp_path).files) == ["a.py"]
+
+
+def test_a_module_of_an_archive_has_the_stamp_of_the_archive(tmp_path: Path) -> None:
+    (tmp_path / "team.zip").touch()
+    (tmp_path / "folder.zip").mkdir()
+    (tmp_path / "folder.zip" / "a.py").touch()
+
+    found = stamps(tmp_path, ["team.zip/app.py", "team.zip/", "folder.zip/a.py", "no.zip/a.py"])
+
+    assert found == {
+        "team.zip/app.py": (0, *_times(tmp_path / "team.zip")),
+        "team.zip/": (0, *_times(tmp_path / "team.zip")),
+        "folder.zip/a.py": (0, *_times(tmp_path / "folder.zip" / "a.py")),
+    }
+
+
+def _times(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_mtime_ns, found.st_ctime_ns
