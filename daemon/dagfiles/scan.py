@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from tidegate.daemon.dagfiles.archive import is_in_root
 from tidegate.daemon.dagfiles.ignore import Ignore, ignore_of
-from tidegate.daemon.dagfiles.source import RefusedError, archive_file, open_archive
+from tidegate.daemon.dagfiles.source import RefusedError, archive_file, dag_files, open_archive
 from tidegate.schemas.dag import ARCHIVE, archive_of
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 60.0, 3600.0
@@ -71,8 +70,7 @@ def _files_at(root: Path, path: str, ignore: Ignore) -> Sequence[str]:
     if not path.endswith(ARCHIVE):
         return [path]
     archive = open_archive(root, path)
-    names = () if archive is None else filter(is_in_root, archive.modules)
-    inside = [name for name in (f"{path}/{name}" for name in names) if not ignore.file(name)]
+    inside = () if archive is None else dag_files(archive, path, ignore)
     return [path, *inside] if inside else []
 
 

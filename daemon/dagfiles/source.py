@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from tidegate.daemon.dagfiles.archive import BadArchiveError, read_modules
-from tidegate.daemon.dagfiles.ignore import ignore_of
+from tidegate.daemon.dagfiles.archive import BadArchiveError, is_in_root, read_modules
+from tidegate.daemon.dagfiles.ignore import Ignore, ignore_of
 from tidegate.daemon.dagfiles.message import DENIED, NOT_READ
 from tidegate.schemas.dag import ARCHIVE, ModuleSource, archive_of
 from tidegate.schemas.error import TidegateError
@@ -97,6 +97,12 @@ def open_archive(root: Path, path: str) -> Archive | None:
     return archive
 
 
+def dag_files(archive: Archive, path: str, ignore: Ignore) -> Sequence[str]:
+    """The DAG files of the archive at `path`. An archive without any is none of DAGs, and its former DAG files are gone."""
+    inside = (f"{path}/{name}" for name in archive.modules if is_in_root(name))
+    return [name for name in inside if not ignore.file(name)]
+
+
 @lru_cache(KEPT_ARCHIVES)
 def _archive(root: Path, path: str, _: tuple[int, ...]) -> Archive | RefusedError:
     """The archive, or why it is refused, which is read again only after a change of the file."""
@@ -116,8 +122,10 @@ def _texts(file: int) -> Mapping[str, str]:
 
 def _entry(root: Path, archive: str, path: str) -> Source | None:
     found = open_archive(root, archive)
-    if found is None or path == archive:
-        return None if found is None else Source("", _sha256(found.manifest))
+    if found is None:
+        return None
+    if path == archive:
+        return Source("", _sha256(found.manifest)) if dag_files(found, path, ignore_of(root)) else None
     own = found.modules.get(path.removeprefix(f"{archive}/"))
     if own is None:
         return None

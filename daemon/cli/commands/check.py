@@ -173,6 +173,10 @@ def _reject_ignored(file: ParsedFile) -> ParsedFile:
         return file
     if archive_of(file.path) is not None:
         return _with_problem(file, "its archive has no such file, or .tidegateignore excludes it")
+    if file.path.endswith(ARCHIVE):
+        return _with_problem(
+            file, "daemons ignore it: its root has no Python file, or .tidegateignore excludes it or all of these"
+        )
     return _with_problem(file, "daemons ignore it: its name begins with a dot, or .tidegateignore excludes it")
 
 

@@ -68,12 +68,15 @@ async def test_what_is_not_in_the_archive_is_absent_and_a_folder_may_be_named_li
 ) -> None:
     pack(root / "team.zip", FILES)
     write("folder.zip/daily.py", "from tidegate import Dag\nDag('of_a_folder')\n")
-    write(".tidegateignore", "team.zip/names.py\n")
+    pack(root / "lib.zip", {"lib/part.py": ""})
+    pack(root / "ignored.zip", FILES)
+    write(".tidegateignore", "team.zip/names.py\nignored.zip/*.py\n")
 
-    found = await parse(settings, *("team.zip/other.py", "no.zip/daily.py", "no.zip", "folder.zip", "team.zip/names.py"))
+    names = ("team.zip/other.py", "no.zip/daily.py", "no.zip", "folder.zip", "team.zip/names.py", "lib.zip", "ignored.zip")
+    found = await parse(settings, *names)
     (of_folder,) = await parse(settings, "folder.zip/daily.py")
 
-    assert [file.digest for file in found] == [None] * 5
+    assert [file.digest for file in found] == [None] * len(names)
     assert [spec.dag_id for spec in of_folder.dags] == ["of_a_folder"]
 
 

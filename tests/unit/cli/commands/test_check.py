@@ -5,7 +5,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from tidegate.daemon.cli.commands.check import _files_by_folder, reject_duplicates
+from tidegate.daemon.cli.commands.check import _files_by_folder, _reject_ignored, reject_duplicates
 from tidegate.daemon.cli.pages.dag_files import document, lines, notes, short_path
 from tidegate.daemon.lint.finding import Finding, Findings
 from tidegate.schemas.authoring.build import build
@@ -54,6 +54,20 @@ def test_an_archive_is_checked_as_a_whole_or_by_its_files(here: Path, argument: 
         archive.writestr("b.py", "")
 
     assert _files_by_folder([Path(argument)], here / dag_folder) == {here: names}
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        (".a.py", "daemons ignore it: its name begins with a dot, or .tidegateignore excludes it"),
+        ("team.zip/a.py", "its archive has no such file, or .tidegateignore excludes it"),
+        ("team.zip", "daemons ignore it: its root has no Python file, or .tidegateignore excludes it or all of these"),
+    ],
+)
+def test_a_file_that_daemons_ignore_says_why(path: str, reason: str) -> None:
+    problem = _reject_ignored(ParsedFile(path=path, digest=None)).problem
+
+    assert problem == ImportProblem(reason=reason)
 
 
 def test_dags_are_drawn_below_their_file_with_their_tasks(here: Path) -> None:
