@@ -10,7 +10,7 @@ from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Call, Read
 from tidegate.daemon.gateway.lists import Id, Keyset, Listed
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.backfill import Progress, has_all_dates, read_progress, why
+from tidegate.daemon.read_model.backfill import Progress, read_progress, why
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.error import DagFaultError
 from tidegate.schemas.queries.backfill_pages import BackfillRow, list_backfills
@@ -33,7 +33,7 @@ class BackfillList(Listed, frozen=True):
 
 
 class BackfillLine(Struct, frozen=True):
-    """A line of the list. `progress` is None for one that has ended and planned all dates, and if its version cannot be read.
+    """A line of the list. `progress` is None for one that has ended, and if its version cannot be read.
 
     `per_hour` is the number of dates that ended in an hour, None before the first one. `why` is the reason of its state.
     """
@@ -61,7 +61,7 @@ async def read(db: Db, call: Call[BackfillList]) -> BackfillsScreen:
 
 async def line_of(db: Db, row: BackfillRow) -> BackfillLine:
     try:
-        progress = None if row.state in BACKFILL_ENDED and has_all_dates(row) else await read_progress(db, row)
+        progress = None if row.state in BACKFILL_ENDED else await read_progress(db, row)
     except DagFaultError:
         progress = None
     return BackfillLine(row, ended_dates(row), progress, per_hour(row, db.now), why(row))

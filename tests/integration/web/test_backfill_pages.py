@@ -219,6 +219,7 @@ async def test_it_is_cancelled_and_deleted(site: Site, kills: str, left: list[st
         await site.history.backfilled()
         states = [run.state for run in await site.history.database.run(run_pages.list_runs, limit=10)]
         again = (await client.get("/backfills/1/cancel")).text
+        listed = (await client.get("/backfills")).text
         if kills:
             page = await send(client, "/backfills/1/delete")
             assert page.url.path == "/backfills"
@@ -228,6 +229,7 @@ async def test_it_is_cancelled_and_deleted(site: Site, kills: str, left: list[st
     assert "it cannot be deleted." in early
     assert states == left
     assert ("it cannot be cancelled" in again) == bool(kills)
+    assert ("% of tasks" not in listed) == bool(kills)
     assert (await newest(site)).deleted == bool(kills)
 
 
