@@ -98,9 +98,10 @@ async def read_page(db: Db, backfill_id: int) -> BackfillPage:
 
 def share_text(share: PoolShare) -> str:
     """`2 of 128 slots of default_pool; no other task waits there`."""
-    slots = f"{share.held} of {share.slots}" if share.slots is not None and share.slots != UNLIMITED else f"{share.held}"
+    total = None if share.slots == UNLIMITED else share.slots
+    slots = counted(share.held, "slot", "slots") if total is None else f"{share.held} of {counted(total, 'slot', 'slots')}"
     waiting = "1 task of another run waits" if share.others == 1 else f"{share.others} tasks of other runs wait"
-    return f"{slots} slots of {share.pool}; {waiting if share.others else 'no other task waits'} there"
+    return f"{slots} of {share.pool}; {waiting if share.others else 'no other task waits'} there"
 
 
 async def _read_stages(db: Db, row: BackfillRow) -> list[Stage]:

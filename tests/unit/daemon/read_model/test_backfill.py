@@ -6,9 +6,10 @@ import pytest
 
 from tests.shapes import NOW
 from tests.unit.daemon.web.test_backfill_pages import row
-from tidegate.daemon.read_model.backfill import waits_for, why, why_failing
+from tidegate.daemon.read_model.backfill import share_text, waits_for, why, why_failing
 from tidegate.schemas.explain.reasons import BackfillLimit, DagPaused, PoolFull, PoolMissing, Reason
-from tidegate.schemas.queries.backfill_pages import DateRow, UnendedTask
+from tidegate.schemas.queries.backfill_pages import DateRow, PoolShare, UnendedTask
+from tidegate.schemas.queries.pools import UNLIMITED
 from tidegate.schemas.state import BackfillState, DateState, TaskState
 
 STOPPED: dict[str, Any] = {"stopped_by": "ben", "stopped_at": NOW}
@@ -130,3 +131,17 @@ def test_a_date_names_what_keeps_its_task_from_slots(blockers: tuple[Reason, ...
 )
 def test_a_backfill_with_failed_dates_says_how_they_run_again(facts: dict[str, Any], said: str) -> None:
     assert why_failing(row(failed=2, dates=5, skipped=1, **facts)) == said
+
+
+@pytest.mark.parametrize(
+    ("held", "slots", "said"),
+    [
+        (1, None, "1 slot of p"),
+        (2, None, "2 slots of p"),
+        (1, UNLIMITED, "1 slot of p"),
+        (1, 1, "1 of 1 slot of p"),
+        (1, 128, "1 of 128 slots of p"),
+    ],
+)
+def test_a_share_names_its_slots(held: int, slots: int | None, said: str) -> None:
+    assert share_text(PoolShare("p", held, slots, 0)) == f"{said}; no other task waits there"
