@@ -49,6 +49,7 @@ class Remote:
         """The first rows of a list, or all."""
         found: list[T] = []
         cursor: str | None = None
+        cursors: set[str] = set()
         while True:
             asked = {**params, "limit": PAGE if limit is None else min(limit - len(found), PAGE), "cursor": cursor}
             page = self._decoded(self._send("GET", path, asked), Page)
@@ -56,6 +57,9 @@ class Remote:
             cursor = page.next_cursor
             if cursor is None or len(found) == limit:
                 return found
+            if cursor in cursors:
+                raise RequestError(f"{self._server} gave a cursor of {path} twice: the list has no end; {_HINT}")
+            cursors.add(cursor)
 
     def read(self, path: str, type_: type[T], params: Mapping[str, Any] | None = None) -> T:
         return self._decoded(self._send("GET", path, params or {}), type_)

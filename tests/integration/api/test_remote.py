@@ -187,10 +187,12 @@ async def test_an_address_that_no_host_can_have_is_a_wrong_setting(cli: Cli) -> 
 class LoginPage(BaseHTTPRequestHandler):
     """A proxy that answers every request with its login page."""
 
+    content = b"<html>"
+
     def do_GET(self) -> None:
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(b"<html>")
+        self.wfile.write(self.content)
 
     do_POST = do_GET  # noqa: N815 - a name of the library
 
@@ -198,9 +200,15 @@ class LoginPage(BaseHTTPRequestHandler):
         return
 
 
-@pytest.fixture
-def proxy() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), LoginPage) as server:
+class EndlessList(LoginPage):
+    """A server whose list never ends, as the second page has the cursor of the first one."""
+
+    content = b'{"items": [], "next_cursor": "x"}'
+
+
+@pytest.fixture(params=[LoginPage])
+def proxy(request: pytest.FixtureRequest) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), request.param) as server:
         Thread(target=server.serve_forever).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
@@ -212,3 +220,11 @@ async def test_an_answer_of_another_server_is_one_sentence(cli: Cli, proxy: str,
 
     assert (refused.code, refused.out) == (1, "")
     assert refused.err.startswith(f"tidegate: {proxy} gave an answer that cannot be read (JSON is malformed")
+
+
+@pytest.mark.parametrize("proxy", [EndlessList], indirect=True)
+async def test_a_list_without_an_end_is_refused(cli: Cli, proxy: str) -> None:
+    refused = await cli("--server", proxy, "dags", "errors")
+
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err.startswith(f"tidegate: {proxy} gave a cursor of /import-errors twice: the list has no end")
