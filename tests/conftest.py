@@ -129,7 +129,7 @@ def spark_connect(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def databases(portal: BlockingPortal, postgres: str) -> Iterator[servers.Databases]:
-    """What creates and drops the databases of the tests, in the loop of the portal."""
+    """The connection that creates and drops the databases of the tests, in the loop of the portal."""
     with portal.wrap_async_context_manager(servers.databases(postgres)) as databases:
         yield databases
 

@@ -47,7 +47,7 @@ async def browser(chromium: str) -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def provider() -> AsyncIterator[OidcProvider]:
-    """Where users of the installation may log in."""
+    """The OIDC provider at which users of the installation may log in."""
     async with oidc_provider() as made:
         yield made
 
