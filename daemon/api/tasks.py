@@ -16,12 +16,14 @@ from tidegate.daemon.read_model.logs import Log, LogReader, LogRequest
 from tidegate.daemon.read_model.lookup import find_run
 from tidegate.daemon.read_model.results import read_result
 from tidegate.daemon.read_model.why_not import read_task, task_document
+from tidegate.schemas.graph import is_removed
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
 from tidegate.schemas.state import TaskState
 
 MapIndex = Annotated[int, Meta(ge=0, lt=2**31)]
+Index = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
 
 LOG_BYTES = 1 << 20
 """About the most bytes of a log in an answer."""
@@ -44,19 +46,23 @@ class LogQuery(TaskPath, frozen=True):
 async def list_tasks(db: Db, call: Call[TaskList]) -> Page[RunTaskRow]:
     """List the tasks of a run, each after the tasks it waits for."""
     run = await _run(db, call)
-    keyset = Keyset(f"tasks of {run.dag_id} {run.run_id}", ("task_id", "map_index"), (str, MapIndex | None))
+    name = f"tasks of {run.dag_id} {run.run_id}"
+    keyset = Keyset(name, ("row.task_id", "row.map_index", "index"), (str, MapIndex | None, Index))
     after = await _index(db, run, keyset.position(call.params))
-    found = await run_pages.tasks_of(db, run.dag_id, run.run_id, after=after, limit=call.params.limit + 1)
-    return keyset.page(found, call.params)
+    found = await run_pages.page_of_tasks(db, run.dag_id, run.run_id, after=after, limit=call.params.limit + 1)
+    page = keyset.page(found, call.params)
+    return Page([task.row for task in page.items], page.next_cursor)
 
 
 async def _index(db: Db, run: RunRow, key: tuple[Any, ...] | None) -> int | None:
+    """The index of the task now, which moves with the version of the run unless the task is removed."""
     if key is None:
         return None
-    index = await run_pages.index_of(db, run, *key)
-    if index is None:
-        raise InvalidError(f"cursor: the run has lost the task {key[0]!r} of the earlier page; leave it out to begin again")
-    return index
+    task_id, map_index, index = key
+    found = index if is_removed(index) else await run_pages.index_of(db, run, task_id, map_index)
+    if found is None:
+        raise InvalidError(f"cursor: the run has lost the task {task_id!r} of the earlier page; leave it out to begin again")
+    return found
 
 
 async def task_log(call: Call[LogQuery]) -> Log:

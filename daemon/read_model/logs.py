@@ -7,6 +7,7 @@ from uuid import UUID
 import msgspec
 
 from tidegate.daemon.postgres.database import Database
+from tidegate.daemon.read_model.lookup import by_label
 from tidegate.daemon.settings import Settings, spool_root
 from tidegate.daemon.spark.contract import Backend, Handle
 from tidegate.daemon.spark.runner_backend import open_backends
@@ -115,7 +116,7 @@ class LogReader:
 
     async def _check_task(self) -> None:
         dag_id, run_id, task_id, _ = self._request
-        tasks = {task.label: task for task in await self._database.run(run_pages.tasks_of, dag_id, run_id)}
+        tasks = by_label(await self._database.run(run_pages.tasks_of, dag_id, run_id))
         if tasks and task_id not in tasks:
             raise NotFoundError(f"run {run_id!r} has no task {task_id!r}; its tasks are {', '.join(tasks)}")
         if tasks and (instances := [label for label in tasks if label.startswith(f"{task_id}[")]):

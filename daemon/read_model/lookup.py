@@ -1,6 +1,6 @@
 """Finding DAGs, runs and tasks by the arguments of a command."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from tidegate.schemas.error import NotFoundError, RequestError
@@ -62,9 +62,17 @@ async def find_run(db: Db, dag_id: str, run_id: str) -> RunRow:
 
 async def find_task(db: Db, run: RunRow, task_id: str) -> RunTaskRow:
     """Raises NotFoundError for a task that is not part of the run, and for a run that has not started."""
-    tasks = {task.label: task for task in await run_pages.tasks_of(db, run.dag_id, run.run_id)}
+    tasks = by_label(await run_pages.tasks_of(db, run.dag_id, run.run_id))
     if not tasks:
         raise NotFoundError(f"run {run.run_id!r} has not started yet: it has no tasks")
     if task_id not in tasks:
         raise NotFoundError(f"run {run.run_id!r} has no task {task_id!r}; its tasks are {', '.join(tasks)}")
     return tasks[task_id]
+
+
+def by_label(tasks: Sequence[RunTaskRow]) -> Mapping[str, RunTaskRow]:
+    """The tasks of a run, in their order. A task that was removed and added again is the added one: removed tasks come last."""
+    found: dict[str, RunTaskRow] = {}
+    for task in tasks:
+        found.setdefault(task.label, task)
+    return found

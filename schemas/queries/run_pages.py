@@ -74,6 +74,13 @@ class RunTaskRow(msgspec.Struct, frozen=True):
         return instance_name(self.task_id, self.map_index)
 
 
+class IndexedTask(msgspec.Struct, frozen=True):
+    """A task instance with its index, which orders those of its run. That of a removed one is negative and stays."""
+
+    index: int
+    row: RunTaskRow
+
+
 class RunMoveRow(msgspec.Struct, frozen=True):
     """A line of a run's journal."""
 
@@ -208,13 +215,21 @@ async def event_count(db: Db, dag_id: str, run_id: str) -> EventCount:
     return EventCount(*row)
 
 
-async def tasks_of(db: Db, dag_id: str, run_id: str, *, after: int | None = None, limit: int | None = None) -> list[RunTaskRow]:
-    """The task instances of a run in topological order, those after an index; none before it started."""
-    return [RunTaskRow(*row) for row in await db.fetch(_SQL["run_tasks"], dag_id, run_id, after, limit)]
+async def tasks_of(db: Db, dag_id: str, run_id: str) -> list[RunTaskRow]:
+    """The task instances of a run in topological order; none before it started."""
+    return [task.row for task in await page_of_tasks(db, dag_id, run_id)]
+
+
+async def page_of_tasks(
+    db: Db, dag_id: str, run_id: str, *, after: int | None = None, limit: int | None = None
+) -> list[IndexedTask]:
+    """As `tasks_of`, those after an index."""
+    rows = await db.fetch(_SQL["run_tasks"], dag_id, run_id, after, limit)
+    return [IndexedTask(index, RunTaskRow(*columns)) for index, *columns in rows]
 
 
 async def index_of(db: Db, run: RunRow, task_id: str, map_index: int | None) -> int | None:
-    """The index of a task instance, which orders those of its run; None where the run has no such task."""
+    """The index of a task instance that is not removed; None where the run has no such task."""
     rows = await db.fetch(_SQL["task_index"], run.dag_id, run.run_id, task_id, map_index)
     return rows[0]["task_index"] if rows else None
 

@@ -47,6 +47,7 @@ WHERE run.dag_id = $1 AND run.run_id = $2
 -- name: run_tasks
 -- The instances of a mapped task, such as `load[3]`, follow it; removed tasks come last.
 SELECT
+    task.task_index,
     task.task_id, CASE WHEN task.task_index >= 1048576 THEN (task.task_index - 1048576) % 16384 END AS map_index,
     task.state, task.try_number, task.start_date, task.end_date, task.next_try_at,
     submission.submission_id, submission.backend, submission.state AS submission_state,
@@ -66,10 +67,11 @@ ORDER BY task.task_index < 0, mapped.place, task.task_index
 LIMIT $4
 
 -- name: task_index
+-- Removed tasks may have the name of one another and of one that is in the run.
 SELECT task.task_index
 FROM dag_run AS run
 JOIN task_instance AS task ON task.dag_run_id = run.id
-WHERE run.dag_id = $1 AND run.run_id = $2 AND task.task_id = $3
+WHERE run.dag_id = $1 AND run.run_id = $2 AND task.task_id = $3 AND task.task_index >= 0
   AND CASE WHEN task.task_index >= 1048576 THEN (task.task_index - 1048576) % 16384 END IS NOT DISTINCT FROM $4::int
 
 -- name: run_number

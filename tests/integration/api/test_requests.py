@@ -310,13 +310,16 @@ LOSS = "INSERT INTO commit_loss (timeline, since, until, found_by) VALUES ($1, n
 
 HALT = "INSERT INTO ingest_incident (partition, next_offset, log_start, log_end) VALUES ($1, 0, 5, 9)"
 IGNORED = "INSERT INTO ignored_record (partition, what, records) VALUES ($1 || '/0', 'START', 1), ($1 || '/11', 'ABORT', 2)"
-MAPPED, INSTANCES, REMOVED = 1 << 20, 1 << 14, -1
+MAPPED, INSTANCES = 1 << 20, 1 << 14
 TASK = """
 INSERT INTO task_instance (dag_run_id, task_index, task_id, state)
-SELECT id, $1, $2, 'none' FROM dag_run WHERE (dag_id, run_id) = ('mine_a', 'r')
+SELECT id, $1, $2, CASE WHEN $1 < 0 THEN 'removed'::task_state ELSE 'none' END
+FROM dag_run WHERE (dag_id, run_id) = ('mine_a', 'r')
 """
 TASKS = "/dags/mine_a/runs/r/tasks"
-LABELS = [("first", None), ("first", 0), ("first", 1), ("first", 2), ("second", None), ("second", 0), ("gone", None)]
+LABELS = [("first", None), ("first", 0), ("first", 1), ("first", 2), ("second", None), ("second", 0)]
+REMOVED = ("second", "gone", "gone", "gone")
+"""Tasks that changes of the version removed from the run; it has `second` again."""
 
 LISTS = (
     ("/runs", 7),
@@ -331,7 +334,7 @@ LISTS = (
     ("/topics/halted", 3),
     ("/topics/ignored", 6),
     ("/dags/mine_a/versions", 4),
-    (TASKS, len(LABELS)),
+    (TASKS, len(LABELS) + len(REMOVED)),
 )
 """With the least number of their rows."""
 
@@ -366,20 +369,23 @@ async def test_every_list_of_many_rows_is_read_by_pages(two: Site) -> None:
 
 
 async def tasks_exist(site: Site) -> None:
-    """The run of `mine_a` has tasks, instances of them in an order other than that of their indexes, and a removed one."""
+    """The run of `mine_a` has tasks, instances of them in an order other than that of their indexes, and removed ones."""
     await site.history.database.pool.execute("DELETE FROM task_instance")
     for index, task_id in enumerate(("first", "second")):
         await site.history.database.pool.execute(TASK, index, task_id)
         for number in range(3 - 2 * index):
             await site.history.database.pool.execute(TASK, MAPPED + index * INSTANCES + number, task_id)
-    await site.history.database.pool.execute(TASK, REMOVED, "gone")
+    for index, task_id in enumerate(REMOVED):
+        await site.history.database.pool.execute(TASK, index - len(REMOVED), task_id)
 
 
 async def test_tasks_are_listed_by_pages_in_their_order(two: Site) -> None:
     await tasks_exist(two)
     async with two.program() as client:
-        tasks = await by_pages(client, TASKS)
-        assert [(task["task_id"], task["map_index"]) for task in tasks] == LABELS
+        tasks = await by_pages(client, TASKS, limit=1)
+        removed = [(task_id, None) for task_id in REMOVED]
+        assert [(task["task_id"], task["map_index"]) for task in tasks] == [*LABELS, *removed]
+        of_added_again = await client.get(f"/api/v1{TASKS}/second/result")
 
         page = (await client.get(f"/api/v1{TASKS}", params={"limit": 3})).json()
         after = {"cursor": page["next_cursor"]}
@@ -387,6 +393,7 @@ async def test_tasks_are_listed_by_pages_in_their_order(two: Site) -> None:
         await two.history.database.pool.execute("DELETE FROM task_instance WHERE task_index = $1", MAPPED + 1)
         lost = await client.get(f"/api/v1{TASKS}", params=after)
 
+    assert of_added_again.json()["detail"] == "task 'second' of run 'r' has not succeeded: it is none"
     assert (of_another_run.status_code, of_another_run.json()["detail"]) == (HTTPStatus.BAD_REQUEST, NOT_OURS)
     detail = "cursor: the run has lost the task 'first' of the earlier page; leave it out to begin again"
     assert (lost.status_code, lost.json()["detail"]) == (HTTPStatus.BAD_REQUEST, detail)
@@ -414,7 +421,8 @@ FORGED = (
     ("/topics/halted", ("ignored records", "a", "b")),
     ("/dags/mine_a/next-runs", ("next runs", *["9999-12-31T23:59:59Z"] * 4)),
     ("/dags/mine_a/versions", ("versions", 2**40)),
-    (TASKS, ("tasks of mine_a r", "first", -1)),
+    (TASKS, ("tasks of mine_a r", "first", -1, 0)),
+    (TASKS, ("tasks of mine_a r", "first", None, 2**31)),
 )
 
 
@@ -440,12 +448,16 @@ async def test_what_is_revoked_or_settled_is_returned(two: Site) -> None:
     assert revoked["revoked_at"] is not None
 
 
-async def by_pages(client: httpx.AsyncClient, path: str) -> list[Any]:
-    rows, url = [], httpx.URL(f"/api/v1{path}")
-    page = (await client.get(url.copy_merge_params({"limit": 2}))).json()
+async def by_pages(client: httpx.AsyncClient, path: str, *, limit: int = 2) -> list[Any]:
+    rows: list[Any] = []
+    url = httpx.URL(f"/api/v1{path}").copy_merge_params({"limit": limit})
+    cursors: list[str] = []
+    page = (await client.get(url)).json()
     rows += page["items"]
-    while page["next_cursor"]:
-        page = (await client.get(url.copy_merge_params({"limit": 2, "cursor": page["next_cursor"]}))).json()
+    while cursor := page["next_cursor"]:
+        assert cursor not in cursors, rows
+        cursors.append(cursor)
+        page = (await client.get(url.copy_merge_params({"cursor": cursor}))).json()
         rows += page["items"]
     return rows
 

@@ -45,7 +45,7 @@ from tidegate.schemas.queries.losses import ServerIdentity
 from tidegate.schemas.queries.notifications import Claimed
 from tidegate.schemas.queries.outbox import OutboxRow
 from tidegate.schemas.queries.pending import EventRow
-from tidegate.schemas.queries.run_pages import RunEventRow, Steps
+from tidegate.schemas.queries.run_pages import RunEventRow, RunTaskRow, Steps
 from tidegate.schemas.queries.submissions import AttemptRef
 from tidegate.schemas.run import ConsumedEvent
 from tidegate.schemas.view import DagActivity, Instance, LockedDag, RunView, SubmissionView, WaitingTask
@@ -113,6 +113,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     "outbox.next_outbox": fields(OutboxRow, is_replay=()),
     "run_pages.consumed": fields(run_pages.ConsumedEvent, producer=PRODUCER),
     "run_pages.run_events": fields(RunEventRow, producer=PRODUCER),
+    "run_pages.run_tasks": ("task_index", *fields(RunTaskRow)),
     "run_pages.steps": fields(Steps, task=TASK),
     "submissions.read_with_tasks": (
         "dag_run_id",
