@@ -5,10 +5,11 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from tidegate.daemon import runs
-from tidegate.daemon.gateway.cursor import Page
+from tidegate.daemon.gateway.cursor import NOT_OURS, Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
 from tidegate.daemon.gateway.lists import Keyset, Limit, Listed, Time
 from tidegate.daemon.gateway.paths import DagPath
+from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.dag import DagPage, ListedDag, read_list, read_page
 from tidegate.daemon.read_model.history import DagHistory, read_history
@@ -27,8 +28,6 @@ Year = Annotated[int, Meta(ge=EARLIEST.year, le=LATEST.year)]
 
 BY_ID = Keyset("dags", ("dag.dag_id",), (str,))
 BY_PATH = Keyset("import errors", ("path",), (str,))
-VERSIONS = Keyset("versions", ("number",), (Number,))
-NEXT = Keyset("next runs", Planned.__struct_fields__, (Time,) * 4)
 
 
 class DagList(Listed, frozen=True):
@@ -96,10 +95,19 @@ async def why_not_dag(db: Db, call: Call[DagPath]) -> dict[str, Any]:
 
 async def next_runs(db: Db, call: Call[NextRuns]) -> Page[Planned]:
     """List the next runs that a DAG's timetable plans; without `after` from the one that starts next."""
-    wanted, last = call.params, NEXT.position(call.params)
+    wanted = call.params
+    keyset = Keyset(f"next runs of {wanted.dag_id}", Planned.__struct_fields__, (Time,) * 4)
+    last = _planned(keyset.position(wanted))
     dag = await find_timed_dag(db, wanted.dag_id)
-    found = list_planned(dag, db.now, wanted.limit + 1, due_after=wanted.after, last=Planned(*last) if last else None)
-    return NEXT.page(found, wanted)
+    return keyset.page(list_planned(dag, db.now, wanted.limit + 1, due_after=wanted.after, last=last), wanted)
+
+
+def _planned(key: tuple[Any, ...] | None) -> Planned | None:
+    """The run of a cursor. Raises InvalidError for times that no timetable gives: the walk from there could take hours."""
+    last = Planned(*key) if key else None
+    if last and not last.is_ordered:
+        raise InvalidError(NOT_OURS)
+    return last
 
 
 async def show_history(db: Db, call: Call[HistoryOf]) -> DagHistory:
@@ -115,7 +123,8 @@ async def show_graph(db: Db, call: Call[GraphOf]) -> TaskGraph:
 async def show_versions(db: Db, call: Call[VersionsOf]) -> Page[VersionRow]:
     """List the versions of a DAG, newest first."""
     wanted = call.params
-    return VERSIONS.page(await list_versions(db, wanted.dag_id, wanted.limit + 1, VERSIONS.first(wanted)), wanted)
+    keyset = Keyset(f"versions of {wanted.dag_id}", ("number",), (Number,))
+    return keyset.page(await list_versions(db, wanted.dag_id, wanted.limit + 1, keyset.first(wanted)), wanted)
 
 
 async def show_source(db: Db, call: Call[SourceOf]) -> VersionFiles:

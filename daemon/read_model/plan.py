@@ -28,6 +28,11 @@ class Planned(msgspec.Struct, frozen=True):
     data_interval_end: datetime
     run_after: datetime
 
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the times follow one another as those of every run that a timetable plans."""
+        return self.data_interval_start <= self.logical_date <= self.data_interval_end <= self.run_after
+
     def at(self, clock: str) -> "Planned":
         """The same times in a time zone."""
         info = zone(clock)

@@ -366,6 +366,10 @@ async def test_every_list_of_many_rows_is_read_by_pages(two: Site) -> None:
         await client.get("/api/v1/backfills/1/dates")
         whole = (await client.get("/api/v1/backfills/1/dates")).json()["items"]
         assert await by_pages(client, "/backfills/1/dates") == whole
+        cursor = (await client.get("/api/v1/dags/mine_a/versions", params={"limit": 1})).json()["next_cursor"]
+        of_another_dag = await client.get("/api/v1/dags/other/versions", params={"cursor": cursor})
+
+    assert (of_another_dag.status_code, of_another_dag.json()["detail"]) == (HTTPStatus.BAD_REQUEST, NOT_OURS)
 
 
 async def tasks_exist(site: Site) -> None:
@@ -412,15 +416,22 @@ async def test_next_runs_are_listed_by_pages(two: Site) -> None:
                 cursor = {"cursor": page["next_cursor"]}
             assert rows == whole
             assert len({run["logical_date"] for run in rows}) == len(rows)
+        of_another_dag = await client.get("/api/v1/dags/other/next-runs", params=cursor)
+
+    assert (of_another_dag.status_code, of_another_dag.json()["detail"]) == (HTTPStatus.BAD_REQUEST, NOT_OURS)
 
 
+NEXT, EARLY, LATE = "next runs of mine_a", "1900-01-01T00:00:00Z", "2200-01-01T00:00:00Z"
 FORGED = (
     ("/daemons", ("daemons", "0001-01-01T00:00:00+14:00", "00000000-0000-0000-0000-000000000000")),
     ("/daemons", ("daemons", "2013-01-01T00:00:00", "00000000-0000-0000-0000-000000000000")),
     ("/topics/ignored", ("ignored records", "topic")),
     ("/topics/halted", ("ignored records", "a", "b")),
-    ("/dags/mine_a/next-runs", ("next runs", *["9999-12-31T23:59:59Z"] * 4)),
-    ("/dags/mine_a/versions", ("versions", 2**40)),
+    ("/dags/mine_a/next-runs", (NEXT, *["9999-12-31T23:59:59Z"] * 4)),
+    ("/dags/mine_a/next-runs", (NEXT, LATE, EARLY, EARLY, EARLY)),
+    ("/dags/mine_a/next-runs", (NEXT, EARLY, LATE, LATE, LATE)),
+    ("/dags/mine_a/next-runs", (NEXT, EARLY, EARLY, LATE, EARLY)),
+    ("/dags/mine_a/versions", ("versions of mine_a", 2**40)),
     (TASKS, ("tasks of mine_a r", "first", -1, 0)),
     (TASKS, ("tasks of mine_a r", "first", None, 2**31)),
 )

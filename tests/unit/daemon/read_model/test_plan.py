@@ -162,6 +162,22 @@ def test_a_moment_is_on_the_schedule_as_the_timetable_has_it(timetable: Timetabl
     }
 
 
+@pytest.mark.parametrize("timetable", [*TIMETABLES, Once(), Continuous()])
+def test_the_times_of_a_planned_run_are_ordered(timetable: Timetable) -> None:
+    view = dag(timetable, spec={**SINCE, "limit": 1})
+
+    runs = list_planned(view, NOW, 40)
+    runs += list_planned(view, NOW, 40, due_after=MIDNIGHT - DAY)
+
+    assert runs
+    assert all(run.is_ordered for run in runs)
+
+
+@pytest.mark.parametrize("times", [(2, 1, 1, 1), (1, 2, 2, 2), (1, 1, 2, 1)])
+def test_other_times_are_not_ordered(times: tuple[int, ...]) -> None:
+    assert not Planned(*(MIDNIGHT + DAY * time for time in times)).is_ordered
+
+
 def test_for_a_date_off_the_schedule_the_next_one_is_found() -> None:
     tick = first_tick_from(dag(DAILY), NOW, NOW)
 
