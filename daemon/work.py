@@ -9,7 +9,7 @@ from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import InsertBackfill, NotifyBackfill, UpdateBackfill, WakeBackfills
 from tidegate.schemas.effect.dag import ReleaseDag, StoreVersion, UpdateSchedule, WakeDag
 from tidegate.schemas.effect.deadline import InsertDeadline, Notify
-from tidegate.schemas.effect.run import InsertRun, Reconsider, ReconsiderAfter, RunMoved, UpdateRun
+from tidegate.schemas.effect.run import ChangeVersion, InsertRun, Reconsider, ReconsiderAfter, RunMoved, UpdateRun
 from tidegate.schemas.effect.submission import AcceptSubmission, InsertSubmission
 from tidegate.schemas.effect.task import AdmitAgain, InsertTask, OutletUpdated, TaskMoved, UpdateTask
 
@@ -41,6 +41,7 @@ MOMENTS: Mapping[type, Callable[[Any], Any]] = {
     AcceptSubmission: attrgetter("times_out_at"),
     InsertRun: attrgetter("times_out_at"),
     UpdateRun: attrgetter("times_out_at"),
+    ChangeVersion: attrgetter("times_out_at"),
 }
 """Effects with a due time, which may be earlier than the next wake-up of the clock."""
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 from msgspec import UNSET
 
 from tidegate.daemon.spark.spool import Outcome
-from tidegate.handlers.runs.create import absent_tasks
+from tidegate.handlers.runs.of_version import absent_tasks
 from tidegate.handlers.runs.outlets import dataset_events
 from tidegate.handlers.runs.terminate import fail
 from tidegate.handlers.tasks.advance import Advance, Move, advance, begin, decide_again

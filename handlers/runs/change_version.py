@@ -4,11 +4,13 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from itertools import count
 
+from tidegate.handlers.runs.of_version import times_out_at
 from tidegate.handlers.runs.task_effects import demand, insert_task
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import ChangeVersion
 from tidegate.schemas.effect.task import SetTaskDemand
 from tidegate.schemas.graph import Graph, element_index, element_of, is_removed
+from tidegate.schemas.state import RunState
 from tidegate.schemas.view import Instance, RunView
 
 
@@ -24,10 +26,17 @@ def change_version(
             instance.index = after
             carried[after] = instance
     added = {index: Instance(index) for index in range(len(new.nodes)) if index not in carried}
-    effects: list[Effect] = [ChangeVersion(run.id, new.version_id, new.max_active_tasks, tuple(indices.items()))]
+    effects: list[Effect] = [
+        ChangeVersion(run.id, new.version_id, new.max_active_tasks, tuple(indices.items()), _timeout(run, new))
+    ]
     effects += [SetTaskDemand(run.id, index, demand(run, new.node(index).task)) for index in carried]
     effects += [insert_task(run, instance, new.nodes[index].task, now) for index, instance in added.items()]
     return effects, carried | added
+
+
+def _timeout(run: RunView, new: Graph) -> datetime | None:
+    """A queued run gets its timeout when it starts."""
+    return times_out_at(new, run.start_date) if run.state is RunState.RUNNING and run.start_date else None
 
 
 def _new_indices(old: Graph, new: Graph, present: Iterable[int]) -> dict[int, int]:

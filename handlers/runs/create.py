@@ -1,16 +1,16 @@
 """How a run is created and started: its rows, its first moves, and their events."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from tidegate.handlers.runs.deadlines import insert_deadlines
+from tidegate.handlers.runs.of_version import absent_tasks, times_out_at
 from tidegate.handlers.runs.task_effects import insert_task
 from tidegate.handlers.runs.transition import change_run, numbered, publish, run_event, update_run
 from tidegate.handlers.tasks.advance import Advance, begin
-from tidegate.schemas.dag import BaseTask
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import InsertRun, Reconsider, ReconsiderAfter
 from tidegate.schemas.graph import Graph, per_graph
@@ -26,17 +26,6 @@ _begin_whole = per_graph(begin)
 def _begin(graph: Graph, run: RunView) -> Advance:
     absent = absent_tasks(graph, run)
     return begin(graph, absent) if absent else _begin_whole(graph)
-
-
-def absent_tasks(graph: Graph, run: RunView) -> frozenset[int]:
-    """The tasks that are no part of this run, because its logical date is outside their dates."""
-    if not graph.dated or run.logical_date is None:
-        return frozenset()
-    return frozenset(i for i, node in enumerate(graph.nodes) if not _within(node.task, run.logical_date))
-
-
-def _within(task: BaseTask, date: datetime) -> bool:
-    return (task.start_date is None or task.start_date <= date) and (task.end_date is None or date <= task.end_date)
 
 
 def create(
@@ -98,8 +87,7 @@ def queued_run(
 
 def _running(run: RunView, graph: Graph, now: datetime) -> RunView:
     """The queued run once it is running; its events are not numbered yet."""
-    times_out_at = now + timedelta(seconds=graph.run_timeout_s) if graph.run_timeout_s else None
-    return msgspec.structs.replace(run, state=RunState.RUNNING, start_date=now, times_out_at=times_out_at)
+    return msgspec.structs.replace(run, state=RunState.RUNNING, start_date=now, times_out_at=times_out_at(graph, now))
 
 
 def _started(run: RunView, graph: Graph, now: datetime) -> RunView:

@@ -31,12 +31,16 @@ class UpdateRun(RunStatus, frozen=True, kw_only=True):
 
 
 class ChangeVersion(msgspec.Struct, frozen=True):
-    """Move a run to another version of its DAG. `indices`: old and new index of each instance; -1, -2, … if removed."""
+    """Move a run to another version of its DAG. `indices`: old and new index of each instance; -1, -2, … if removed.
+
+    `times_out_at`: when a running run exceeds the timeout of this version.
+    """
 
     dag_run_id: int
     version_id: int
     max_active_tasks: int
     indices: tuple[tuple[int, int], ...]
+    times_out_at: datetime | None = None
 
 
 class RunMoved(msgspec.Struct, frozen=True):

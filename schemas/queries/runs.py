@@ -64,7 +64,8 @@ async def matching(db: Db, dag_id: str, run_id: str | None, start: datetime | No
 
 async def change_version(db: Db, effects: Sequence[ChangeVersion]) -> None:
     ids = [effect.dag_run_id for effect in effects]
-    await db.execute(_SQL["change_version"], ids, [e.version_id for e in effects], [e.max_active_tasks for e in effects])
+    rows = [(e.dag_run_id, e.version_id, e.max_active_tasks, e.times_out_at) for e in effects]
+    await db.execute(_SQL["change_version"], *zip(*rows, strict=True))
     lowest = {row[0]: row[1] for row in await db.fetch(_SQL["lowest_indices"], ids)}
     places = [
         (effect.dag_run_id, old, lowest.get(effect.dag_run_id, 0) + new if is_removed(new) else new)

@@ -44,8 +44,9 @@ ORDER BY id
 
 -- name: change_version
 UPDATE dag_run
-SET version_id = change.version_id, max_active_tasks = change.max_active_tasks
-FROM unnest($1::bigint[], $2::bigint[], $3::integer[]) AS change (dag_run_id, version_id, max_active_tasks)
+SET version_id = change.version_id, max_active_tasks = change.max_active_tasks, times_out_at = change.times_out_at
+FROM unnest($1::bigint[], $2::bigint[], $3::integer[], $4::timestamptz[])
+    AS change (dag_run_id, version_id, max_active_tasks, times_out_at)
 WHERE dag_run.id = change.dag_run_id
 
 -- name: lowest_indices

@@ -1212,22 +1212,33 @@ async def test_a_retry_has_the_version_of_the_backfill_or_the_newest_one(world: 
     assert await world.rows("SELECT count(*) = count(DISTINCT submission_id) FROM submission") == [(True,)]
 
 
-async def test_the_newest_version_is_also_that_of_runs_whose_tasks_wait(world: World) -> None:
-    await world.file(daily(SEQUENTIAL))
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(None, 7200.0, id="a timeout is new"),
+        pytest.param(3600.0, None, id="a timeout is gone"),
+    ],
+)
+async def test_the_newest_version_is_also_that_of_runs_whose_tasks_wait(
+    world: World, before: float | None, after: float | None
+) -> None:
+    await world.file(daily(SEQUENTIAL, run_timeout_s=before))
     id_ = await created(world, **IN_ORDER, limits={"max_active_runs": 2})
     await work(world, "failed")
     assert states(await world.runs()) == ["failed", "running", "running"]
-    await world.file(daily(SEQUENTIAL, CommandTask(task_id="more", argv=("true",))))
+    await world.file(daily(SEQUENTIAL, CommandTask(task_id="more", argv=("true",)), run_timeout_s=after))
 
     assert await act(world, id_, BackfillAction.RETRY, newest_version=True) == ()
 
+    timeouts = "SELECT DISTINCT extract(epoch FROM times_out_at - start_date)::float FROM dag_run WHERE state = 'running'"
+    assert await world.rows(timeouts) == [(after,)]
     versions = "SELECT version.number FROM dag_run JOIN dag_version AS version ON version.id = version_id ORDER BY dag_run.id"
     assert await world.rows(versions) == [(2,)] * 3
     while await state_of(world, id_) != "success":
         await work(world)
         await counts_agree(world)
     assert await world.rows(versions) == [(2,)] * 5
-    assert await world.rows("SELECT task_id, state::text, count(*) FROM task_instance GROUP BY 1, 2 ORDER BY 1") == [
+    assert await world.rows("SELECT task_id, state::text, count(*) FROM task_instance GROUP BY 1, 2 ORDER BY 1, 2") == [
         ("more", "success", 5),
         ("work", "success", 5),
     ]

@@ -1,15 +1,18 @@
 """Which runs of a backfill that have not ended get its new version, and what becomes of their tasks."""
 
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from tests.shapes import NOW, graph, run_view
+from tests.unit.handlers.backfills.test_dates import DAY
 from tidegate.handlers.backfills.move_version import move_to_version
 from tidegate.handlers.backfills.rerun import EndedRun
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import ChangeVersion, Reconsider
 from tidegate.schemas.effect.task import InsertTask, UpdateTask
+from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import Instance
 
@@ -17,11 +20,11 @@ OLD = graph("a", "b < a", version_id=1)
 NEW = graph("first", "a < first", "b < a", version_id=2)
 
 
-def moved(run_state: str, *states: str, **run: Any) -> list[Effect]:
+def moved(run_state: str, *states: str, new: Graph = NEW, **run: Any) -> list[Effect]:
     """The effects for a run of version 1, with tasks in these states."""
     tasks = {index: Instance(index, TaskState(state)) for index, state in enumerate(states)}
     facts = {"state": RunState(run_state), "unfinished": 2, "backfill_id": 1, **run}
-    return list(move_to_version(EndedRun(run_view(7, **facts), OLD, tasks), NEW, NOW))
+    return list(move_to_version(EndedRun(run_view(7, **facts), OLD, tasks), new, NOW))
 
 
 def of(effects: list[Effect], type_: Any) -> list[Any]:
@@ -64,3 +67,19 @@ def test_ended_tasks_of_a_queued_run_stay() -> None:
 
     assert {it.instance.index for it in of(effects, UpdateTask)} == {0, 2}
     assert of(effects, Reconsider) == []
+
+
+@pytest.mark.parametrize(
+    ("run_state", "timeout_s", "expected"),
+    [
+        pytest.param("running", 3 * 86400.0, NOW + 2 * DAY, id="from its start on"),
+        pytest.param("running", None, None, id="no limit"),
+        pytest.param("queued", 3 * 86400.0, None, id="it has not started"),
+    ],
+)
+def test_a_running_run_has_the_timeout_of_the_version(run_state: str, timeout_s: float | None, expected: datetime | None) -> None:
+    new = graph("a", "b < a", version_id=2, run_timeout_s=timeout_s)
+
+    (change,) = of(moved(run_state, "none", "none", new=new, start_date=NOW - DAY, times_out_at=NOW), ChangeVersion)
+
+    assert change.times_out_at == expected
