@@ -1,16 +1,17 @@
 """A run changes to the newest version of its DAG; tasks keep their history by name."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from datetime import datetime
 from itertools import count
 
-from tidegate.handlers.runs.of_version import times_out_at
+from tidegate.handlers.runs.of_version import absent_tasks, times_out_at
 from tidegate.handlers.runs.task_effects import demand, insert_task
+from tidegate.handlers.tasks.advance import OUTSIDE_DATES
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import ChangeVersion
 from tidegate.schemas.effect.task import SetTaskDemand
 from tidegate.schemas.graph import Graph, element_index, element_of, is_removed
-from tidegate.schemas.state import RunState
+from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import Instance, RunView
 
 
@@ -25,13 +26,21 @@ def change_version(
             instance = instances[before]
             instance.index = after
             carried[after] = instance
-    added = {index: Instance(index) for index in range(len(new.nodes)) if index not in carried}
+    added = _added(run, new, carried)
     effects: list[Effect] = [
         ChangeVersion(run.id, new.version_id, new.max_active_tasks, tuple(indices.items()), _timeout(run, new))
     ]
     effects += [SetTaskDemand(run.id, index, demand(run, new.node(index).task)) for index in carried]
     effects += [insert_task(run, instance, new.nodes[index].task, now) for index, instance in added.items()]
     return effects, carried | added
+
+
+def _added(run: RunView, new: Graph, carried: Container[int]) -> dict[int, Instance]:
+    """The tasks that only the new version has. One that is no part of this run is removed at once."""
+    added = {index: Instance(index) for index in range(len(new.nodes)) if index not in carried}
+    for index in absent_tasks(new, run).intersection(added):
+        added[index].state, added[index].reason = TaskState.REMOVED, OUTSIDE_DATES
+    return added
 
 
 def _timeout(run: RunView, new: Graph) -> datetime | None:

@@ -29,6 +29,7 @@ Lengths = Mapping[int, int]
 """By task, the number of elements of the list that it returned."""
 
 NO_LENGTHS: Lengths = {}
+OUTSIDE_DATES = "the logical date of the run is outside the dates of the task"
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -186,7 +187,7 @@ class _Step:
             self.end(instance, SKIP, f"{chooser.task.task_id} did not choose it")
 
     def remove(self, index: int) -> None:
-        self.move(self.edit(index), TaskState.REMOVED, "the logical date of the run is outside the dates of the task")
+        self.move(self.edit(index), TaskState.REMOVED, OUTSIDE_DATES)
         self.ended += 1
 
     def end(self, instance: Instance, state: TaskState, reason: str = "", **of_attempt: Unpack[OfAttempt]) -> None:

@@ -1226,7 +1226,9 @@ async def test_the_newest_version_is_also_that_of_runs_whose_tasks_wait(
     id_ = await created(world, **IN_ORDER, limits={"max_active_runs": 2})
     await work(world, "failed")
     assert states(await world.runs()) == ["failed", "running", "running"]
-    await world.file(daily(SEQUENTIAL, CommandTask(task_id="more", argv=("true",)), run_timeout_s=after))
+    more, late = (CommandTask(task_id=name, argv=("true",)) for name in ("more", "late"))
+    late = msgspec.structs.replace(late, start_date=day(4))
+    await world.file(daily(SEQUENTIAL, more, late, run_timeout_s=after))
 
     assert await act(world, id_, BackfillAction.RETRY, newest_version=True) == ()
 
@@ -1239,6 +1241,8 @@ async def test_the_newest_version_is_also_that_of_runs_whose_tasks_wait(
         await counts_agree(world)
     assert await world.rows(versions) == [(2,)] * 5
     assert await world.rows("SELECT task_id, state::text, count(*) FROM task_instance GROUP BY 1, 2 ORDER BY 1, 2") == [
+        ("late", "removed", 3),
+        ("late", "success", 2),
         ("more", "success", 5),
         ("work", "success", 5),
     ]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.shapes import NOW, graph, run_view
+from tests.shapes import NOW, graph, run_view, task
 from tests.unit.handlers.backfills.test_dates import DAY
 from tidegate.handlers.backfills.move_version import move_to_version
 from tidegate.handlers.backfills.rerun import EndedRun
@@ -83,3 +83,13 @@ def test_a_running_run_has_the_timeout_of_the_version(run_state: str, timeout_s:
     (change,) = of(moved(run_state, "none", "none", new=new, start_date=NOW - DAY, times_out_at=NOW), ChangeVersion)
 
     assert change.times_out_at == expected
+
+
+@pytest.mark.parametrize(("days", "state"), [(0, TaskState.REMOVED), (1, TaskState.NONE)])
+def test_an_added_task_is_no_part_of_a_run_outside_its_dates(days: int, state: TaskState) -> None:
+    new = graph(task("first", start_date=NOW), "a < first", "b < a", version_id=2)
+
+    effects = moved("running", "scheduled", "none", new=new, logical_date=NOW - DAY + days * DAY)
+
+    assert [(it.instance.index, it.instance.state) for it in of(effects, InsertTask)] == [(0, state)]
+    assert {it.instance.index: it.instance.awaited for it in of(effects, UpdateTask)}[1] == days
