@@ -79,7 +79,7 @@ def decide(messages: Sequence[Message[BackfillActed]], state: State) -> Iterator
     after = _after(backfill, request, state.newest)
     yield from _dates(after, request)
     if state.newest is not None:
-        yield from (effect for run in state.unended for effect in move_to_version(run, state.newest, state.now))
+        yield from (effect for run in state.unended for effect in move_to_version(after, run, state.newest, state.now))
     yield UpdateBackfill(after, None if after.state in BACKFILL_ENDED else state.now)
     yield RecordAudit(f"{DONE[request.action]} a backfill", f"backfill {after.id}", _details(backfill, after, request))
 

@@ -3,9 +3,10 @@
 from collections.abc import Collection, Iterator
 from datetime import datetime
 
-from tidegate.handlers.backfills.rerun import EndedRun
+from tidegate.handlers.backfills.rerun import EndedRun, take_run
 from tidegate.handlers.runs.change_version import change_version
 from tidegate.handlers.runs.clear import clear_tasks
+from tidegate.schemas.backfill import BackfillView
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import ChangeVersion
 from tidegate.schemas.graph import Graph, element_of
@@ -15,18 +16,19 @@ from tidegate.schemas.view import Instance
 WAITING = frozenset({TaskState.NONE, TaskState.SCHEDULED})
 
 
-def move_to_version(found: EndedRun, graph: Graph, now: datetime) -> Iterator[Effect]:
+def move_to_version(backfill: BackfillView, found: EndedRun, graph: Graph, now: datetime) -> Iterator[Effect]:
     """The waiting tasks of the run are decided anew. A run without tasks gets those of the version when it starts."""
     run = found.run
     if run.version_id >= graph.version_id or not may_move(run.state, found.tasks.values()):
         return
+    yield take_run(run, backfill, graph)
     if not found.tasks:
         yield ChangeVersion(run.id, graph.version_id, graph.max_active_tasks, ())
         return
     effects, instances = change_version(run, found.graph, graph, dict(found.tasks), now)
     yield from effects
     waiting = [index for index, it in instances.items() if it.state in WAITING and element_of(index) is None]
-    yield from clear_tasks(run, graph, instances, waiting, now, by=f"backfill {run.backfill_id}")
+    yield from clear_tasks(run, graph, instances, waiting, now, by=f"backfill {backfill.id}")
 
 
 def may_move(state: RunState, instances: Collection[Instance]) -> bool:

@@ -49,11 +49,16 @@ def run_again(backfill: BackfillView, graph: Graph, ended: EndedRun, now: dateti
     `only_failed`: of a run that has failed tasks, only these run again, and what follows them.
     """
     run = as_run_of(ended.run, backfill)
-    yield TakeRun(run.id, backfill.id, _conf(backfill, graph), run.pool, run.priority, run.updates_outlets)
+    yield take_run(run, backfill, graph)
     if run.has_tasks:
         yield from _clear(run, graph, ended, now, only_failed=only_failed)
     else:
         yield from _queue(run, graph, ended, now)
+
+
+def take_run(run: RunView, backfill: BackfillView, graph: Graph) -> TakeRun:
+    """Make the run one of the backfill, with its parameters and the defaults of `graph`."""
+    return TakeRun(run.id, backfill.id, _conf(backfill, graph), run.pool, run.priority, run.updates_outlets)
 
 
 def _conf(backfill: BackfillView, graph: Graph) -> dict[str, Any] | None:

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from tests.shapes import NOW, graph, run_view, task
-from tests.unit.handlers.backfills.test_dates import DAY
+from tests.unit.handlers.backfills.test_dates import DAY, backfill
 from tidegate.handlers.backfills.move_version import move_to_version
 from tidegate.handlers.backfills.rerun import EndedRun
+from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.backfill import TakeRun
 from tidegate.schemas.effect.run import ChangeVersion, Reconsider
 from tidegate.schemas.effect.task import InsertTask, UpdateTask
 from tidegate.schemas.graph import Graph
@@ -17,14 +19,15 @@ from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import Instance
 
 OLD = graph("a", "b < a", version_id=1)
-NEW = graph("first", "a < first", "b < a", version_id=2)
+NEW = graph("first", "a < first", "b < a", version_id=2, params={"x": ParamSpec(default=1)})
+VIEW = backfill(version_id=2, dag_params={"y": 2})
 
 
 def moved(run_state: str, *states: str, new: Graph = NEW, **run: Any) -> list[Effect]:
     """The effects for a run of version 1, with tasks in these states."""
     tasks = {index: Instance(index, TaskState(state)) for index, state in enumerate(states)}
     facts = {"state": RunState(run_state), "unfinished": 2, "backfill_id": 1, **run}
-    return list(move_to_version(EndedRun(run_view(7, **facts), OLD, tasks), new, NOW))
+    return list(move_to_version(VIEW, EndedRun(run_view(7, **facts), OLD, tasks), new, NOW))
 
 
 def of(effects: list[Effect], type_: Any) -> list[Any]:
@@ -67,6 +70,17 @@ def test_ended_tasks_of_a_queued_run_stay() -> None:
 
     assert {it.instance.index for it in of(effects, UpdateTask)} == {0, 2}
     assert of(effects, Reconsider) == []
+
+
+@pytest.mark.parametrize("states", [(), ("none", "none")])
+def test_it_gets_the_parameters_of_the_version_and_keeps_its_pool(states: tuple[str, ...]) -> None:
+    effects = moved("queued", *states, pool="few", priority=3)
+
+    assert of(effects, TakeRun) == [TakeRun(7, 1, {"x": 1, "y": 2}, "few", 3, updates_outlets=True)]
+
+
+def test_a_run_that_stays_keeps_its_parameters() -> None:
+    assert moved("running", "running", "none") == []
 
 
 @pytest.mark.parametrize(
