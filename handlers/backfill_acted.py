@@ -57,10 +57,13 @@ async def load(db: Db, messages: Sequence[Message[BackfillActed]]) -> State:
 
 
 async def _unended(db: Db, dag_id: str, backfill_id: int) -> tuple[EndedRun, ...]:
-    """The runs of the backfill that have not ended, of this DAG: consumers in a cascade have versions of their own."""
-    locked = await runs.lock(db, await backfills.active_runs(db, {backfill_id: True}, MOST_RUNS))
+    """The runs of the backfill that have not ended, of this DAG: consumers in a cascade have versions of their own.
+
+    A version that they leave may be unreadable: the names of its tasks are enough.
+    """
+    locked = await runs.lock_unread(db, await backfills.active_runs(db, {backfill_id: True}, MOST_RUNS))
     found = [run for run in locked.values() if run.dag_id == dag_id]
-    graphs, instances = await versions.of_runs(db, found), await tasks.of_runs(db, [run.id for run in found])
+    graphs, instances = await versions.names_only(db, found), await tasks.of_runs(db, [run.id for run in found])
     return tuple(EndedRun(run, graphs[run.version_id], instances.get(run.id, {})) for run in found)
 
 

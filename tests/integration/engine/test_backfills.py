@@ -1212,15 +1212,18 @@ async def test_a_retry_has_the_version_of_the_backfill_or_the_newest_one(world: 
     assert await world.rows("SELECT count(*) = count(DISTINCT submission_id) FROM submission") == [(True,)]
 
 
+UNREADABLE = "UPDATE dag_version SET spec = '{}' WHERE number = 1; UPDATE dag SET held_since = now(), hold_reason = 'x'"
+
+
 @pytest.mark.parametrize(
-    ("before", "after"),
+    ("before", "after", "damage"),
     [
-        pytest.param(None, 7200.0, id="a timeout is new"),
-        pytest.param(3600.0, None, id="a timeout is gone"),
+        pytest.param(None, 7200.0, "SELECT 1", id="a timeout is new"),
+        pytest.param(3600.0, None, UNREADABLE, id="the former version is unreadable and the DAG held"),
     ],
 )
 async def test_the_newest_version_is_also_that_of_runs_whose_tasks_wait(
-    world: World, before: float | None, after: float | None
+    world: World, before: float | None, after: float | None, damage: str
 ) -> None:
     await world.file(daily(SEQUENTIAL, run_timeout_s=before))
     id_ = await created(world, **IN_ORDER, limits={"max_active_runs": 2})
@@ -1229,8 +1232,12 @@ async def test_the_newest_version_is_also_that_of_runs_whose_tasks_wait(
     more, late = (CommandTask(task_id=name, argv=("true",)) for name in ("more", "late"))
     late = msgspec.structs.replace(late, start_date=day(4))
     await world.file(daily(SEQUENTIAL, more, late, run_timeout_s=after))
+    await world.database.pool.execute(damage)
+    world.database.clear_memory()
 
     assert await act(world, id_, BackfillAction.RETRY, newest_version=True) == ()
+    await world.database.pool.execute("UPDATE dag SET held_since = NULL, hold_reason = NULL")
+    await settle(world)
 
     timeouts = "SELECT DISTINCT extract(epoch FROM times_out_at - start_date)::float FROM dag_run WHERE state = 'running'"
     assert await world.rows(timeouts) == [(after,)]
