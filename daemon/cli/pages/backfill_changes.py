@@ -19,8 +19,8 @@ def resumed(row: BackfillRow) -> str:
 
 
 def cancelled(row: BackfillRow, *, kills: bool) -> str:
-    """Its queued runs are not counted: daemons may have ended some of them already."""
-    running = counted(row.running, "running run goes on to its end", "running runs go on to their end")
+    """Its queued runs are not counted: daemons may have ended some of them already. Runs that only wait end as well."""
+    running = counted(row.running - row.waiting, "running run goes on to its end", "running runs go on to their end")
     killed = counted(row.running, "running run is ended", "running runs are ended")
     return f"cancelled backfill {row.id}. Its queued runs fail, {killed if kills else running}, and its other dates get no run."
 

@@ -22,6 +22,7 @@ def test_the_answer_counts_the_runs_that_go_on() -> None:
         "paused backfill 1. It starts no more runs. 2 running runs go on, 1 queued one waits until it is resumed."
     )
     assert resumed(row(**TWO)) == "resumed backfill 1. Its runs start again, at most 10 at once; 1 queued run first."
+    assert "1 running run goes on to its end," in cancelled(row(**TWO, waiting=1), kills=False)
     assert "its queued runs fail, 2 running runs go on to their end," in cancelled(row(**TWO), kills=False).lower()
     assert "2 running runs are ended" in cancelled(row(**TWO), kills=True)
 
