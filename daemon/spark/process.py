@@ -31,7 +31,7 @@ TAIL_BYTES = 64 * 1024
 
 _PROC = Path("/proc")
 _BOOT_ID = _PROC / "sys/kernel/random/boot_id"
-_STATE, _START_TIME, _MEMORY, _ENV_START, _ENV_END = 0, 19, 20, 47, 48
+_STATE, _START_TIME, _MEMORY, _START_CODE, _ENV_START, _ENV_END = 0, 19, 20, 23, 47, 48
 
 
 def tail(log: Path, start: int) -> str:
@@ -120,9 +120,12 @@ def _environ(pid: int) -> bytes:
 
 
 def _starts_program(pid: int) -> bool:
-    """Whether a process with an empty environment gets one soon: not a zombie or one of the kernel. Raises OSError."""
+    """Whether a process with an empty environment gets one soon: not a zombie or one of the kernel. Raises OSError.
+
+    The kernel sets the start of the code last, after the ends of the environment, which are equal for a moment.
+    """
     fields = _stat(pid)
-    return fields[_MEMORY] != b"0" and (fields[_ENV_START] == b"0" or fields[_ENV_START] != fields[_ENV_END])
+    return fields[_MEMORY] != b"0" and (fields[_START_CODE] == b"0" or fields[_ENV_START] != fields[_ENV_END])
 
 
 def stamped(submission_id: UUID) -> Iterator[Identity]:

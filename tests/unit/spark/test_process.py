@@ -77,7 +77,7 @@ sys.stdin.read()
 
 
 def test_a_process_that_starts_a_program_keeps_its_stamp(submission_id: UUID) -> None:
-    env = {STAMP: str(submission_id), "PROGRAM": STARTING}
+    env = {STAMP: str(submission_id), "PROGRAM": STARTING, **{f"V{number}": "" for number in range(2000)}}
     command = [sys.executable, "-S", "-c", STARTING, "50"]
     with subprocess.Popen(command, env=env, stdin=subprocess.PIPE) as process:
         found = 0
