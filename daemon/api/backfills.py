@@ -169,7 +169,7 @@ async def resume_backfill(call: Call[BackfillPath], _body: Nothing) -> BackfillR
 
 
 async def cancel_backfill(call: Call[BackfillPath], body: Cancel) -> BackfillRow:
-    """End a backfill: its queued runs fail, its running runs go on to their end, and its other dates get no run."""
+    """End a backfill: its runs at work go on to their end, its other runs fail, and its other dates get no run."""
     return await _act(call, "cancel", partial(backfills.cancel, kills=body.kill))
 
 

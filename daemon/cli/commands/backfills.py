@@ -250,7 +250,7 @@ def cancel(
     kill: Annotated[bool, typer.Option("--kill", help="Also end its running runs; their attempts are killed.")] = False,
     json: Json = False,
 ) -> None:
-    """End a backfill: its queued runs fail, its running runs go on to their end, and its other dates get no run."""
+    """End a backfill: its runs at work go on to their end, its other runs fail, and its other dates get no run."""
     from tidegate.daemon import backfills
     from tidegate.daemon.cli.pages import backfill_changes
 

@@ -95,7 +95,7 @@ def choices_of(action: BackfillAction, row: BackfillRow) -> list[Field]:
 def _kill_choice(row: BackfillRow) -> list[Field]:
     """Whether running runs are left or killed. One that is being cancelled can only be cancelled again to kill them."""
     runs = counted(row.running, "running run", "running runs")
-    label = f"also end {runs}, and kill the attempts; without this, running runs go on to their end"
+    label = f"also end {runs}, and kill the attempts; without this, runs at work go on to their end"
     if row.state is BackfillState.CANCELLING:
         return [Field(name="kills", label="", kind="hidden", value="true")]
     return [checkbox("kills", label, is_set=False)]
