@@ -1,7 +1,7 @@
 # Every target installs what it needs below this folder; a later start takes seconds.
 
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
-    $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+    $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && exit; done; echo python3)
 export TIDEGATE_CACHE ?= $(CURDIR)/.cache
 # Modules are compiled when they are first imported. Tests start processes by the hundred.
 unexport PYTHONDONTWRITEBYTECODE
@@ -11,11 +11,16 @@ PACKAGES := .venv/.installed
 JARS := .venv/.jars
 TEST_JARS := .venv/.test-jars
 ARCHIVE := .venv/.class-archive
+COMPILED := .venv/.compiled
 PYTEST := $(BIN)/python -m pytest
-# Half of the time a test waits: three processes keep two cores busy.
-WORKERS ?= 3
+# Half of the time a test waits: four processes keep two cores busy.
+WORKERS ?= 4
 SPREAD = --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
+# What is fetched, built and compiled for one target is so side by side; `make clean test` stays in order.
+ifeq ($(word 2,$(MAKECMDGOALS)),)
+MAKEFLAGS += --jobs=3
+endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help run test test-long mutants storm storm-release check picture docs screenshots fuzz bench clean lock java FORCE
@@ -26,7 +31,7 @@ help: ## List the targets
 run: java $(PACKAGES) $(JARS) ## Start all servers, a daemon and the example pipelines (ONCE=1: exit after the first week)
 	@$(BIN)/tidegate standalone $(if $(filter-out 0,$(ONCE)),--once) $(ARGS)
 
-test: java $(PACKAGES) $(JARS) $(TEST_JARS) $(ARCHIVE) ## Run the tests, three at a time (ARGS="-k word": only some, one by one)
+test: java $(PACKAGES) $(JARS) $(TEST_JARS) $(ARCHIVE) $(if $(ARGS),,$(COMPILED)) ## Run the tests, four at a time (ARGS="-k word": only some, one by one)
 ifdef ARGS
 	@$(PYTEST) $(ARGS)
 else
@@ -73,8 +78,8 @@ bench: java $(PACKAGES) $(JARS) ## Run the benchmarks on fresh servers (ARGS=A: 
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
 clean: ## Remove the environment, caches, builds, and the data of `make run`
-	rm -rf .venv .cache .tidegate .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage* dist build
-	find daemon events handlers schemas tests -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf .venv .cache .tidegate .mypy_cache .pytest_cache .import_linter_cache .hypothesis .coverage* dist build
+	find . \( -name __pycache__ -o -name .ruff_cache \) -prune -exec rm -rf {} +
 
 lock: ## Resolve the lock files with uv (ARGS=--upgrade: newest versions)
 	uv pip compile $(UV) --all-extras pyproject.toml --output-file requirements.lock
@@ -88,22 +93,46 @@ java:
 	        "apt-get install openjdk-17-jre-headless, or set JAVA_HOME" >&2; exit 1; }
 
 # A virtual environment contains its path: a checkout that was moved or copied needs a new one.
-ifneq ($(shell [ -x $(BIN)/python ] && cat $(PACKAGES) 2>/dev/null),$(CURDIR))
+# So does one whose interpreter went with an upgrade, and one that lacks a program or package that was installed.
+COMPLETE = { [ "$$(head -n 1 $(PACKAGES))" = "$(CURDIR)" ] && $(BIN)/python -c 'import pip' && \
+    sed 1d $(PACKAGES) | xargs ls -d; } > /dev/null 2>&1
+ifneq ($(shell $(COMPLETE) && echo yes),yes)
 $(PACKAGES): FORCE
 endif
 
+# Without Java these end before they install anything.
+ifneq ($(filter run test test-long storm% bench,$(MAKECMDGOALS)),)
+$(PACKAGES): | java
+endif
+
+# One make at a time installs. Its processes hold the lock, so after Ctrl-C the next make waits for the last of them.
+# Without flock, of util-linux, nothing keeps two makes apart.
+# xargs starts both in the foreground: a shell starts background processes with Ctrl-C ignored.
+# Spark is an archive of sources of 400 MB: to build it takes as long as to install all others.
 $(PACKAGES): requirements.lock build.lock pyproject.toml
-	@[ -n "$(PYTHON)" ] || { \
-	    echo "error: Python 3.11 or newer is required: apt-get install python3 python3-venv, or set PYTHON" >&2; exit 1; }
-	@[ "$$(cat $@ 2>/dev/null)" = "$(CURDIR)" ] || rm -rf .venv
-	@[ -x $(BIN)/pip ] || { echo "Installing the Python packages, about a minute" && $(PYTHON) -m venv .venv; } || { \
-	    rm -rf .venv; echo "error: $(PYTHON) cannot make a virtual environment: apt-get install python3-venv" >&2; exit 1; }
-	@pip="$(BIN)/pip --disable-pip-version-check"; quiet=$$([ ! -f $@ ] || echo --quiet); \
+	@[ "$$($(PYTHON) -c 'import sys; print(sys.version_info >= (3, 11))' 2> /dev/null)" = True ] || { \
+	    echo "error: $(PYTHON) is not Python 3.11 or newer: apt-get install python3 python3-venv, or set PYTHON" >&2; exit 1; }
+	@exec 9< Makefile; ! command -v flock > /dev/null || flock -n 9 || { \
+	    echo "Waiting for another make, which installs the Python packages" && flock 9; }; \
+	if ! $(COMPLETE); then \
+	    quiet=; echo "Installing the Python packages, about a minute"; \
+	    rm -rf .venv && $(PYTHON) -m venv .venv || { \
+	        rm -rf .venv; echo "error: $(PYTHON) cannot make a virtual environment: apt-get install python3-venv" >&2; exit 1; }; \
+	elif [ -n "$$(find requirements.lock build.lock pyproject.toml -newer $@)" ]; then quiet=--quiet; \
+	else exit 0; \
+	fi; \
+	pip="$(BIN)/pip --disable-pip-version-check"; \
 	$$pip install $$quiet --no-deps --require-hashes -r build.lock && \
-	$$pip install $$quiet --no-compile --no-deps --require-hashes --no-build-isolation -r requirements.lock && \
+	awk '/^[a-z]/ { part = /^pyspark==/ ? "spark" : "others" } { print > ".venv/" part ".lock" }' requirements.lock && \
+	printf '%s\n' spark others | xargs -P 2 -I PART \
+	    $$pip install $$quiet --no-compile --no-deps --require-hashes --no-build-isolation -r .venv/PART.lock && \
 	$$pip install --quiet --no-deps --no-build-isolation --editable . && \
-	$$pip check
-	@echo "$(CURDIR)" > $@
+	$$pip check && \
+	{ echo "$(CURDIR)"; ls -d $(BIN)/* .venv/lib/python*/site-packages/* | grep -v __pycache__; } > $@
+
+# Each of the processes of tests would compile the same modules at the same time. What is wrong is said by the tests themselves.
+$(COMPILED): $(PACKAGES)
+	@$(PYTEST) --collect-only --quiet > /dev/null && touch $@ || true
 
 $(ARCHIVE): tests/class_archive.py tests/initialized_cluster.py $(JARS)
 	@$(BIN)/python -m tests.class_archive

@@ -1,21 +1,27 @@
 """The audit of the event ledger: one outcome for each event and each of its subscribers. It only reads."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Protocol, TypeVar
 
+import anyio
 import msgspec
 
+from tidegate.schemas.error import TooSlowError, UnavailableError
 from tidegate.schemas.queries import audit
-from tidegate.schemas.queries.audit import EventName, Outcome, Problem
+from tidegate.schemas.queries.audit import EventName, EventPage, Outcome, Problem
 from tidegate.schemas.queries.db import Db
 
 T = TypeVar("T")
 
-EVENTS_AT_ONCE = 1000
+FIRST_EVENTS, EVENTS_AT_ONCE = 50, 1000
 PAIRS_AT_ONCE = 5_000
-"""Pages of events are made smaller where these have many subscribers."""
+"""Pages of events are made smaller where these have many subscribers, which is known after a page."""
+
+GROWTH = 4
+PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+"""Between the repeats of a page while Postgres is away."""
 
 UNKNOWN = EventName(0, None, None, None)
 
@@ -83,31 +89,50 @@ class Auditor:
 
     async def walk_events(self) -> None:
         """From each event to its outcomes: finds lost ones."""
-        after, at_once = 0, EVENTS_AT_ONCE
-        while (page := await self._ask(partial(audit.page_after, last=after, most=at_once))) is not None:
-            counts, lost = await self._ask(partial(audit.outcomes, after=after, last=page.last))
-            self._events += page.events
-            self._unproven += page.unproven
-            self._outcomes.update(counts)
-            self._lost += len(lost)
-            self._keep(lost)
-            pairs = sum(counts.values()) + len(lost)
-            at_once = max(1, min(EVENTS_AT_ONCE, PAIRS_AT_ONCE * page.events // max(pairs, 1)))
+        after, at_once = 0, FIRST_EVENTS
+        while (page := await self._answer(partial(audit.page_after, last=after, most=at_once))) is not None:
+            try:
+                counts, lost = await self._answer(partial(audit.outcomes, after=after, last=page.last))
+            except TooSlowError:
+                if page.events == 1:
+                    raise
+                at_once = page.events // 2
+                continue
+            self._count(page, counts, lost)
+            at_once = next_size(at_once, page.events, sum(counts.values()) + len(lost))
             after = page.last
 
     async def walk_outcomes(self, table: str) -> None:
         """From each outcome to its event: finds superfluous ones."""
-        begin: audit.Key | None = audit.START
+        begin: audit.OutcomeKey | None = audit.START
         while begin is not None:
-            problems, begin = await self._ask(partial(audit.check, table=table, begin=begin))
+            problems, begin = await self._answer(partial(audit.check, table=table, begin=begin))
             self._keep(problems)
+
+    async def _answer(self, work: Callable[[Db], Awaitable[T]]) -> T:
+        """Raises TooSlowError, and UnavailableError if Postgres is away for a minute."""
+        for pause_s in PAUSES_S:
+            try:
+                return await self._ask(work)
+            except TooSlowError:
+                raise
+            except UnavailableError:
+                await anyio.sleep(pause_s)
+        return await self._ask(work)
+
+    def _count(self, page: EventPage, counts: Mapping[Outcome, int], lost: list[Problem]) -> None:
+        self._events += page.events
+        self._unproven += page.unproven
+        self._outcomes.update(counts)
+        self._lost += len(lost)
+        self._keep(lost)
 
     def _keep(self, problems: list[Problem]) -> None:
         self._wrong += len(problems)
         self._problems += problems[: self._most - len(self._problems)]
 
     async def report(self) -> Report:
-        names = await self._ask(partial(audit.names, ids=[problem.dataset_event_id for problem in self._problems]))
+        names = await self._answer(partial(audit.names, ids=[problem.dataset_event_id for problem in self._problems]))
         findings = []
         for dag_id, id_, what in sorted(self._problems):
             name = names.get(id_, UNKNOWN)
@@ -120,6 +145,11 @@ class Auditor:
             wrong=self._wrong,
             findings=findings,
         )
+
+
+def next_size(at_once: int, events: int, pairs: int) -> int:
+    """The events of the next page, by the pairs of event and subscriber of the one before."""
+    return max(1, min(EVENTS_AT_ONCE, at_once * GROWTH, PAIRS_AT_ONCE * events // max(pairs, 1)))
 
 
 def _order(counted: tuple[Outcome, int]) -> tuple[str, str]:

@@ -15,9 +15,10 @@ import msgspec
 from tidegate.daemon.conf import checked_conf
 from tidegate.daemon.permissions import Caller, Right, refusal
 from tidegate.daemon.postgres.database import Database
-from tidegate.daemon.read_model.backfill import MOST_COUNTED, read_backfill
+from tidegate.daemon.read_model.backfill import read_backfill
 from tidegate.daemon.read_model.backfill_effects import ChangedBackfill, read_changed
 from tidegate.daemon.read_model.backfill_preview import Preview, PreviewDate, most_counted, preview_of
+from tidegate.daemon.read_model.backfill_progress import MOST_COUNTED
 from tidegate.daemon.request import apply_request
 from tidegate.daemon.settings import Settings
 from tidegate.handlers import backfill_requested
@@ -38,7 +39,7 @@ from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.error import ForbiddenError, RequestError
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import BackfillActed, BackfillAction, BackfillChanged, BackfillRequested, Message
-from tidegate.schemas.queries import backfills, pools
+from tidegate.schemas.queries import audit_log, backfills
 from tidegate.schemas.queries.backfill_pages import BackfillRow
 from tidegate.schemas.queries.db import Db
 
@@ -48,7 +49,7 @@ LONGEST_INTERVAL = timedelta(days=366)
 """A run is due that long after its logical date at most, in a timetable of intervals up to a year."""
 
 Action = Callable[[Database, Settings, Caller, int], Awaitable[BackfillRow]]
-"""What a user does with a backfill, by its number."""
+"""An action of a user on a backfill, given its number."""
 
 
 def checked(spec: BackfillSpec) -> BackfillSpec:
@@ -80,7 +81,7 @@ async def dags_of(db: Db, spec: BackfillSpec) -> list[str]:
 
 
 async def preview(database: Database, spec: BackfillSpec, limit: int) -> Preview:
-    """What a backfill would do with its first `limit` dates, by its own decisions; nothing is changed."""
+    """The effects that a backfill would have on its first `limit` dates, by its own decisions. Changes nothing."""
     return await database.run(_preview, await _request_of(database, checked(spec)), limit)
 
 
@@ -164,7 +165,7 @@ async def _preview(db: Db, request: BackfillRequested, limit: int) -> Preview:
         state = await backfill_requested.load(db, messages)
     for effect in backfill_requested.decide(messages, state):
         if isinstance(effect, RejectMessage):
-            raise RequestError(effect.message, reason=effect.reason)
+            raise RequestError(effect.message, reason=effect.reason, field=effect.field)
     if state.dag is None:
         return Preview([], more=False)
     backfill, graph = backfill_requested.view_of(request, state.dag, state.now), state.dag.graph
@@ -194,7 +195,7 @@ async def _replayed_dates(db: Db, backfill: BackfillView, _graph: Graph, most: i
 
 
 def _not_due(backfill: BackfillView, graph: Graph) -> int:
-    """How many dates come after the horizon, up to a bound."""
+    """The number of dates after the horizon, up to a bound."""
     if backfill.end_date <= backfill.horizon - LONGEST_INTERVAL or is_replay(backfill, graph):
         return 0
     later = msgspec.structs.replace(backfill, horizon=max(backfill.end_date, backfill.horizon) + LONGEST_INTERVAL)
@@ -209,7 +210,7 @@ def checked_limits(limits: Mapping[str, Any], type_: type[Limits]) -> Mapping[st
         msgspec.convert({**msgspec.structs.asdict(type_()), **limits}, type_)
     except msgspec.ValidationError as error:
         name = str(error).partition("`$.")[2].rstrip("`")
-        raise RequestError(f"{name} is out of range: write {RANGES[name]}") from error
+        raise RequestError(f"{name} is out of range: write {RANGES[name]}", field=name) from error
     return limits
 
 
@@ -217,5 +218,5 @@ async def _check_rights(database: Database, settings: Settings, caller: Caller, 
     for dag_id in dags:
         if reason := refusal(settings, caller, Right.BACKFILL, dag_id):
             details = {"request": what, "reason": reason}
-            await database.run(pools.record, caller.username, "was refused", f"DAG {dag_id}", details)
+            await database.run(audit_log.record, caller.username, "was refused", f"DAG {dag_id}", details)
             raise ForbiddenError(reason, reason=FORBIDDEN)

@@ -4,7 +4,8 @@ A DAG whose decision fails, or whose stored version cannot be read, is held unti
 A batch that fails is bisected until the message at fault is alone.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import asyncpg
@@ -12,6 +13,8 @@ import msgspec
 import structlog
 
 from tidegate.daemon.engine import Applied, Batch, apply
+from tidegate.daemon.fault_log import RepeatedFaults
+from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database
 from tidegate.handlers import tasks_ready
 from tidegate.schemas.dag import ImportProblem, ParsedFile
@@ -26,7 +29,7 @@ NOT_CONTAINED = (UnavailableError, FencedError, asyncpg.InsufficientPrivilegeErr
 """Errors that have their cause outside the message: it is applied again later."""
 
 MAX_RACES = 5
-"""How often in a row another daemon may hold a DAG first."""
+"""How often in a row another daemon may hold a DAG first, or store another version of it."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -35,9 +38,10 @@ R = TypeVar("R")
 async def apply_holding(database: Database, batch: Batch) -> Applied:
     """Apply the batch, without the DAGs whose decisions fail twice: they are held. Raises as `engine.apply` does.
 
-    The second decision reads the versions again, because a version may have been mended since this daemon read it.
+    The second decision reads the versions again, because a version may have been mended since this daemon read it. A DAG that got
+    another version after the decision had begun is not held: the fault was that of the former one.
     """
-    races, read_again = 0, set[str]()
+    races, read_again, current = 0, set[str](), dict[str, int]()
     while True:
         try:
             return await apply(database, batch)
@@ -45,15 +49,53 @@ async def apply_holding(database: Database, batch: Batch) -> Applied:
             if not fault.reasons.keys() <= read_again:
                 read_again |= fault.reasons.keys()
                 database.clear_memory()
-                continue
-            races = 0 if await hold(database, fault) else races + 1
+            else:
+                races = 0 if await hold(database, fault, current) else races + 1
             if races > MAX_RACES:
                 raise InvariantError(f"a decision reads a held DAG: {fault}") from fault
+            current |= await database.run(holds.versions_of, fault.reasons)
 
 
-async def hold(database: Database, fault: DagFaultError) -> bool:
-    """Hold the DAGs at fault, with one entry in the log each. Returns whether one was not held before."""
-    held = await database.run(holds.hold, fault.reasons)
+class Containment:
+    """Contains the errors of components that are tried until they work, such as the submits of a backend.
+
+    UnavailableError is an outage, until `end_outages`. Any other error is a fault of its component alone: `event` is logged once
+    for equal ones.
+    """
+
+    def __init__(self, outages: Outages, event: str) -> None:
+        self._outages = outages
+        self._faults = RepeatedFaults(event)
+        self._lost: set[str] = set()
+
+    @property
+    def is_out(self) -> bool:
+        """Whether a try met an outage that has not ended."""
+        return bool(self._lost)
+
+    @contextmanager
+    def of(self, component: Hashable, **facts: Any) -> Iterator[None]:
+        """One try of the component."""
+        try:
+            yield
+        except UnavailableError as error:
+            self._lost.add(error.server)
+            self._outages.begin(error)
+        except FATAL:
+            raise
+        except Exception as error:  # noqa: BLE001 - any fault of a component concerns this component alone
+            self._faults.report(component, error, **facts)
+        else:
+            self._faults.end(component)
+
+    def end_outages(self) -> None:
+        """The servers answer."""
+        self._outages.end_all(self._lost)
+
+
+async def hold(database: Database, fault: DagFaultError, versions: Mapping[str, int] = {}) -> bool:
+    """Hold the DAGs at fault that have these versions, with one entry in the log each. Returns whether one was held now."""
+    held = await database.run(holds.hold, fault.reasons, versions)
     for dag_id in held:
         hint = f"tidegate dags why-not {dag_id}"
         log.error("dag_held", dag_id=dag_id, reason=fault.reasons[dag_id], hint=hint, exc_info=fault.__cause__)

@@ -5,9 +5,10 @@ from typing import Any
 
 import msgspec
 
+from tidegate.daemon.busy_intake import BusyIntake
 from tidegate.daemon.containment import apply_holding, bisect, hold_owner, message_halves
 from tidegate.daemon.decision_log import DecisionLog
-from tidegate.daemon.engine import Applied, Batch, merged
+from tidegate.daemon.engine import NOTHING, Applied, Batch, merged
 from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database
@@ -15,6 +16,7 @@ from tidegate.daemon.postgres.low_watermark import LowWatermark, advance_events
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import Backend
 from tidegate.daemon.wake import Signals
+from tidegate.schemas.error import TooSlowError
 from tidegate.schemas.message import Message
 from tidegate.schemas.wire.event import EventId
 
@@ -30,6 +32,7 @@ class Context(msgspec.Struct, frozen=True):
     backends: Mapping[str, Backend]
     events: LowWatermark = msgspec.field(default_factory=LowWatermark)
     decisions: DecisionLog = msgspec.field(default_factory=DecisionLog)
+    busy_intake: BusyIntake = msgspec.field(default_factory=BusyIntake)
 
     async def apply(self, batch: Batch) -> Applied:
         """Apply a batch and wake the duties that have work from it. Raises as `engine.apply` does."""
@@ -41,10 +44,26 @@ class Context(msgspec.Struct, frozen=True):
         return applied
 
     async def submit_messages(self, bodies: Sequence[Any], ids: Sequence[EventId | None] = ()) -> Applied:
-        """Apply internal messages of one type, at least one. A message that fails holds the DAG that it is about."""
-        at = self.database.clock.known()
+        """Apply internal messages of one type, at least one. A message that fails holds the DAG that it is about.
+
+        Raises TooSlowError for a message that is too slow alone, after the others were applied.
+        """
+        at, slow = self.database.clock.known(), list[TooSlowError]()
         messages = [Message(body=body, at=at, id=id_) for body, id_ in zip(bodies, ids or [None] * len(bodies), strict=True)]
-        return merged(await bisect(messages, self._apply_messages, self._hold_owner, message_halves))
+
+        async def act(part: Sequence[Message[Any]]) -> Applied:
+            try:
+                return await self._apply_messages(part)
+            except TooSlowError as error:
+                if message_halves(part) is not None:
+                    raise
+                slow.append(error)
+                return NOTHING
+
+        applied = merged(await bisect(messages, act, self._hold_owner, message_halves))
+        if slow:
+            raise slow[0]
+        return applied
 
     async def _apply_messages(self, messages: Sequence[Message[Any]]) -> Applied:
         return await self.apply(Batch(messages=messages))

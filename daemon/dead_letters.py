@@ -8,12 +8,12 @@ from tidegate.daemon.request import notify_daemons
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.work import Work
 from tidegate.events import dead_letter
-from tidegate.events.sink import MAX_MESSAGE_BYTES, message_bytes
+from tidegate.events.sink import MAX_SENT_BYTES, record_bytes
 from tidegate.schemas.error import RejectedError
 from tidegate.schemas.queries import dead_letters, inbox
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.dead_letters import DeadLetterState, DeadLetterStatus
-from tidegate.schemas.queries.inbox import DeadLetter
+from tidegate.schemas.wire.dead_letter import DeadLetter
 from tidegate.schemas.wire.envelope import decode
 from tidegate.schemas.wire.event import ADVICE, INCOMING, Rejection
 
@@ -62,11 +62,11 @@ class Changes:
         """Why a record cannot be replayed; empty if it can."""
         if (kind := self.kinds.get(letter.topic)) is None:
             return f"dead letter {id_} is of topic {letter.topic}, which the daemons do not read; check TIDEGATE_TOPIC_PREFIX"
-        message = dead_letter.replay_message(id_, letter)
-        if (size := message_bytes(message)) > MAX_MESSAGE_BYTES:
-            return f"dead letter {id_} has {size} bytes, and at most {MAX_MESSAGE_BYTES} are possible; discard it"
+        record = dead_letter.replay_record(id_, letter)
+        if (size := record_bytes(record)) > MAX_SENT_BYTES:
+            return f"dead letter {id_} has {size} bytes, and at most {MAX_SENT_BYTES} are possible; discard it"
         try:
-            decode(kind, message.headers, message.value)
+            decode(kind, record.headers, record.value)
         except RejectedError as error:
             return f"dead letter {id_} would be refused again ({error}): {ADVICE[Rejection(error.reason)]}"
         return ""

@@ -1,11 +1,10 @@
 """Warnings of the daemon about failed attempts, broken DAG files and missed deadlines of inputs."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import structlog
 
-from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import ClearImportError, NoteSchedule, RecordImportError
 from tidegate.schemas.effect.task import TaskMoved
 from tidegate.schemas.state import TaskState
@@ -22,19 +21,19 @@ FALLBACKS = {"deadline_run": "run_anyway", "deadline_skip": "skip", "deadline_al
 FAILURES = frozenset({TaskState.FAILED, TaskState.UP_FOR_RETRY})
 
 
-def noted(effects: Iterable[Effect]) -> tuple[Noted, ...]:
-    """The effects to log. A task that fails without an attempt has try 0: the tasks that it failed for are logged."""
-    return tuple(effect for effect in effects if isinstance(effect, Noted) and _is_noted(effect))
+NOTED: Mapping[type, Callable[[Any], bool]] = {
+    TaskMoved: lambda moved: moved.event.state in FAILURES and moved.event.try_number > 0,
+    NoteSchedule: lambda note: note.kind in FALLBACKS,
+    RecordImportError: lambda _: True,
+    ClearImportError: lambda _: True,
+}
+"""Whether an effect of exactly this type is logged. A task that fails without an attempt has try 0: the tasks that it failed for
+are logged. A `RecordAwaitedError` is not: its file is still being parsed, and may be good."""
 
 
-def _is_noted(effect: Noted) -> bool:
-    match effect:
-        case TaskMoved(_, event):
-            return event.state in FAILURES and event.try_number > 0
-        case NoteSchedule():
-            return effect.kind in FALLBACKS
-        case _:
-            return True
+def noted(effects: Iterable[Any]) -> tuple[Noted, ...]:
+    """The effects to log."""
+    return tuple(effect for effect in effects if (is_noted := NOTED.get(type(effect))) and is_noted(effect))
 
 
 class DecisionLog:

@@ -74,13 +74,14 @@ from tidegate.schemas.message import (
 )
 from tidegate.schemas.queries import inbox, outbox
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.inbox import DeadLetter, Identity, OffsetMove
+from tidegate.schemas.queries.inbox import Identity, OffsetMove
 from tidegate.schemas.queries.unit_of_work import UnitOfWork
+from tidegate.schemas.wire.dead_letter import DeadLetter
 from tidegate.schemas.wire.event import DatasetUpdated, TaskFinished
 
 
 class Handler(Protocol):
-    """What a handler module offers."""
+    """A handler module."""
 
     @property
     def __name__(self) -> str: ...
@@ -154,6 +155,9 @@ class Applied(msgspec.Struct, frozen=True):
     noted: tuple[Noted, ...] = ()
 
 
+NOTHING = Applied(Work(0), 0, (), 0)
+
+
 def merged(parts: Sequence[Applied]) -> Applied:
     """The result of a batch that was applied in these parts, at least one."""
     if len(parts) == 1:
@@ -183,7 +187,7 @@ async def _apply(db: Db, batch: Batch, author: UUID | None = None, writer: str |
         accepted = await batch.lineage.accept(db, accepted)
     messages = [batch.messages[index] for index in accepted]
     effects = await _decide(db, messages)
-    rejected = [e for e in effects if isinstance(e, RejectMessage)]
+    rejected = [e for e in effects if type(e) is RejectMessage]
     if again := sorted(id_ for e in rejected if (id_ := identity(messages[e.index]))):
         await inbox.forget_ids(db, again)  # not applied: a replay must not count as a duplicate
     unit = UnitOfWork(db, KINDS[type(messages[0].body)] if messages else None, author, writer)
@@ -220,7 +224,7 @@ async def _unseen(db: Db, batch: Batch) -> list[int]:
 
 
 def identity(message: Message[Any]) -> Identity | None:
-    """What redeliveries of a message have in common; None for internal messages."""
+    """The deduplication key of a message, the same for its redeliveries; None for internal messages."""
     if message.id is None:
         return None
     scope = SCOPES[type(message.body)]

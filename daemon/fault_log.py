@@ -1,7 +1,11 @@
-"""Log entries about faults that occur many times: neither a burst of bad input nor a fault that stays fills the log."""
+"""Log entries about faults that occur many times: neither a burst of bad input nor a fault that stays fills the log.
+
+There is one class for each way to recur: `FaultLog` for input, `RepeatedFaults` for components that are tried until they work,
+and `LoggedStates` for states that last.
+"""
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from time import monotonic
 from typing import Any
 
@@ -66,6 +70,19 @@ class RepeatedFaults:
     def end(self, component: Hashable) -> None:
         """The component works: its next fault gets an entry."""
         self._logged.pop(component, None)
+
+
+class LoggedStates:
+    """States that last, such as a missing pool or an unreadable folder: the caller logs each of them when it begins."""
+
+    def __init__(self) -> None:
+        self._holding: dict[str, frozenset[str]] = {}
+
+    def begun(self, kind: str, holding: Iterable[str]) -> list[str]:
+        """The states of a kind that hold now, and did not at the last call."""
+        names = list(holding)
+        before, self._holding[kind] = self._holding.get(kind, frozenset()), frozenset(names)
+        return [name for name in names if name not in before]
 
 
 faults = FaultLog()

@@ -11,9 +11,12 @@ from datetime import datetime
 from operator import attrgetter
 from typing import NamedTuple
 
+import anyio
 import msgspec
 
+from tidegate.daemon.containment import halves
 from tidegate.daemon.engine import rehearse
+from tidegate.daemon.file_groups import batches, groups_of
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.read_model.condition import schedule_text
 from tidegate.daemon.read_model.plan import next_run
@@ -24,7 +27,7 @@ from tidegate.schemas.dag import DagSpec, ParsedFile
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents, RecordImportError
 from tidegate.schemas.effect.run import InsertRun, RunMoved
-from tidegate.schemas.error import DagFaultError
+from tidegate.schemas.error import DagFaultError, TooSlowError
 from tidegate.schemas.message import Message, ScheduleDue
 from tidegate.schemas.queries import file_plans, files
 from tidegate.schemas.queries.dag_pages import plans
@@ -33,8 +36,10 @@ from tidegate.schemas.queries.file_plans import ActiveRuns, DagState
 from tidegate.schemas.queries.files import StoredDag
 from tidegate.schemas.state import RunState
 
-BATCH = 50
-"""The files of a transaction."""
+HOLD_S, ALONE_S = 3.0, 10.0
+"""How long a batch of files may take, and files that cannot be divided: daemons that store files or events wait meanwhile."""
+
+TOO_LARGE = "it takes too long to rehearse: it has too many events, runs or dates that are due"
 
 MAX_VISITS = 10
 """The visits of the clock that a plan follows. Each starts up to a hundred runs by time."""
@@ -50,7 +55,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class Fates(msgspec.Struct, frozen=True):
-    """What becomes of the pending events of a DAG. `recorded` events become pending first, because the DAG has `catchup`."""
+    """The fates of the pending events of a DAG. `recorded` events become pending first, because the DAG has `catchup`."""
 
     recorded: int
     consumed: int
@@ -100,18 +105,19 @@ class FileProblem(msgspec.Struct, frozen=True):
 
 
 class Unplanned(msgspec.Struct, frozen=True):
-    """Files that share DAGs of which a decision fails: daemons hold these DAGs."""
+    """Files that share DAGs of which a decision fails, so that daemons hold them, or takes too long for a plan."""
 
     paths: Sequence[str]
     reason: str
 
 
 class FilePlan(msgspec.Struct, frozen=True):
-    """What the files will do. DAGs that stay as they are are left out."""
+    """The effects of the files. Omits unchanged DAGs, and files in folders that are `unreadable`."""
 
     dags: Sequence[PlannedDag] = ()
     problems: Sequence[FileProblem] = ()
     unplanned: Sequence[Unplanned] = ()
+    unreadable: Sequence[str] = ()
 
 
 class _Stand(NamedTuple):
@@ -132,14 +138,17 @@ async def plan_files(database: Database, parsed: Sequence[ParsedFile]) -> FilePl
 
 
 async def _contained(database: Database, batch: Sequence[ParsedFile], stored: Mapping[str, StoredDag]) -> list[FilePlan]:
-    """The plan of the files; if a decision fails, those of each group, for the fault is one group's own."""
+    """The plan of the files; if a decision fails, those of each group, as the fault is one group's own; if slow, of halves."""
+    groups = list(groups_of(batch, stored))
     try:
-        return [await database.run(_plan, batch)]
+        return [await database.run(_plan, batch, ALONE_S if len(groups) == 1 else HOLD_S)]
     except DagFaultError as fault:
-        groups = list(_groups(batch, stored))
-        if len(groups) == 1:
-            return [FilePlan(unplanned=[Unplanned([file.path for file in batch], str(fault))])]
-    return [part for group in groups for part in await _contained(database, group, stored)]
+        parts, reason = groups, str(fault)
+    except TooSlowError:
+        parts, reason = [[file for group in half for file in group] for half in halves(groups) or ()], TOO_LARGE
+    if len(groups) == 1:
+        return [FilePlan(unplanned=[Unplanned([file.path for file in batch], reason)])]
+    return [plan for part in parts for plan in await _contained(database, part, stored)]
 
 
 async def _stored(db: Db, parsed: Sequence[ParsedFile]) -> Mapping[str, StoredDag]:
@@ -148,46 +157,12 @@ async def _stored(db: Db, parsed: Sequence[ParsedFile]) -> Mapping[str, StoredDa
     return {dag.dag_id: dag for dag in await files.stored_dags(db, [file.path for file in parsed], dag_ids)}
 
 
-def batches(changed: Sequence[ParsedFile], stored: Mapping[str, StoredDag]) -> Iterator[Sequence[ParsedFile]]:
-    """The files in their order, at most `BATCH` at once, so that locks are short. Files that share a DAG are together."""
-    batch: list[ParsedFile] = []
-    for group in _groups(changed, stored):
-        if batch and len(batch) + len(group) > BATCH:
-            yield batch
-            batch = []
-        batch += group
-    if batch:
-        yield batch
-
-
-class _Group(NamedTuple):
-    """Files by their place in the order, and the names of these files and of their DAGs."""
-
-    files: Mapping[int, ParsedFile]
-    names: frozenset[str]
-
-
-def _groups(changed: Sequence[ParsedFile], stored: Mapping[str, StoredDag]) -> Iterator[Sequence[ParsedFile]]:
-    groups: dict[str, _Group] = {}
-    for place, file in enumerate(changed):
-        group = _Group({place: file}, _names(file, stored))
-        for other in {id(found): found for name in group.names if (found := groups.get(name))}.values():
-            group = _Group({**other.files, **group.files}, other.names | group.names)
-        groups |= dict.fromkeys(group.names, group)
-    for group in {id(group): group for group in groups.values()}.values():
-        yield [file for _, file in sorted(group.files.items())]
-
-
-def _names(file: ParsedFile, stored: Mapping[str, StoredDag]) -> frozenset[str]:
-    """The names of the file, of its DAGs and of the files that have these now; a slash tells files from DAGs."""
-    dag_ids = [spec.dag_id for spec in file.dags]
-    return frozenset({f"/{file.path}", *dag_ids, *(f"/{stored[dag_id].path}" for dag_id in dag_ids if dag_id in stored)})
-
-
-async def _plan(db: Db, batch: Sequence[ParsedFile]) -> FilePlan:
+async def _plan(db: Db, batch: Sequence[ParsedFile], within_s: float) -> FilePlan:
+    """Raises TooSlowError if a statement, or all before a visit, take longer than `within_s`."""
     dag_ids = {*await _stored(db, batch), *(spec.dag_id for file in batch for spec in file.dags)}
     async with db.undone():
-        return await _rehearsed(db, batch, dag_ids)
+        await file_plans.limit_statements(db, within_s)
+        return await _rehearsed(db, batch, dag_ids, anyio.current_time() + within_s)
 
 
 def may_change(file: ParsedFile, stored: Mapping[str, StoredDag]) -> bool:
@@ -199,7 +174,7 @@ def may_change(file: ParsedFile, stored: Mapping[str, StoredDag]) -> bool:
     return defined != known or not all(is_unchanged(stored[spec.dag_id], spec, file.digest) for spec in file.dags)
 
 
-async def _rehearsed(db: Db, changed: Sequence[ParsedFile], dag_ids: Collection[str]) -> FilePlan:
+async def _rehearsed(db: Db, changed: Sequence[ParsedFile], dag_ids: Collection[str], until: float) -> FilePlan:
     await files.lock_files(db)
     before, active = await _stand(db, dag_ids), await file_plans.active_runs(db, dag_ids)
     effects: list[Effect] = []
@@ -207,20 +182,22 @@ async def _rehearsed(db: Db, changed: Sequence[ParsedFile], dag_ids: Collection[
         last = await rehearse(db, [Message(body=file, at=db.now) for file in changed])
         effects += last
     acted = {id_ for id_, dag in (await file_plans.dags(db, dag_ids)).items() if _action(before.dags.get(id_), dag)}
-    effects += await _visits(db, acted)
+    effects += await _visits(db, acted, until)
     after = await _stand(db, acted)
     of_dags = _by_dag(effects)
     planned = [_planned(before, after, id_, of_dags[id_], active.get(id_, ()), db.now) for id_ in sorted(acted)]
     return FilePlan(planned, list(_problems(last, before.dags)))
 
 
-async def _visits(db: Db, dag_ids: Collection[str]) -> list[Effect]:
-    """The visits of the clock that are due at once."""
+async def _visits(db: Db, dag_ids: Collection[str], until: float) -> list[Effect]:
+    """The visits of the clock that are due at once. Raises TooSlowError."""
     effects: list[Effect] = []
     for _ in range(MAX_VISITS):
         due = [dag.dag_id for dag in (await file_plans.dags(db, dag_ids)).values() if _is_due(dag, db.now)]
         if not due:
             break
+        if anyio.current_time() > until:
+            raise TooSlowError(TOO_LARGE, server="Postgres")
         effects += await rehearse(db, [Message(body=ScheduleDue(dag_id=dag_id), at=db.now) for dag_id in due])
     return effects
 
@@ -236,7 +213,7 @@ async def _stand(db: Db, dag_ids: Collection[str]) -> _Stand:
 
 
 def _action(before: DagState | None, after: DagState) -> str | None:
-    """What becomes of the DAG; None: nothing."""
+    """The change of the DAG in one word; None without one."""
     if before is None:
         return "added"
     if before.is_stale != after.is_stale:
@@ -299,7 +276,7 @@ def _readable(dag: DagState | None) -> DagSpec | None:
 
 
 def _changes(old: DagState | None, new: DagState) -> Sequence[str]:
-    """What else than the schedule a new version changes."""
+    """The changes of a new version, without those of its schedule."""
     if old is None or old.version == new.version or not isinstance(old.spec, dict):
         return ()
     if old.spec == new.spec:

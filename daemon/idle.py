@@ -1,6 +1,6 @@
 """Ends a daemon after a time, or when no daemon of the installation has running, due or pending work."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import anyio
@@ -38,7 +38,7 @@ class Until(msgspec.Struct, frozen=True):
 FOR_EVER = Until()
 
 
-async def done(context: Context, until: Until, started: anyio.Event) -> None:
+async def wait_until_over(context: Context, until: Until, started: anyio.Event) -> None:
     """Wait until the daemon has to end. Raises StillBusyError if `until.idle` is not reached within `duration_s`.
 
     A daemon that has not `started` is not idle.
@@ -58,12 +58,19 @@ async def done(context: Context, until: Until, started: anyio.Event) -> None:
 
 
 async def until_idle(context: Context) -> None:
-    """Return when the installation is idle; it is not during an outage."""
+    """Return when the installation is idle; it is not during an outage. Warns of held DAGs, whose work is left."""
     while True:
         with context.outages.reporting():
             if await is_idle(context):
+                await _warn_of_held_dags(context)
                 return
         await anyio.sleep(context.settings.sweep_s)
+
+
+async def _warn_of_held_dags(context: Context) -> None:
+    """The exit code does not say that they have work."""
+    if held := await context.database.autocommit(idle.held_dags):
+        log.warning("dags_held", dags=held, hint=f"tidegate dags why-not {held[0]}")
 
 
 async def is_idle(context: Context) -> bool:
@@ -74,7 +81,8 @@ async def is_idle(context: Context) -> bool:
 async def _nothing_to_do(context: Context) -> bool:
     """Whether the database has no work and all topics were read to their ends, at one moment."""
     positions, left = await context.database.run(_positions_and_outstanding_work)
-    return not left and await _all_read(context, {partition_of(key): offset for key, offset in positions.items()})
+    places = {place: offset for key, offset in positions.items() if (place := partition_of(key)) is not None}
+    return not left and await _all_read(context, places)
 
 
 async def _positions_and_outstanding_work(db: Db) -> tuple[Mapping[str, int], OutstandingWork]:
@@ -85,21 +93,32 @@ async def _all_read(context: Context, positions: Mapping[Partition, int]) -> boo
     """Whether these positions are the ends of all partitions of the topics."""
     settings = context.settings
     async with Source(settings.kafka_servers, security=settings.kafka_security) as source:
-        for topic in map(settings.topic, INCOMING):
-            if {Partition(topic, number) for number in await source.partitions_of(topic)} - positions.keys():
-                return False
-        source.assign(positions)
+        known = await _have_leaders(source, map(settings.topic, INCOMING))
+        if known.keys() - positions.keys() or not all(known.values()):
+            return False
+        source.assign({partition: positions[partition] for partition in known})
         try:
-            return not any((await source.fetch(READ_S, 1)).values()) and not any((await source.lag()).values())
+            if any((await source.fetch(READ_S, 1)).values()):
+                return False
+            lag = await source.lag()
+            return lag.keys() == known.keys() and not any(lag.values())
         except OffsetOutOfRangeError:
             return False
 
 
+async def _have_leaders(source: Source, topics: Iterable[str]) -> Mapping[Partition, bool]:
+    return {Partition(topic, number): led for topic in topics for number, led in (await source.has_leader(topic)).items()}
+
+
 async def _no_new_file(context: Context) -> bool:
-    """Whether the database has the current content of all files of this host's DAG folder."""
+    """Whether the database has the current content of all files of this host's DAG folder.
+
+    A file that is to be parsed again counts as read once this daemon has seen a parse of it: the host may lack what it needs.
+    """
     new: list[str] = []
 
     async def note(paths: Sequence[str]) -> None:
         new.extend(paths)
 
-    return await Scanner(dags_root(context.settings), note, partial(known_files, context)).scan(absent_too=False) and not new
+    is_complete = await Scanner(dags_root(context.settings), note, partial(known_files, context)).scan(absent_too=False)
+    return is_complete and set(new) <= await context.database.autocommit(idle.parsed_in_vain, context.held_leases.job.id)

@@ -1,4 +1,4 @@
-"""The share of a daemon in each group of duties: duties are dealt round-robin among the daemons."""
+"""The share of a daemon in each group of leases: leases are dealt round-robin among the daemons."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ class Share(msgspec.Struct, frozen=True):
 
 
 def share(owned: Sequence[Lease], counts: Mapping[Group, int], place: DaemonRank) -> Share:
-    """The number of duties differs by at most one between daemons, per group and in total, if all read the same `counts`.
+    """The number of leases differs by at most one between daemons, per group and in total, if all read the same `counts`.
 
     `counts` has the groups in the same order for all daemons. Dealing continues from one group to the next.
     """

@@ -1,4 +1,4 @@
-"""Leases: which duties this daemon owns. They are renewed, balanced by count, and released when the daemon stops.
+"""Leases: which partitions and shards this daemon owns. They are renewed, balanced by count, and released when the daemon stops.
 
 A lease lasts while its owner is live. A renewal writes one row, that of the daemon, and locks no partition, so batches never wait
 for it. A daemon claims the leases of owners whose heartbeat is older than their TTL; the epoch fences an owner that resumes.
@@ -17,13 +17,15 @@ from tidegate.daemon.lease_balance import share
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database
 from tidegate.schemas.error import UnavailableError
-from tidegate.schemas.queries import leases, losses
+from tidegate.schemas.queries import leases
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Away, Job, Lease, LeaseSpec
 
 log = structlog.get_logger()
 
 RELEASE_S = 5.0
+"""After this time the release is not tried again. A transaction that has begun ends by its own deadline."""
+
 NO_OUTAGE: Mapping[str, Away] = {}
 
 
@@ -109,9 +111,9 @@ async def renew(database: Database, held_leases: HeldLeases, away: Mapping[str, 
         held_leases.update(owned, began_at)
 
 
-async def register(database: Database, duties: Sequence[LeaseSpec]) -> None:
-    """Add duties for the daemons to lease. Raises UnavailableError."""
-    await database.run(leases.create_leases, duties)
+async def register(database: Database, specs: Sequence[LeaseSpec]) -> None:
+    """Create leases for the daemons to share. Raises UnavailableError."""
+    await database.run(leases.create_leases, specs)
 
 
 async def release(database: Database, held_leases: HeldLeases) -> None:
@@ -128,12 +130,12 @@ async def _renew(db: Db, job: Job, away: Mapping[str, Away]) -> Renewal:
     await db.mark()
     await leases.heartbeat(db, job, away)
     owned = await leases.owned(db, job.id)
-    place = await leases.daemon_rank(db, job.id)
-    mine = share(owned, await leases.counts(db), place)
+    rank, counts, has_open_loss = await leases.standing(db, job.id)
+    mine = share(owned, counts, rank)
     if mine.surplus:
         await leases.release(db, job.id, mine.surplus)
     held = [lease for lease in owned if lease not in mine.surplus]
     for group, wanted in mine.wanted.items():
         if wanted > 0:
             held += await leases.claim(db, job.id, group, wanted)
-    return Renewal(held, place.of, await losses.any_open(db))
+    return Renewal(held, rank.of, has_open_loss)

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 import structlog
 
 from tidegate.daemon.settings import SettingsError
-from tidegate.daemon.terminal import printable, visible
+from tidegate.daemon.terminal import lossy, printable, visible
 
 Processor = Callable[[Any, str, structlog.typing.EventDict], Any]
 
@@ -34,7 +34,7 @@ def configure(form: str) -> None:
     structlog.configure(
         processors=[*shared, *last],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(lossy(sys.stderr)),
         cache_logger_on_first_use=True,
     )
     # These libraries log every reconnect; outages are logged once.

@@ -3,7 +3,7 @@
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.read_model.lookup import find_run, find_task
 from tidegate.schemas.error import NotFoundError, RequestError
-from tidegate.schemas.queries import notes, pools
+from tidegate.schemas.queries import audit_log, notes
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.notes import Note
 from tidegate.schemas.queries.run_pages import RunRow
@@ -42,7 +42,7 @@ async def _set_note(db: Db, user: str, dag_id: str, run_id: str, task_id: str | 
         return known
     await (notes.write(db, number, task_id, content, user) if content else notes.remove(db, number, task_id))
     details = {"note": content or None, "note_before": before or None}
-    await pools.record(db, user, "wrote a note" if content else "removed a note", named(run, task_id), details)
+    await audit_log.record(db, user, "wrote a note" if content else "removed a note", named(run, task_id), details)
     return await notes.of_run(db, dag_id, run.run_id)
 
 

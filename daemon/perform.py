@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.audit import RecordAudit
 from tidegate.schemas.effect.backfill import (
     CloseDate,
     DeleteBackfillDates,
@@ -15,7 +16,6 @@ from tidegate.schemas.effect.backfill import (
     NotifyBackfill,
     OpenDate,
     PinVersion,
-    RecordAudit,
     RerunDate,
     RetryDates,
     SetBackfillLimits,
@@ -29,10 +29,12 @@ from tidegate.schemas.effect.dag import (
     ConsumeEvents,
     CountFailures,
     DeleteDag,
+    DeleteHistory,
     DescribeDataset,
     DiscardEvents,
     MarkStale,
     NoteSchedule,
+    RecordAwaitedError,
     RecordFile,
     RecordImportError,
     ReleaseDag,
@@ -56,7 +58,7 @@ from tidegate.schemas.effect.task import (
     TaskMoved,
     UpdateTask,
 )
-from tidegate.schemas.queries import backfills, dags, datasets, files, outbox, references, runs, tasks
+from tidegate.schemas.queries import backfills, dag_history, dags, datasets, files, outbox, references, runs, tasks
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import named
 from tidegate.schemas.queries.unit_of_work import UnitOfWork
@@ -86,7 +88,7 @@ Perform = Statement | Callable[[Db, Any], Awaitable[None]]
 
 PERFORM: Sequence[tuple[tuple[type, ...], Perform]] = (
     ((RecordFile,), Statement("files.record_files", at_once=True)),
-    ((RecordImportError,), Statement("files.record_errors", at_once=True)),
+    ((RecordImportError, RecordAwaitedError), Statement("files.record_errors", at_once=True)),
     ((ClearImportError,), Statement("files.clear_errors", at_once=True)),
     ((SetPaused,), Statement("dags.set_paused", at_once=True)),
     ((CountFailures,), Statement("dags.count_failures", at_once=True)),
@@ -98,18 +100,19 @@ PERFORM: Sequence[tuple[tuple[type, ...], Perform]] = (
     ((DescribeDataset,), Statement("datasets.describe_datasets", at_once=True)),
     ((AdoptDag,), Statement("files.adopt", at_once=True)),
     ((MarkStale,), Statement("files.mark_stale", at_once=True)),
+    ((DeleteHistory,), dag_history.delete),
     ((DeleteDag,), references.delete),
     ((InsertBackfill,), Statement("backfills.insert", backfills.new_columns, at_once=True, signed=True)),
     ((UpdateBackfill,), Statement("backfills.update", backfills.changed_columns)),
     ((PinVersion,), Statement("backfills.pin_version", at_once=True)),
     ((SetBackfillLimits,), Statement("backfills.set_limits", backfills.limit_columns, at_once=True)),
     ((WakeBackfills,), Statement("backfills.wake")),
-    ((RetryDates,), Statement("backfills.retry_dates", at_once=True)),
-    ((CloseDate,), Statement("backfills.close_dates", at_once=True)),
-    ((RerunDate,), Statement("backfills.rerun_dates")),
-    ((OpenDate,), Statement("backfills.open_dates")),
-    ((InsertDate,), Statement("backfills.insert_dates")),
-    ((DeleteBackfillDates,), Statement("backfills.delete_dates")),
+    ((RetryDates,), Statement("backfill_dates.retry", at_once=True)),
+    ((CloseDate,), Statement("backfill_dates.close", at_once=True)),
+    ((RerunDate,), Statement("backfill_dates.rerun")),
+    ((OpenDate,), Statement("backfill_dates.open")),
+    ((InsertDate,), Statement("backfill_dates.insert")),
+    ((DeleteBackfillDates,), Statement("backfill_dates.delete")),
     ((NoteSchedule,), Statement("dags.note_schedule", dags.note_columns, at_once=True)),
     ((ConsumeEvents,), Statement("datasets.consume", datasets.consumed_columns, at_once=True)),
     ((DiscardEvents,), datasets.discard),
@@ -136,8 +139,8 @@ PERFORM: Sequence[tuple[tuple[type, ...], Perform]] = (
     ((MissDeadline,), Statement("deadlines.miss_deadlines")),
     ((Notify,), Statement("notifications.insert_notifications")),
     ((IgnoreFinish,), Statement("inbox.insert_ignored_finishes")),
-    ((NotifyBackfill,), Statement("backfills.notify", at_once=True)),
-    ((RecordAudit,), Statement("backfills.audit", signed=True)),
+    ((NotifyBackfill,), Statement("backfill_dates.notify", at_once=True)),
+    ((RecordAudit,), Statement("audit_log.record", signed=True)),
     ((RunMoved, TaskMoved, OutletUpdated), Statement("outbox.insert_outbox", outbox.event_columns)),
 )
 """How each type of effect is performed, in the global lock order. Types of one line are performed together, in their order."""

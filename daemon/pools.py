@@ -1,6 +1,7 @@
 """Changes of pools: what the command line, the API and the pages share. Slow to import."""
 
 from collections.abc import Awaitable, Callable
+from enum import Enum
 from typing import Concatenate, ParamSpec, TypeVar
 
 from tidegate.daemon.postgres.database import Database
@@ -8,15 +9,24 @@ from tidegate.daemon.request import notify_daemons
 from tidegate.daemon.work import Work
 from tidegate.schemas.dag import DEFAULT_POOL
 from tidegate.schemas.error import NotFoundError, RequestError, StaleError
-from tidegate.schemas.queries import pools
+from tidegate.schemas.queries import audit_log, pools
 from tidegate.schemas.queries.db import Db
 
 T = TypeVar("T")
 P = ParamSpec("P")
 
 
-async def set_slots(database: Database, user: str, name: str, slots: int, *, expected: int | None = None) -> int | None:
-    """Create a pool, or change its slots; returns those before. Raises StaleError if these are not the `expected` ones."""
+class Absent(Enum):
+    """The expectation of a user who creates a pool: there is none of this name."""
+
+    ABSENT = "absent"
+
+
+async def set_slots(database: Database, user: str, name: str, slots: int, *, expected: int | Absent | None = None) -> int | None:
+    """Create a pool, or change its slots; returns those before.
+
+    Raises StaleError if these are not the `expected` ones, or if there are some for `ABSENT`.
+    """
     return await _change(database, _set_slots, user, name, slots, expected)
 
 
@@ -35,13 +45,14 @@ async def _change(database: Database, change: Callable[Concatenate[Db, P], Await
     return result
 
 
-async def _set_slots(db: Db, user: str, name: str, slots: int, expected: int | None) -> int | None:
-    before = await pools.slots_of(db, name)
+async def _set_slots(db: Db, user: str, name: str, slots: int, expected: int | Absent | None) -> int | None:
+    before = await pools.lock_slots(db, name)
     _check_expected(name, before, expected)
     if before != slots:
-        await pools.set_slots(db, name, slots)
+        if not await pools.set_slots(db, name, slots, creates=before is None):
+            return await _set_slots(db, user, name, slots, expected)  # another transaction has created it since
         action = "created a pool" if before is None else "changed a pool"
-        await pools.record(db, user, action, name, {"slots": slots, "slots_before": before})
+        await audit_log.record(db, user, action, name, {"slots": slots, "slots_before": before})
     return before
 
 
@@ -49,20 +60,24 @@ async def _delete(db: Db, user: str, name: str, expected: int | None) -> list[st
     slots = await _deletable(db, name)
     _check_expected(name, slots, expected)
     await pools.delete(db, name)
-    await pools.record(db, user, "deleted a pool", name, {"slots_before": slots})
+    await audit_log.record(db, user, "deleted a pool", name, {"slots_before": slots})
     return await pools.dags_with(db, name)
 
 
-def _check_expected(name: str, slots: int | None, expected: int | None) -> None:
-    if expected is not None and slots != expected:
-        raise StaleError(f"pool {name!r} was changed meanwhile; read it again, and repeat the change")
+def _check_expected(name: str, slots: int | None, expected: int | Absent | None) -> None:
+    if expected is not None and (Absent.ABSENT if slots is None else slots) != expected:
+        raise _stale(name)
+
+
+def _stale(name: str) -> StaleError:
+    return StaleError(f"pool {name!r} was changed meanwhile; read it again, and repeat the change")
 
 
 async def _deletable(db: Db, name: str) -> int:
     """The slots of a pool that may be deleted; locks its row. Raises RequestError for any other."""
     if name == DEFAULT_POOL:
         raise RequestError(f"{name} cannot be deleted: it is the pool of all tasks that name none")
-    slots = await pools.slots_of(db, name)
+    slots = await pools.lock_slots(db, name)
     if slots is None:
         known = ", ".join(pool.name for pool in await pools.list_pools(db))
         raise NotFoundError(f"there is no pool {name!r}; the pools are {known}")

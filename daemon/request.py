@@ -25,7 +25,7 @@ from tidegate.schemas.message import (
     TaskMarked,
 )
 from tidegate.schemas.queries.holds import hold_of
-from tidegate.schemas.timetable.text import utc
+from tidegate.schemas.text import utc
 
 Request = (
     RunRequested
@@ -44,14 +44,19 @@ Request = (
 async def apply_request(database: Database, request: Request) -> None:
     """Apply the request and notify the daemons. Raises RequestError with the reason of a rejection.
 
-    Raises StaleError if the subject was changed meanwhile.
+    Raises StaleError if the subject was changed meanwhile, and UnavailableError that says whether it may be done all the same.
     """
-    applied = await apply(database, Batch(messages=[Message(body=request, at=datetime.now(UTC))]))
+    try:
+        applied = await apply(database, Batch(messages=[Message(body=request, at=datetime.now(UTC))]))
+    except UnavailableError as error:
+        if error.may_be_done:
+            error.args = (f"{error}; the change may be done all the same",)
+        raise
     if applied.rejected and applied.rejected[0].reason == STALE:
         raise StaleError(applied.rejected[0].message)
     if applied.rejected:
         rejected = applied.rejected[0]
-        raise RequestError(await _refusal(database, request, rejected), reason=rejected.reason)
+        raise RequestError(await _refusal(database, request, rejected), reason=rejected.reason, field=rejected.field)
     if applied.work:
         await notify_daemons(database, applied.work)
 

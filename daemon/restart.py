@@ -1,7 +1,7 @@
 """Starts of duties, and restarts of a duty that broke by a fault of its own; the other duties of the daemon go on."""
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -11,6 +11,29 @@ from tidegate.daemon.outage import STEADY_S, Backoff, Outages
 from tidegate.schemas.error import FATAL, described
 
 Duty = Callable[..., Awaitable[Any]]
+E = TypeVar("E", bound=BaseException)
+
+
+class DutyFailures:
+    """Failures of duties, or of steps of one: each cause is logged once, and the daemon is degraded until the duty works.
+
+    `event` names the entries; `prefix` precedes the names of steps where the state of the daemon is shown.
+    """
+
+    def __init__(self, outages: Outages, event: str, prefix: str = "") -> None:
+        self._outages = outages
+        self._faults = RepeatedFaults(event)
+        self._prefix = prefix
+
+    def begin(self, name: str, error: BaseException, **facts: Any) -> None:
+        """The duty or the step fails, and is tried again."""
+        self._faults.report(name, error, **facts)
+        self._outages.begin_failure(f"{self._prefix}{name}", described(error))
+
+    def end(self, name: str) -> None:
+        """The duty or the step works."""
+        self._faults.end(name)
+        self._outages.end_failure(f"{self._prefix}{name}")
 
 
 class _StartedOnce(TaskStatus[None]):
@@ -49,13 +72,12 @@ async def kept_up(name: str, duty: Duty, outages: Outages, *, task_status: TaskS
 
     A failure is logged with its traceback, unless its text is that of the one before. The errors of `FATAL` end the daemon.
     """
-    status, backoff, faults = _StartedOnce(task_status), Backoff(), RepeatedFaults("duty_failed")
+    status, backoff, failures = _StartedOnce(task_status), Backoff(), DutyFailures(outages, "duty_failed")
 
     async def recover() -> None:
         """A duty that ran for this long works again."""
         await anyio.sleep(STEADY_S)
-        faults.end(name)
-        outages.end_failure(name)
+        failures.end(name)
         backoff.reset()
 
     while True:
@@ -66,14 +88,11 @@ async def kept_up(name: str, duty: Duty, outages: Outages, *, task_status: TaskS
         except* FATAL:
             raise
         except* Exception as group:  # noqa: BLE001 - any fault of a duty concerns this duty alone
-            error = _first(group)
-            faults.report(name, error, duty=name)
-            outages.begin_failure(name, described(error))
+            failures.begin(name, first_of(group), duty=name)
         await backoff.pause()
 
 
-def _first(error: BaseException) -> BaseException:
-    """The first exception of a group, of any depth; the exception itself if it is no group."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+def first_of(group: BaseExceptionGroup[E]) -> E:
+    """The first exception of a group that is no group itself."""
+    first = group.exceptions[0]
+    return first_of(first) if isinstance(first, BaseExceptionGroup) else first

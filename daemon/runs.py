@@ -4,31 +4,43 @@ The caller has checked that the user may change the DAG.
 """
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 
+import anyio
 import msgspec
 
 from tidegate.daemon.conf import checked_conf
 from tidegate.daemon.postgres.database import Database
+from tidegate.daemon.read_model.clearing import ClearedRun, preview
 from tidegate.daemon.read_model.lookup import LATEST, find_dag, find_run, find_task
 from tidegate.daemon.request import apply_request
 from tidegate.handlers.runs.run_ids import manual_run_id
-from tidegate.schemas.error import RequestError
+from tidegate.schemas.error import NotFoundError, RequestError, UnavailableError
 from tidegate.schemas.message import (
+    ClearRequested,
     DagDeleteRequested,
+    HistoryPart,
     PauseRequested,
     ReleaseRequested,
     RunEndRequested,
     RunRequested,
     TaskMarked,
 )
+from tidegate.schemas.queries import dag_history
 from tidegate.schemas.queries.dag_pages import DagRow
 from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
 from tidegate.schemas.state import RUN_ENDED, RunState, TaskState
-from tidegate.schemas.timetable.text import utc
+from tidegate.schemas.text import utc
 
 _RUN_ID = re.compile(r"(?!\.{1,2}$)[\w.~:+-]{1,250}", re.ASCII)
 """Programs resolve `.` and `..` in an address, and would call the one of another object."""
+
+PAUSES_S = (0.0, 1.0, 2.0, 4.0, 8.0)
+"""Between two looks for a run: a failover takes some seconds."""
+
+PORTION = 1_000
+"""The most runs that one transaction deletes."""
 
 
 async def set_paused(database: Database, dag_id: str, *, paused: bool) -> DagRow:
@@ -45,10 +57,24 @@ async def release(database: Database, dag_id: str) -> DagRow:
     return await database.run(find_dag, dag_id)
 
 
-async def delete(database: Database, dag_id: str) -> DagRow:
-    """Delete a DAG that is in no DAG file; the DAG as it was."""
+async def delete(database: Database, dag_id: str, advance: Callable[[HistoryPart], None] | None = None) -> DagRow:
+    """Delete a DAG that is in no DAG file; the DAG as it was. A long history goes first, in portions; `advance` is told of each.
+
+    Each is a transaction that checks the DAG anew. After an error the DAG has what is left of its history.
+    """
     dag = await database.run(find_dag, dag_id)
-    await apply_request(database, DagDeleteRequested(dag_id=dag_id))
+    has_begun = False
+    try:
+        while part := await database.run(dag_history.next_part, dag_id, PORTION, has_begun=has_begun):
+            await apply_request(database, DagDeleteRequested(dag_id=dag_id, portion=(part, PORTION)))
+            has_begun = True
+            if advance is not None:
+                advance(part)
+        await apply_request(database, DagDeleteRequested(dag_id=dag_id))
+    except RequestError as error:
+        if not has_begun:
+            raise
+        raise RequestError(f"{error}; the first part of its history is deleted, the rest stays", reason=error.reason) from error
     return dag
 
 
@@ -57,16 +83,48 @@ def new_run_id(given: str | None) -> str:
     if given is None:
         return manual_run_id(datetime.now(UTC))
     if not _RUN_ID.fullmatch(given) or given == LATEST:
-        raise RequestError("a run id is 1 to 250 of A-Z a-z 0-9 _ . ~ : + -, and not `latest`, `.` or `..`")
+        raise RequestError("a run id is 1 to 250 of A-Z a-z 0-9 _ . ~ : + -, and not `latest`, `.` or `..`", field="run_id")
     return given
 
 
 async def trigger(database: Database, request: RunRequested) -> RunRow:
     """Create a run, once its conf is checked."""
     run_id = new_run_id(request.run_id)
-    params = await checked_conf(database, request.dag_id, request.conf)
-    await apply_request(database, msgspec.structs.replace(request, run_id=run_id, params=params))
+    await apply_request(database, await _checked(database, request, run_id))
     return await database.run(find_run, request.dag_id, run_id)
+
+
+async def trigger_once(database: Database, request: RunRequested) -> RunRow:
+    """As `trigger`, for a caller who repeats a failed request with another id: it fails only if the run is not there."""
+    run_id = new_run_id(request.run_id)
+    checked = await _checked(database, request, run_id)
+    try:
+        await apply_request(database, checked)
+    except UnavailableError as error:
+        if not error.may_be_done:
+            raise
+    return await _find_created(database, request.dag_id, run_id)
+
+
+async def _checked(database: Database, request: RunRequested, run_id: str) -> RunRequested:
+    params = await checked_conf(database, request.dag_id, request.conf)
+    return msgspec.structs.replace(request, run_id=run_id, params=params)
+
+
+async def _find_created(database: Database, dag_id: str, run_id: str) -> RunRow:
+    """The run that Postgres was asked to store. A commit that waits for a standby shows it later.
+
+    Raises UnavailableError, which says how to repeat the request, if it is not found.
+    """
+    problem: Exception | None = None
+    for pause_s in PAUSES_S:
+        await anyio.sleep(pause_s)
+        try:
+            return await database.run(find_run, dag_id, run_id)
+        except (UnavailableError, NotFoundError) as error:
+            problem = error
+    message = f"run {run_id} may be started, but is not found: {problem}; repeat it with this --run-id: no run starts twice"
+    raise UnavailableError(message, server="Postgres") from problem
 
 
 def why_queued(run: RunRow) -> str:
@@ -88,6 +146,14 @@ async def mark(database: Database, user: str, dag_id: str, run_id: str, state: R
     """Set a run to success or failed."""
     run = await database.run(find_run, dag_id, run_id)
     return await _end(database, run, state, f"marked by {user}")
+
+
+async def clear(database: Database, request: ClearRequested, *, dry_run: bool = False) -> list[ClearedRun]:
+    """Run tasks again; returns them as they were before. `dry_run`: only return them."""
+    request, cleared = await database.run(preview, request)
+    if not dry_run:
+        await apply_request(database, request)
+    return cleared
 
 
 async def mark_task(database: Database, user: str, dag_id: str, run_id: str, task_id: str, state: TaskState) -> RunTaskRow:

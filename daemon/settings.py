@@ -10,7 +10,8 @@ from typing import Annotated, Literal, get_args, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from tidegate.daemon.postgres_address import is_postgres_address
+from tidegate.daemon.own_variables import own_variables
+from tidegate.daemon.postgres.address import is_postgres_address
 from tidegate.schemas.cluster import Clusters, read_clusters
 from tidegate.schemas.error import RequestError, TidegateError
 from tidegate.schemas.kafka_security import DEFAULT_MECHANISM, KafkaSecurity, Mechanism, Protocol
@@ -22,7 +23,13 @@ PREFIX = "TIDEGATE_"
 SERVERS = {"postgres_dsn": "postgresql://user@localhost:5432/tidegate", "kafka_servers": "localhost:9092"}
 """The settings without a default, each with an example."""
 
+FOLDERS = ("dags_folder", "secrets_dir", "cache")
+"""Without a name it would be the working folder: an empty one is not set."""
+
 DEFAULT_WEB_PORT = 8780
+
+MOST_S, MOST_DAYS, MOST_COUNT = 1e8, 36_500, 2**31 - 1
+"""The largest times and numbers that Postgres, timers and the kernel accept wherever a setting reaches them."""
 
 
 class SettingsError(TidegateError):
@@ -34,11 +41,11 @@ def _text(description: str) -> Meta:
 
 
 def _seconds(description: str) -> Meta:
-    return Meta(gt=0, description=description, extra={"unit": "seconds"})
+    return Meta(gt=0, le=MOST_S, description=description, extra={"unit": "seconds"})
 
 
 def _count(description: str, unit: str = "", least: int = 1) -> Meta:
-    return Meta(ge=least, description=description, extra={"unit": unit})
+    return Meta(ge=least, le=MOST_DAYS if unit == "days" else MOST_COUNT, description=description, extra={"unit": unit})
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,7 +60,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         str,
         _text(
             "Folder for the logs and outcomes of tasks that run on this host, and for the commit receipts of its daemons."
-            " An absolute path, the same for all daemons of the host."
+            " An absolute path, the same for all daemons of an installation on the host."
         ),
     ] = "~/.local/state/tidegate/spool"
     secrets_dir: Annotated[
@@ -181,7 +188,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     webhook_secret: Annotated[str, _text("Secret that signs webhooks. Empty: webhooks are not signed.")] = ""
     notify_tries: Annotated[int, _count("Attempts to deliver one notification.", "attempts")] = 8
     notify_retry_s: Annotated[
-        float, _seconds("Delay before the second attempt. It doubles with each attempt, up to ten minutes.")
+        float, _seconds("Delay before the second attempt. It doubles with each attempt, to at most 12.5 minutes.")
     ] = 5.0
     notify_timeout_s: Annotated[float, _seconds("Time limit of one attempt to deliver a mail or a webhook.")] = 10.0
     callback_timeout_s: Annotated[float, _seconds("Time limit of a callback function.")] = 300.0
@@ -200,14 +207,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ),
     ] = ""
     web_dsn: Annotated[
-        str, _text("Address of a Postgres that `tidegate web` reads from, such as a standby. Empty: `TIDEGATE_POSTGRES_DSN`.")
+        str,
+        _text("Address of a Postgres that `tidegate web` reads from; of several, a standby. Empty: `TIDEGATE_POSTGRES_DSN`."),
     ] = ""
     web_connections: Annotated[int, _count("Connections of `tidegate web` to Postgres for reading.", "connections")] = 8
     web_requests_per_s: Annotated[
         float,
         Meta(
-            ge=0,
-            description="Requests a second that a user may send to one web process, for long. 0: no limit.",
+            ge=0, le=MOST_COUNT, description="Requests a second that a user may send to one web process, for long. 0: no limit."
         ),
     ] = 50.0
     web_streams: Annotated[int, _count("Streams of changes that a caller may have open at one web process.", "streams")] = 50
@@ -266,7 +273,7 @@ def read(environ: Mapping[str, str], *, needs: Collection[str] = tuple(SERVERS))
 
     Raises SettingsError naming the setting, and what to do about it.
     """
-    values = {name.removeprefix(PREFIX).lower(): value for name, value in environ.items() if name.startswith(PREFIX)}
+    values = {name: value for name, value in own_variables(environ, PREFIX).items() if value or name not in FOLDERS}
     for name in values:
         if name not in Settings.__struct_fields__:
             raise SettingsError(f"{PREFIX}{name.upper()} is not a setting{_hint(name)}")
@@ -290,6 +297,9 @@ def _check_parts(settings: Settings) -> None:
         settings.kafka_security, settings.clusters  # noqa: B018 - they are checked when they are made
     except RequestError as error:
         raise SettingsError(str(error)) from error
+    for often, times, limit in (("lease_renew_s", 2.5, "lease_ttl_s"), ("runner_heartbeat_s", 4, "runner_silent_s")):
+        if getattr(settings, often) > (most := getattr(settings, limit) / times):
+            raise SettingsError(f"{PREFIX}{often.upper()} must be at most {most:g} s with this {PREFIX}{limit.upper()}")
 
 
 def environment(values: Mapping[str, str]) -> dict[str, str]:
@@ -313,13 +323,6 @@ def spool_root(settings: Settings) -> Path:
     return path
 
 
-def secrets_dirs(settings: Settings) -> tuple[Path, ...]:
-    """The folders with the secrets of tasks: the credentials that systemd gives the daemon, then the folder of the setting."""
-    credentials = os.environ.get("CREDENTIALS_DIRECTORY")
-    own = Path(os.path.expanduser(settings.secrets_dir)).absolute()
-    return (Path(credentials), own) if credentials else (own,)
-
-
 def _check_dsn(name: str, dsn: str) -> None:
     """Only the shape. What is wrong is not quoted: it may be a part of the password."""
     if not is_postgres_address(dsn):
@@ -340,9 +343,6 @@ def _sentence(problem: str, values: Mapping[str, str]) -> str:
     name = path.rstrip("`")
     if problem.startswith("Invalid enum value"):
         expected = " or ".join(get_args(get_type_hints(Settings)[name]))
-    for type_, words in _WORDS.items():
+    for type_, words in {"int": "a whole number", "float": "a number", "bool": "true or false"}.items():
         expected = expected.removesuffix(", got `str`").replace(f"`{type_}`", words)
     return f"{PREFIX}{name.upper()} is {values[name]!r}, but must be {expected}"
-
-
-_WORDS = {"int": "a whole number", "float": "a number", "bool": "true or false"}

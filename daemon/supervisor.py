@@ -21,17 +21,17 @@ from tidegate.daemon.context import Context
 from tidegate.daemon.dagfiles.parse import Parser, open_parser
 from tidegate.daemon.duties.admit import admit
 from tidegate.daemon.duties.clock import clock
-from tidegate.daemon.duties.clock import duties as clock_duties
+from tidegate.daemon.duties.clock import leases as clock_leases
 from tidegate.daemon.duties.dag_folder import publish_changes
 from tidegate.daemon.duties.dispatch import dispatch
 from tidegate.daemon.duties.notify import notify
 from tidegate.daemon.duties.observe import observe
 from tidegate.daemon.duties.parse_files import FileParsing
 from tidegate.daemon.duties.reconsider import reconsider
-from tidegate.daemon.duties.relay import duties as relay_duties
+from tidegate.daemon.duties.relay import leases as relay_leases
 from tidegate.daemon.duties.relay import relay
 from tidegate.daemon.duties.sweep import sweep
-from tidegate.daemon.idle import FOR_EVER, Until, done
+from tidegate.daemon.idle import FOR_EVER, Until, wait_until_over
 from tidegate.daemon.intake.ingest import ingest, unchanged
 from tidegate.daemon.leases import HeldLeases, register, renew_leases
 from tidegate.daemon.outage import Outages, Retry
@@ -48,12 +48,12 @@ from tidegate.daemon.spark.runner_backend import open_backends
 from tidegate.daemon.systemd import Systemd
 from tidegate.daemon.wake import Signals, listen, notify_peers
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.leases import Job, Terms
+from tidegate.schemas.queries.leases import Job, Retention, Terms
 from tidegate.schemas.wire.event import Kind
 
 log = structlog.get_logger()
 
-GARBAGE = 100_000
+GC_THRESHOLD = 100_000
 """Allocations between two collections of the youngest generation."""
 
 DUTIES: Sequence[Duty] = (admit, dispatch, relay, notify, reconsider, clock, publish_changes)
@@ -70,7 +70,7 @@ def main(settings: Settings, until: Until = FOR_EVER) -> None:
     open_spools(settings)
     # Batches allocate thousands of objects without cycles: collect seldom.
     gc.freeze()
-    gc.set_threshold(GARBAGE, 20, 100)
+    gc.set_threshold(GC_THRESHOLD, 20, 100)
     anyio.run(partial(run, settings, until), backend_options={"loop_factory": uvloop.new_event_loop})
 
 
@@ -112,7 +112,8 @@ async def run(settings: Settings, until: Until) -> None:
 
 def terms(settings: Settings, backends: Mapping[str, Backend]) -> Terms:
     """The settings of this daemon that other daemons and commands read."""
-    return Terms(settings.parallelism, settings.fair_after_s, settings.lease_ttl_s, tuple(backends))
+    retention = Retention(settings.dedupe_days, settings.ledger_days, settings.spool_days)
+    return Terms(settings.parallelism, settings.fair_after_s, settings.lease_ttl_s, tuple(backends), retention)
 
 
 def status(away: frozenset[str]) -> str:
@@ -161,7 +162,7 @@ async def prepare_database(context: Context) -> None:
     if missing := await retry.until_done(database.run, _pending):
         raise SchemaError(f"the database lacks migration {missing[0]}; run `tidegate migrate`")
     await retry.until_done(check_ended_daemons, database, spool_root(context.settings), context.held_leases.job.host)
-    await retry.until_done(register, database, [*relay_duties(), *clock_duties()])
+    await retry.until_done(register, database, [*relay_leases(), *clock_leases()])
 
 
 async def _pending(db: Db) -> list[str]:
@@ -177,7 +178,7 @@ async def _end(context: Context, until: Until, started: anyio.Event) -> None:
             tg.cancel_scope.cancel()
 
         tg.start_soon(first, stop_signal)
-        tg.start_soon(first, partial(done, context, until, started))
+        tg.start_soon(first, partial(wait_until_over, context, until, started))
 
 
 async def stop_signal() -> None:

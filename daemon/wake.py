@@ -13,8 +13,9 @@ from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.leases import HeldLeases
-from tidegate.daemon.postgres.database import AWAY, SERVER_SETTINGS, Database, describe
+from tidegate.daemon.postgres.database import AWAY, Database, describe
 from tidegate.daemon.postgres.primary import connect
+from tidegate.daemon.postgres.session_settings import SERVER_SETTINGS
 from tidegate.daemon.work import Work
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries.db import Db

@@ -17,14 +17,12 @@ from aiokafka.errors import (
     UnknownTopicOrPartitionError,
 )
 
-from tidegate.events.security import OPEN, refusal
+from tidegate.events.security import PLAINTEXT, refusal
 from tidegate.schemas.error import RequestError, UnavailableError
 from tidegate.schemas.kafka_security import KafkaSecurity
 
 REQUEST_TIMEOUT_MS = 10_000
 STOP_TIMEOUT_S = 5.0
-
-_AWAY = (KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError, RequestTimedOutError)
 
 
 @contextmanager
@@ -33,22 +31,25 @@ def translated_errors(servers: str) -> Iterator[None]:
     try:
         yield
     except (KafkaError, OSError) as error:
-        raise UnavailableError(_describe(servers, error)) from error
+        raise UnavailableError(describe(servers, error)) from error
 
 
-def _describe(servers: str, error: BaseException) -> str:
+def describe(servers: str, error: BaseException) -> str:
+    """An error of the Kafka client, as a sentence for users."""
     match error:
         case UnknownTopicOrPartitionError():
             return f"Kafka at {servers} does not have the topic; create it with `tidegate topics create`"
-        case _ if isinstance(error, _AWAY):
+        case KafkaConnectionError() | KafkaTimeoutError() | NodeNotReadyError() | RequestTimedOutError():
             return f"Kafka does not answer at {servers}; check that it runs and that the address is right"
-        case OSError():
+        case TimeoutError():
             return f"Kafka at {servers} did not answer in time"
+        case OSError():
+            return f"Kafka at {servers} cannot be reached: {error.strerror or error}"
         case _:
             return f"Kafka at {servers} refused: {error}"
 
 
-async def start(client: Any, servers: str, timeout_s: float, security: KafkaSecurity = OPEN) -> None:
+async def start(client: Any, servers: str, timeout_s: float, security: KafkaSecurity = PLAINTEXT) -> None:
     """Start a consumer, producer or admin client, which has the options of `security`; a failed start closes it.
 
     Raises UnavailableError after at most `timeout_s`, and RequestError for an invalid address.

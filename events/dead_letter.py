@@ -18,8 +18,8 @@ import msgspec
 from msgspec import Meta
 
 from tidegate.events import cloudevents
-from tidegate.events.sink import MAX_MESSAGE_BYTES, OutMessage, message_bytes
-from tidegate.schemas.queries.inbox import DeadLetter
+from tidegate.events.sink import MAX_SENT_BYTES, ProducerRecord, record_bytes
+from tidegate.schemas.wire.dead_letter import DeadLetter
 from tidegate.schemas.wire.event import MAX_ID_LENGTH, POSITION, EventId, Kind
 
 SAMPLE_BYTES = 64 * 1024
@@ -66,18 +66,20 @@ def encode_headers(headers: Headers) -> bytes:
     return msgspec.json.encode(headers)
 
 
-def replay_message(number: int, letter: DeadLetter) -> OutMessage:
-    """The original record for its topic. `number` is the id in Postgres. May exceed MAX_MESSAGE_BYTES: see `message_bytes`."""
+def replay_record(number: int, letter: DeadLetter) -> ProducerRecord:
+    """The original record for its topic. `number` is the id in Postgres. May exceed MAX_SENT_BYTES: see `record_bytes`."""
     original = _RAW.decode(letter.raw_headers) if letter.raw_headers else [(name, text.encode()) for name, text in letter.headers]
     first = replay_of(original)
     origin = EventId(first.source, first.id) if first else position_identity(letter.topic, letter.partition, letter.offset)
     replay = Replay(number, origin.source, origin.id, first.time if first else letter.recorded_at)
     headers = [(name, value) for name, value in original if name != REPLAY]
-    return OutMessage(letter.topic, letter.key, letter.value, [*headers, (REPLAY, msgspec.json.encode(replay))])
+    return ProducerRecord(letter.topic, letter.key, letter.value, [*headers, (REPLAY, msgspec.json.encode(replay))])
 
 
-def dead_letter_message(topic: str, number: int, letter: DeadLetter, *, event_id: str, source: str, time: datetime) -> OutMessage:
-    """The record for the dead-letter topic, never above MAX_MESSAGE_BYTES. `number` is the id in Postgres."""
+def dead_letter_record(
+    topic: str, number: int, letter: DeadLetter, *, event_id: str, source: str, time: datetime
+) -> ProducerRecord:
+    """The record for the dead-letter topic, never above MAX_SENT_BYTES. `number` is the id in Postgres."""
     envelope = cloudevents.headers(Kind.DEAD_LETTER, event_id=event_id, source=source, time=time, content_type=ANY_BYTES)
     rejection = {
         "ce_reason": letter.reason,
@@ -91,7 +93,7 @@ def dead_letter_message(topic: str, number: int, letter: DeadLetter, *, event_id
     headers = [*envelope, *((name, str(value).encode()) for name, value in rejection.items())]
     originals = [(f"{ORIGINAL}{name}", value.encode()) for name, value in letter.headers]
     value = letter.value or b""
-    whole = OutMessage(topic=topic, key=letter.key, value=value, headers=[*headers, *originals])
-    if message_bytes(whole) <= MAX_MESSAGE_BYTES:
+    whole = ProducerRecord(topic=topic, key=letter.key, value=value, headers=[*headers, *originals])
+    if record_bytes(whole) <= MAX_SENT_BYTES:
         return whole
-    return OutMessage(topic=topic, key=None, value=value[:SAMPLE_BYTES], headers=[*headers, ("ce_shortened", b"true")])
+    return ProducerRecord(topic=topic, key=None, value=value[:SAMPLE_BYTES], headers=[*headers, ("ce_shortened", b"true")])

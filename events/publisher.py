@@ -19,8 +19,8 @@ import msgspec
 from msgspec import UNSET
 
 from tidegate.events import cloudevents, topics
-from tidegate.events.security import OPEN
-from tidegate.events.sink import MAX_MESSAGE_BYTES, OutMessage, Sink, message_bytes
+from tidegate.events.security import PLAINTEXT
+from tidegate.events.sink import MAX_SENT_BYTES, ProducerRecord, Sink, record_bytes
 from tidegate.schemas.error import RejectedError, RequestError, UnavailableError
 from tidegate.schemas.kafka_security import KafkaSecurity
 from tidegate.schemas.notice import LogExcerpt
@@ -65,7 +65,7 @@ class Publisher:
         source: str,
         topic_prefix: str = "tidegate.",
         timeout_s: float = 10.0,
-        security: KafkaSecurity = OPEN,
+        security: KafkaSecurity = PLAINTEXT,
     ) -> None:
         """`servers`: host:port, several separated by commas. `source`: the program's name, the same at every start, 1 to 512
         printable characters. `topic_prefix`: the setting of the daemons. `timeout_s`: for connecting, and for each call.
@@ -87,7 +87,11 @@ class Publisher:
         self._idle: anyio.Event | None = None
 
     async def __aenter__(self) -> Self:
-        """Connect. Raises UnavailableError when Kafka does not answer within `timeout_s`."""
+        """Connect. Raises UnavailableError when Kafka does not answer within `timeout_s`, and RequestError the second time."""
+        if self._closed:
+            raise RequestError("the publisher was closed; create another one")
+        if self._open:
+            raise RequestError("the publisher is open already")
         await self._retry(self._sink.connect)
         self._open = True
         return self
@@ -106,8 +110,8 @@ class Publisher:
         self._open = False
         try:
             with anyio.move_on_after(self._timeout_s if timeout_s is None else timeout_s):
-                while self._calls:
-                    self._idle = anyio.Event()
+                if self._calls:
+                    self._idle = self._idle or anyio.Event()  # of an earlier call of `close` that waits
                     await self._idle.wait()
         finally:
             self._closed = True
@@ -126,12 +130,13 @@ class Publisher:
     async def datasets_updated(self, updates: Iterable[Update]) -> Sequence[EventId]:
         """Publish many updates, faster than one call for each. Updates of one dataset keep their order.
 
-        All are validated before the first is sent. With UnavailableError some may have arrived.
+        All are validated before the first is sent. `timeout_s` applies to each 1,000 of them. With UnavailableError some may have
+        arrived.
         """
         now = datetime.now(UTC)
-        events = [self._update_message(index, update, now) for index, update in enumerate(updates)]
+        events = [self._update_record(index, update, now) for index, update in enumerate(updates)]
         for start in range(0, len(events), BATCH_EVENTS):
-            await self._send([message for message, _ in events[start : start + BATCH_EVENTS]])
+            await self._send([record for record, _ in events[start : start + BATCH_EVENTS]])
         return [identity for _, identity in events]
 
     async def dag_file_changed(self, path: str, *, event_id: str | None = None, time: datetime | None = None) -> EventId:
@@ -187,23 +192,21 @@ class Publisher:
 
     async def _publish(self, kind: Kind, key: str, event: Incoming, event_id: str | None, time: datetime | None) -> EventId:
         identity = EventId(self._source, event_id or str(uuid4()))
-        message = _event_message(topics.name(self._prefix, kind), kind, key, event, identity, time or datetime.now(UTC))
-        await self._send([message])
+        record = _event_record(topics.name(self._prefix, kind), kind, key, event, identity, time or datetime.now(UTC))
+        await self._send([record])
         return identity
 
-    def _update_message(self, index: int, update: Update, now: datetime) -> tuple[OutMessage, EventId]:
+    def _update_record(self, index: int, update: Update, now: datetime) -> tuple[ProducerRecord, EventId]:
         kind, identity = Kind.DATASET_UPDATED, EventId(self._source, update.event_id or str(uuid4()))
         event = DatasetUpdated(uri=update.uri, extra=update.extra or {})
         try:
-            return _event_message(
-                topics.name(self._prefix, kind), kind, update.uri, event, identity, update.time or now
-            ), identity
+            return _event_record(topics.name(self._prefix, kind), kind, update.uri, event, identity, update.time or now), identity
         except RequestError as error:
             raise RequestError(f"update {index} (counted from 0), {update.uri!r:.100}: {error}") from error
 
-    async def _send(self, messages: Sequence[OutMessage]) -> None:
+    async def _send(self, records: Sequence[ProducerRecord]) -> None:
         async with self._counted_call():
-            await self._retry(partial(self._sink.send_all, messages))
+            await self._retry(partial(self._sink.send_all, records))
 
     @asynccontextmanager
     async def _counted_call(self) -> AsyncGenerator[None]:
@@ -215,7 +218,7 @@ class Publisher:
             yield
         finally:
             self._calls -= 1
-            if self._idle is not None:
+            if self._idle is not None and not self._calls:
                 self._idle.set()
 
     async def _retry(self, attempt: Callable[[], Awaitable[object]]) -> None:
@@ -241,17 +244,16 @@ class Publisher:
         return None
 
 
-def _event_message(topic: str, kind: Kind, key: str, event: Incoming, identity: EventId, time: datetime) -> OutMessage:
-    """Raises RequestError unless a daemon can decode the message."""
+def _event_record(topic: str, kind: Kind, key: str, event: Incoming, identity: EventId, time: datetime) -> ProducerRecord:
+    """Raises RequestError unless a daemon can decode the record."""
     if time.tzinfo is None:
         raise RequestError(f"the time {time.isoformat()} of an event has no time zone; write datetime(…, tzinfo=UTC)")
-    headers = cloudevents.headers(kind, event_id=identity.id, source=identity.source, time=time)
     try:
-        value = encode(event)
-        decode(kind, headers, value)
-    except (RejectedError, TypeError, ValueError) as error:
+        headers = cloudevents.headers(kind, event_id=identity.id, source=identity.source, time=time)
+        record = ProducerRecord(topic, key.encode(), encode(event), headers)
+        decode(kind, headers, record.value)
+    except (RejectedError, RecursionError, TypeError, ValueError) as error:
         raise RequestError(f"this event cannot be published: {error}") from error
-    message = OutMessage(topic, key.encode(), value, headers)
-    if (size := message_bytes(message)) > MAX_MESSAGE_BYTES:
-        raise RequestError(f"this event cannot be published: it has {size} bytes, and at most {MAX_MESSAGE_BYTES} are possible")
-    return message
+    if (size := record_bytes(record)) > MAX_SENT_BYTES:
+        raise RequestError(f"this event cannot be published: it has {size} bytes, and at most {MAX_SENT_BYTES} are possible")
+    return record

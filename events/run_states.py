@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 
 from tidegate.events import topics
-from tidegate.events.security import OPEN
+from tidegate.events.security import PLAINTEXT
 from tidegate.events.subscriber import GapError, Subscription, read_states
 from tidegate.schemas.kafka_security import KafkaSecurity
 from tidegate.schemas.wire.event import DagRunStateChanged, Kind, StateChanged
@@ -32,7 +32,7 @@ class RunStates(Mapping[tuple[str, str], DagRunStateChanged]):
         *,
         topic_prefix: str = "tidegate.",
         on_gap: Callable[[GapError], None] | None = None,
-        security: KafkaSecurity = OPEN,
+        security: KafkaSecurity = PLAINTEXT,
     ) -> None:
         """Does not connect yet. `servers`: host:port, several separated by commas. `topic_prefix`: the setting of the daemons.
 
@@ -61,7 +61,7 @@ class RunStates(Mapping[tuple[str, str], DagRunStateChanged]):
         return {run_id: event for (dag, run_id), event in self._runs.items() if dag == dag_id}
 
     async def catch_up(self) -> None:
-        """Read to the current end of the topic.
+        """Read to the current end of the topic. It waits for partitions without a leader.
 
         Raises UnavailableError when Kafka is away at the first connection; later ones are retried. RequestError for no topic.
         A cancelled call can be repeated: it continues where it stopped.

@@ -18,7 +18,7 @@ from aiokafka.errors import (
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.kafka_security import KafkaSecurity, setting
 
-OPEN = KafkaSecurity()
+PLAINTEXT = KafkaSecurity()
 """Neither encryption nor login."""
 
 PROBE_S = 2.0

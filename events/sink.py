@@ -7,31 +7,31 @@ that was frozen or over a connection that stalled, is then refused instead of ap
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
-from itertools import chain, count, islice
+from functools import partial
+from itertools import chain, islice
 from types import TracebackType
 from typing import Any, Self
 
 import anyio
 import msgspec
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import ProducerClosed, ProducerFenced
-from aiokafka.partitioner import murmur2
 
 from tidegate.events import connection
-from tidegate.events.security import OPEN, client_options
+from tidegate.events.partitioner import partition_of
+from tidegate.events.security import PLAINTEXT, client_options
 from tidegate.schemas.error import FencedError, RejectedError, UnavailableError
 from tidegate.schemas.kafka_security import KafkaSecurity
 from tidegate.schemas.wire.event import MAX_RECORD_BYTES, Rejection
 
 # Below the default max.message.bytes of topics, with room for the overhead of a record batch.
-MAX_MESSAGE_BYTES = MAX_RECORD_BYTES - 1024
+MAX_SENT_BYTES = MAX_RECORD_BYTES - 1024
 BATCH_BYTES = 256 * 1024
 DISCARD_TIMEOUT_S = 1.0
 
 
-class OutMessage(msgspec.Struct, frozen=True):
-    """A record to send. Messages with the same key keep their order; one without a key goes to any partition."""
+class ProducerRecord(msgspec.Struct, frozen=True):
+    """A record to send. Records with the same key keep their order; one without a key goes to any partition."""
 
     topic: str
     key: bytes | None
@@ -40,22 +40,22 @@ class OutMessage(msgspec.Struct, frozen=True):
 
 
 class UndeliveredError(UnavailableError):
-    """Some messages were not acknowledged. `acknowledged` has one flag per message, in order.
+    """Some records were not acknowledged. `acknowledged` has one flag per record, in order.
 
-    False means unknown: the message may have arrived. Send it again; receivers drop duplicates by event id or `seq`.
+    False means unknown: the record may have arrived. Send it again; receivers drop duplicates by event id or `seq`.
     """
 
-    def __init__(self, message: str, acknowledged: Sequence[bool]) -> None:
-        super().__init__(message)
+    def __init__(self, reason: str, acknowledged: Sequence[bool]) -> None:
+        super().__init__(reason)
         self.acknowledged = acknowledged
 
 
 class _SendCall:
-    """The messages of one `send_all`, and their outcome once `done`."""
+    """The records of one `send_all`, and their outcome once `done`."""
 
-    def __init__(self, messages: Sequence[OutMessage]) -> None:
-        self.messages = messages
-        self.acknowledged = [False] * len(messages)
+    def __init__(self, records: Sequence[ProducerRecord]) -> None:
+        self.records = records
+        self.acknowledged = [False] * len(records)
         self.problem: UnavailableError | None = None
         self.done = False
 
@@ -73,7 +73,7 @@ class Sink:
         self,
         servers: str,
         *,
-        security: KafkaSecurity = OPEN,
+        security: KafkaSecurity = PLAINTEXT,
         delivery_timeout_s: float = 10.0,
         transactional_id: str | None = None,
     ) -> None:
@@ -108,22 +108,22 @@ class Sink:
                 await self._discard_producer()
 
     async def connect(self) -> None:
-        """Connect before the first message; required with a transactional id only. Fences the earlier sinks of the id.
+        """Connect before the first record; required with a transactional id only. Fences the earlier sinks of the id.
 
         Raises UnavailableError when Kafka does not answer.
         """
         async with self._lock:
             await self._connect()
 
-    async def send_all(self, messages: Sequence[OutMessage]) -> Sequence[bool]:
-        """Return when all messages are acknowledged; messages with the same key arrive in the order given.
+    async def send_all(self, records: Sequence[ProducerRecord]) -> Sequence[bool]:
+        """Return when all records are acknowledged; records with the same key arrive in the order given.
 
         Raises UndeliveredError, an UnavailableError, after `delivery_timeout_s`; FencedError when another sink has connected
-        with the transactional id; and RejectedError, before sending, for a message that exceeds MAX_MESSAGE_BYTES.
+        with the transactional id; and RejectedError, before sending, for a record that exceeds MAX_SENT_BYTES.
         """
-        for message in messages:
-            _check_size(message)
-        call = _SendCall(messages)
+        for record in records:
+            _check_size(record)
+        call = _SendCall(records)
         self._waiting_calls.append(call)
         try:
             async with self._lock:
@@ -137,14 +137,14 @@ class Sink:
         return call.acknowledged
 
     async def _flush(self) -> None:
-        """Send the messages of all waiting calls."""
+        """Send the records of all waiting calls."""
         calls, self._waiting_calls = self._waiting_calls, []
-        messages = [message for call in calls for message in call.messages]
-        acknowledged = [False] * len(messages)
+        records = [record for call in calls for record in call.records]
+        acknowledged = [False] * len(records)
         problem = None
         try:
             with connection.translated_errors(self._servers), anyio.fail_after(self._delivery_timeout_s) as self._flushing:
-                await self._deliver(messages, acknowledged)
+                await self._deliver(records, acknowledged)
             if self._flushing.cancelled_caught:
                 raise UnavailableError("the sink is closed")  # noqa: TRY301 - handled as any other failure
         except UnavailableError as error:
@@ -156,26 +156,31 @@ class Sink:
             raise
         answers = iter(acknowledged)
         for call in calls:
-            call.acknowledged = list(islice(answers, len(call.messages)))
+            call.acknowledged = list(islice(answers, len(call.records)))
             call.problem = None if all(call.acknowledged) else problem
             call.done = True
 
-    async def _deliver(self, messages: Sequence[OutMessage], acknowledged: list[bool]) -> None:
-        """Send all messages and flag the acknowledged ones. After a failure its partition receives no further message."""
+    async def _deliver(self, records: Sequence[ProducerRecord], acknowledged: list[bool]) -> None:
+        """Send all records and flag the acknowledged ones. After a failure its partition receives no further record."""
         producer = await self._connected()
-        partitions = {topic: await self._partitions(producer, topic) for topic in {m.topic for m in messages}}
-        unsent: Sequence[int] = range(len(messages))
+        places = await self._places(producer, records)
+        unsent: Sequence[int] = range(len(records))
         while unsent:
-            batches, unsent = _fill_batches(producer, messages, unsent, partitions)
+            batches, unsent = fill_batches(producer, records, unsent, places)
             futures = []
-            for (topic, partition), (builder, indexes) in batches.items():
-                future = await producer.send_batch(builder, topic, partition=partition)
+            for tp, (builder, indexes) in batches.items():
+                future = await producer.send_batch(builder, tp.topic, partition=tp.partition)
                 future.add_done_callback(partial(_mark_acknowledged, acknowledged, indexes))
                 futures.append(future)
             try:
                 await _wait_for_all(futures)
             except ProducerFenced as error:
                 raise FencedError(f"another producer writes as {self._transactional_id}") from error
+
+    async def _places(self, producer: AIOKafkaProducer, records: Sequence[ProducerRecord]) -> Sequence[TopicPartition]:
+        """The partition of each record."""
+        counts = {topic: await self._partitions(producer, topic) for topic in {record.topic for record in records}}
+        return [TopicPartition(record.topic, partition_of(record.key, counts[record.topic])) for record in records]
 
     async def _partitions(self, producer: AIOKafkaProducer, topic: str) -> int:
         with anyio.move_on_after(self._delivery_timeout_s / 2):
@@ -209,19 +214,19 @@ class Sink:
 
     async def _take_epoch(self, producer: AIOKafkaProducer) -> None:
         """Wait for the epoch. The client then forgets the transactional id, so that it sends without transactions."""
-        client, sender = producer._txn_manager, producer._sender.sender_task
+        manager, sender = producer._txn_manager, producer._sender.sender_task
         try:
             with connection.translated_errors(self._servers), anyio.fail_after(self._delivery_timeout_s):
-                await asyncio.wait([client._pid_waiter, sender], return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait([manager._pid_waiter, sender], return_when=asyncio.FIRST_COMPLETED)
                 if sender.done():
                     sender.result()
         except BaseException:
             await connection.stop(producer)
             raise
-        client.transactional_id = None
+        manager.transactional_id = None
 
     async def _discard_producer(self) -> None:
-        """Close without sending what is queued: a message of a failed call must not arrive after its repetition."""
+        """Close without sending what is queued: a record of a failed call must not arrive after its repetition."""
         producer, self._producer = self._producer, None
         if producer is not None:
             # stop() alone first waits until the queue is sent, however long Kafka is away; the client cannot drop it otherwise.
@@ -238,23 +243,19 @@ class Sink:
             await connection.stop(producer)
 
 
-Partition = tuple[str, int]
-
-
-def _fill_batches(
-    producer: AIOKafkaProducer, messages: Sequence[OutMessage], unsent: Sequence[int], partitions: Mapping[str, int]
-) -> tuple[Mapping[Partition, tuple[Any, list[int]]], Sequence[int]]:
-    """One batch for each partition, filled in order, and the indexes of the messages that did not fit."""
-    batches: dict[Partition, tuple[Any, list[int]]] = {}
+def fill_batches(
+    producer: AIOKafkaProducer, records: Sequence[ProducerRecord], unsent: Sequence[int], places: Sequence[TopicPartition]
+) -> tuple[Mapping[TopicPartition, tuple[Any, list[int]]], Sequence[int]]:
+    """One batch for each partition, filled in order, and the indexes of the records that did not fit."""
+    batches: dict[TopicPartition, tuple[Any, list[int]]] = {}
     overflow: list[int] = []
     for index in unsent:
-        message = messages[index]
-        partition = (message.topic, _partition_of(message.key, partitions[message.topic]))
-        if partition not in batches:
-            batches[partition] = (producer.create_batch(), [])
-        builder, indexes = batches[partition]
-        # A full batch refuses every further message, also one that would fit, so the order is kept.
-        appended = builder.append(timestamp=None, key=message.key, value=message.value, headers=list(message.headers))
+        record, tp = records[index], places[index]
+        if tp not in batches:
+            batches[tp] = (producer.create_batch(), [])
+        builder, indexes = batches[tp]
+        # A full batch refuses every further record, also one that would fit, so the order is kept.
+        appended = builder.append(timestamp=None, key=record.key, value=record.value, headers=list(record.headers))
         (overflow if appended is None else indexes).append(index)
     return batches, overflow
 
@@ -273,26 +274,16 @@ async def _wait_for_all(futures: Sequence["asyncio.Future[Any]"]) -> None:
         future.result()
 
 
-_keyless = count()
+def record_bytes(record: ProducerRecord) -> int:
+    """The size that `MAX_SENT_BYTES` bounds: value, key and headers."""
+    size = len(record.value or b"") + len(record.key or b"")
+    for name, value in record.headers:
+        size += len(name) + len(value)
+    return size
 
 
-def _partition_of(key: bytes | None, partitions: int) -> int:
-    """The default partitioner of Kafka's Java client."""
-    return (next(_keyless) if key is None else _hash(key)) % partitions
-
-
-@lru_cache(maxsize=65536)
-def _hash(key: bytes) -> int:
-    return int(murmur2(key)) & 0x7FFFFFFF
-
-
-def message_bytes(message: OutMessage) -> int:
-    """The size that `MAX_MESSAGE_BYTES` bounds: value, key and headers."""
-    return len(message.value or b"") + len(message.key or b"") + sum(len(name) + len(value) for name, value in message.headers)
-
-
-def _check_size(message: OutMessage) -> None:
-    if (size := message_bytes(message)) > MAX_MESSAGE_BYTES:
+def _check_size(record: ProducerRecord) -> None:
+    if (size := record_bytes(record)) > MAX_SENT_BYTES:
         raise RejectedError(
-            Rejection.TOO_LARGE, f"a message of {size} bytes for {message.topic}; at most {MAX_MESSAGE_BYTES} are possible"
+            Rejection.TOO_LARGE, f"a record of {size} bytes for {record.topic}; at most {MAX_SENT_BYTES} are possible"
         )

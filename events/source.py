@@ -1,21 +1,21 @@
 """A Kafka consumer of assigned partitions, from positions that the caller keeps. It uses no consumer group."""
 
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
-from itertools import chain
 from types import TracebackType
 from typing import Any, NamedTuple, Self, cast
 
 import anyio
 import msgspec
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka.cluster import ClusterMetadata
 from aiokafka.errors import KafkaError
 from aiokafka.errors import OffsetOutOfRangeError as KafkaOffsetOutOfRangeError
 
 from tidegate.events import connection, offsets, undecodable
-from tidegate.events.security import OPEN, client_options
+from tidegate.events.security import PLAINTEXT, client_options
 from tidegate.schemas.error import TidegateError, UnavailableError
 from tidegate.schemas.kafka_security import KafkaSecurity
 
@@ -27,9 +27,10 @@ FETCH_BYTES = 12 << 20
 FETCH_WAIT_MS = 500
 IDLE_WAKE_MS = 1000
 COMMIT_EVERY_S = 10.0
-CHECK_EVERY_S = 10.0
-STALLED_AFTER_S = 30.0
 COMMIT_TIMEOUT_S = 1.0
+
+NO_LEADER = -1
+"""In place of the id of a broker."""
 
 _LAST_MS = 253_402_300_799_999
 
@@ -75,11 +76,21 @@ class OffsetOutOfRangeError(TidegateError):
         self.bounds = bounds
 
 
+class UnreadableBatchError(UnavailableError):
+    """The records from the position up to `next_offset` cannot be decoded, for example after a fault of the broker's disk."""
+
+    def __init__(self, partition: Partition, position: int, bounds: Bounds, failure: undecodable.BatchError) -> None:
+        place, last = f"{partition.topic}, partition {partition.partition}", failure.next_offset - 1
+        super().__init__(f"{place}: the records from {position} to {last} cannot be decoded: {failure}")
+        self.partition, self.position, self.bounds = partition, position, bounds
+        self.next_offset = failure.next_offset
+
+
 class Source:
     """Reads assigned partitions. An async context manager; usable again after UnavailableError."""
 
     def __init__(
-        self, servers: str, *, security: KafkaSecurity = OPEN, group: str | None = None, timeout_s: float = 15.0
+        self, servers: str, *, security: KafkaSecurity = PLAINTEXT, group: str | None = None, timeout_s: float = 15.0
     ) -> None:
         """`group` names the offsets that `commit` stores, for lag tools; it has no members. `timeout_s` bounds each request."""
         self._servers = servers
@@ -140,7 +151,8 @@ class Source:
     async def fetch(self, timeout_s: float, max_records: int) -> Mapping[Partition, Sequence[Record]]:
         """Up to `max_records` new records, as soon as there are any; empty after `timeout_s`. A cancelled call loses no record.
 
-        Raises OffsetOutOfRangeError once for each partition that cannot be read, the others continue; UnavailableError.
+        Raises OffsetOutOfRangeError or UnreadableBatchError once for each partition that cannot be read, and the others continue;
+        UnavailableError.
         """
         if self._needs_seek:
             self._seek()
@@ -160,7 +172,7 @@ class Source:
                 batches: Batches = await self._consumer.getmany(timeout_ms=remaining_ms, max_records=max_records)
             except KafkaOffsetOutOfRangeError as error:
                 await self._raise_out_of_range(error.args[0])
-            except UnicodeDecodeError:
+            except undecodable.FAILURES:
                 return await self._get_undecodable(max_records)
             else:
                 self._needs_seek = False
@@ -173,7 +185,10 @@ class Source:
         for partition, offset in random.sample(positions, len(positions)):
             tp, left = TopicPartition(*partition), max_records - sum(map(len, batches.values()))
             if left:
-                batches[tp] = await undecodable.fetch(client, tp, offset, max_bytes=PARTITION_FETCH_BYTES, max_records=left)
+                try:
+                    batches[tp] = await undecodable.fetch(client, tp, offset, max_bytes=PARTITION_FETCH_BYTES, max_records=left)
+                except undecodable.BatchError as failure:
+                    raise UnreadableBatchError(partition, offset, await self._leave_out(partition), failure) from failure
         return batches
 
     def _advance(self, partition: Partition, batch: Iterable[ConsumerRecord[bytes, bytes]]) -> Sequence[Record]:
@@ -190,13 +205,17 @@ class Source:
             partition = Partition(*tp)
             if self._positions.get(partition) != offset or partition in self._unreadable:
                 continue  # raised before, or for a former assignment
-            bounds = (await self.bounds([partition]))[partition]
-            self._consumer.pause(tp)
-            self._unreadable.add(partition)
-            raise OffsetOutOfRangeError(partition, offset, bounds)
+            raise OffsetOutOfRangeError(partition, offset, await self._leave_out(partition))
+
+    async def _leave_out(self, partition: Partition) -> Bounds:
+        """Read the partition no more; returns the range of its log."""
+        bounds = (await self.bounds([partition]))[partition]
+        self._consumer.pause(TopicPartition(*partition))
+        self._unreadable.add(partition)
+        return bounds
 
     def positions(self) -> Mapping[Partition, int]:
-        """The next offset of each assigned partition, without those out of range."""
+        """The next offset of each assigned partition that can be read."""
         return {partition: offset for partition, offset in self._positions.items() if partition not in self._unreadable}
 
     async def bounds(self, partitions: Collection[Partition]) -> Mapping[Partition, Bounds]:
@@ -208,18 +227,36 @@ class Source:
         return {Partition(*tp): Bounds(starts[tp], ends[tp]) for tp in wanted}
 
     async def lag(self) -> Mapping[Partition, int]:
-        """The distance in offsets from each position to the end of its log; 0 if only transaction markers are left."""
-        positions = self.positions()
+        """The distance in offsets from each position to the end of its log; 0 if only transaction markers are left.
+
+        Without the `leaderless` partitions: Kafka tells the end of no other one before these have a leader.
+        """
+        positions = {partition: offset for partition, offset in self.positions().items() if partition not in self.leaderless()}
         with connection.translated_errors(self._servers), anyio.fail_after(self._timeout_s):
             ends = await self._metadata_consumer.end_offsets([TopicPartition(*partition) for partition in positions])
             reached = {tp: await self._consumer.position(tp) for tp in ends}
         return {Partition(*tp): max(0, end - max(reached[tp], positions[Partition(*tp)])) for tp, end in ends.items()}
 
-    async def partitions_of(self, topic: str) -> frozenset[int]:
-        """The partition numbers of a topic; empty for an unknown topic. Raises UnavailableError."""
+    def leaderless(self) -> frozenset[Partition]:
+        """The assigned partitions that had no leader when the client last asked, which it does all the time for these."""
+        leader_of = self._consumer._client.cluster.leader_for_partition
+        return frozenset(partition for partition in self._positions if leader_of(TopicPartition(*partition)) == NO_LEADER)
+
+    async def offsets_at(self, partitions: Collection[Partition], time: datetime) -> Mapping[Partition, int]:
+        """The offset of the first record at this time or later, of each partition with such a record. Raises as `bounds`."""
+        times = {TopicPartition(*partition): int(time.timestamp() * 1000) for partition in partitions}
+        with connection.translated_errors(self._servers), anyio.fail_after(self._timeout_s):
+            found = await self._metadata_consumer.offsets_for_times(times)
+        return {Partition(*tp): first.offset for tp, first in found.items() if first is not None}
+
+    async def has_leader(self, topic: str) -> Mapping[int, bool]:
+        """Whether each partition of a topic, by number, has a leader: without one it has no bounds and no records.
+
+        Empty for an unknown topic. Raises UnavailableError.
+        """
         with connection.translated_errors(self._servers), anyio.fail_after(self._timeout_s):
             metadata = await self._metadata_consumer._client.fetch_all_metadata()
-        return frozenset(metadata.partitions_for_topic(topic) or ())
+        return leaders(metadata, topic)
 
     async def commit(self, positions: Mapping[Partition, int], *, every_s: float = COMMIT_EVERY_S) -> None:
         """Store positions for lag tools, at most once in `every_s`. Advisory: failures are ignored."""
@@ -241,49 +278,10 @@ class Source:
         return {Partition(*tp): offset for tp, offset in known.items()}
 
 
-class StallDetector:
-    """A watchdog: a Kafka consumer may stop fetching without an error.
-
-    Detects partitions whose position does not move although records follow. `clock` is monotonic, in seconds.
-    """
-
-    def __init__(self, clock: Callable[[], float] = anyio.current_time) -> None:
-        self._clock = clock
-        self._moved: dict[Partition, tuple[int, float]] = {}
-        self._called_at = float("-inf")
-        self._checked_at = float("-inf")
-
-    def record_positions(self, positions: Mapping[Partition, int]) -> None:
-        """Record the position of each partition, and the time of its last change."""
-        now = self._clock()
-        for partition, position in positions.items():
-            if self._moved.get(partition, (-1, 0.0))[0] != position:
-                self._moved[partition] = position, now
-
-    def stalled(self, lag: Mapping[Partition, int]) -> Sequence[Partition]:
-        """Partitions with a `lag` whose position has not moved for STALLED_AFTER_S. The time of all others starts again."""
-        now = self._clock()
-        self._moved = {p: self._moved.get(p, (-1, now)) if behind else (-1, now) for p, behind in lag.items()}
-        return [partition for partition, (_, since) in self._moved.items() if now - since >= STALLED_AFTER_S]
-
-    async def check(self, source: Source) -> None:
-        """Call after every fetch; asks Kafka for the lag every CHECK_EVERY_S.
-
-        Raises UnavailableError for a stalled source, which must be replaced.
-        """
-        now = self._clock()
-        if now - self._called_at > CHECK_EVERY_S:  # the caller did not fetch, so no position could move
-            self._moved.clear()
-        self._called_at = now
-        if now - self._checked_at < CHECK_EVERY_S:
-            return
-        self._checked_at = now
-        self.record_positions(source.positions())
-        if stalled := self.stalled(await source.lag()):
-            names = ", ".join(f"{p.topic}/{p.partition}" for p in sorted(stalled))
-            raise UnavailableError(
-                f"the consumer is stalled: {names} delivered no record for {STALLED_AFTER_S:g} s, although there are some"
-            )
+def leaders(metadata: ClusterMetadata, topic: str) -> Mapping[int, bool]:
+    """Whether each partition of a topic, by number, has a leader."""
+    led = metadata.available_partitions_for_topic(topic) or ()
+    return {number: number in led for number in metadata.partitions_for_topic(topic) or ()}
 
 
 def _record(record: "ConsumerRecord[bytes, bytes]") -> Record:
@@ -301,6 +299,7 @@ def _record(record: "ConsumerRecord[bytes, bytes]") -> Record:
 
 def _without_null(headers: Sequence[tuple[str, bytes | None]]) -> Sequence[tuple[str, bytes]]:
     """Headers with empty values in place of null ones. Most records have none, and their headers are not copied."""
-    if None in chain.from_iterable(headers):
-        return tuple((name, value or b"") for name, value in headers)
+    for _, value in headers:
+        if value is None:
+            return tuple((name, value or b"") for name, value in headers)
     return cast("Sequence[tuple[str, bytes]]", headers)

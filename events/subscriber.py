@@ -10,6 +10,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from datetime import UTC, datetime
 from itertools import chain
 from random import uniform
 from typing import Protocol
@@ -17,16 +18,20 @@ from typing import Protocol
 import anyio
 
 from tidegate.events import topics
-from tidegate.events.security import OPEN
-from tidegate.events.source import OffsetOutOfRangeError, Partition, Record, Source, StallDetector
+from tidegate.events.security import PLAINTEXT
+from tidegate.events.source import OffsetOutOfRangeError, Partition, Record, Source, UnreadableBatchError
+from tidegate.events.stall_detector import StallDetector
 from tidegate.schemas.error import RejectedError, RequestError, TidegateError, UnavailableError
 from tidegate.schemas.kafka_security import KafkaSecurity
 from tidegate.schemas.wire.envelope import decode_state
 from tidegate.schemas.wire.event import Kind, StateChanged
 
+STATE_KINDS = frozenset({Kind.DAG_RUN_STATE, Kind.TASK_STATE})
 FETCH_S = 1.0
 FETCH_RECORDS = 500
 REMEMBERED_RUNS = 100_000
+PARTITIONS_EVERY_S = 30.0
+LEADERS_EVERY_S = 2.0
 BACKOFF_S = 0.25
 BACKOFF_MAX_S = 30.0
 
@@ -49,11 +54,11 @@ async def subscribe(
     servers: str,
     *,
     topic_prefix: str = "tidegate.",
-    kinds: Collection[Kind] = (Kind.DAG_RUN_STATE, Kind.TASK_STATE),
+    kinds: Collection[Kind] = STATE_KINDS,
     from_beginning: bool = False,
     group: str | None = None,
     on_gap: Callable[[GapError], None] | None = None,
-    security: KafkaSecurity = OPEN,
+    security: KafkaSecurity = PLAINTEXT,
 ) -> AsyncGenerator[StateChanged]:
     """Each state of a run (`DagRunStateChanged`) and task (`TaskStateChanged`) once, in order within its run, without end.
 
@@ -66,9 +71,11 @@ async def subscribe(
     100,000 runs change at a time.
     `security`: TLS and login; by default none, and `KafkaSecurity.from_environ(os.environ)` reads the settings.
 
-    Reconnects when Kafka goes away. Raises UnavailableError when it is away at the start, RequestError for a missing topic, and
-    GapError for missing events.
+    Reconnects when Kafka goes away. Raises UnavailableError when it is away at the start, RequestError for a missing topic and
+    for other `kinds`, and GapError for missing events.
     """
+    if not kinds or not STATE_KINDS.issuperset(kinds):
+        raise RequestError("`kinds` has to be a collection of Kind.DAG_RUN_STATE and Kind.TASK_STATE, or of one of them")
     subscription = Subscription({topics.name(topic_prefix, kind): kind for kind in kinds}, on_gap, LastSeqs())
     states = read_states(servers, subscription, from_beginning=from_beginning, group=group, security=security)
     async with aclosing(states) as events:
@@ -83,7 +90,7 @@ async def read_states(
     *,
     from_beginning: bool,
     group: str | None = None,
-    security: KafkaSecurity = OPEN,
+    security: KafkaSecurity = PLAINTEXT,
 ) -> AsyncGenerator[StateChanged | None]:
     """As `subscribe`, from the position of the subscription. Yields None before each fetch."""
     while True:
@@ -110,6 +117,7 @@ async def _read_source(source: Source, subscription: "Subscription") -> AsyncGen
             if (event := subscription.new_event(record)) is not None:
                 yield event
             subscription.advance(record)
+        await subscription.follow_partitions(source)
         await source.commit(subscription.positions)
         await stall_detector.check(source)
 
@@ -122,7 +130,11 @@ class Deduplication(Protocol):
 
 
 class Subscription:
-    """The position of a subscription across connections: offsets after the yielded events, and the last `seq` of each run."""
+    """The position of a subscription across connections: offsets after the yielded events, and the last `seq` of each run.
+
+    Partitions without a leader wait, and the others are read. A subscription that starts with the next event reads them from the
+    first record since its start on.
+    """
 
     def __init__(
         self, kinds: Mapping[str, Kind], on_gap: Callable[[GapError], None] | None, deduplication: Deduplication
@@ -132,19 +144,27 @@ class Subscription:
         self._kinds = kinds
         self._on_gap = on_gap
         self._deduplication = deduplication
-        self._failures = 0
+        self._pause_s = BACKOFF_S
+        self._partitions_at = float("-inf")
+        self._leaderless: frozenset[Partition] = frozenset()
+        self._started_at = datetime.now(UTC)
+        self._from_start: frozenset[Partition] = frozenset()
 
     @property
     def has_caught_up(self) -> bool:
-        """Whether the position has reached the ends of the logs at the time of the last connection."""
-        return all(self.positions[partition] >= end for partition, end in self.ends.items())
+        """Whether the position has reached the ends of the logs at the time of the last connection, or of the first leader."""
+        return not self._leaderless and all(self.positions[partition] >= end for partition, end in self.ends.items())
 
     @asynccontextmanager
     async def connected(self, source: Source, *, from_beginning: bool) -> AsyncGenerator[None]:
         """Assign the current positions, or the initial ones, to the source; store them under the group when the block ends."""
-        if not self.positions:
-            self.positions = await self._initial_positions(source, from_beginning=from_beginning)
-        self.ends = {partition: bounds.end for partition, bounds in (await source.bounds(list(self.positions))).items()}
+        has_leader = await self._partitions(source)
+        if self.positions:
+            self._drop_absent(has_leader)
+            await self._add_partitions(source, has_leader)
+        else:
+            self.positions = await self._initial_positions(source, has_leader, from_beginning=from_beginning)
+        self.ends = await _ends(source, has_leader.keys() - self._leaderless)
         source.assign(self.positions)
         try:
             yield
@@ -154,19 +174,66 @@ class Subscription:
 
     async def pause(self) -> None:
         """Exponential backoff with jitter; a successful fetch resets it."""
-        self._failures += 1
-        await anyio.sleep(min(BACKOFF_S * 2**self._failures, BACKOFF_MAX_S) * uniform(0.5, 1.0))  # noqa: S311, not a secret
+        self._pause_s = min(2 * self._pause_s, BACKOFF_MAX_S)
+        await anyio.sleep(self._pause_s * uniform(0.5, 1.0))  # noqa: S311, not a secret
 
-    async def _initial_positions(self, source: Source, *, from_beginning: bool) -> dict[Partition, int]:
-        partitions = []
-        for topic in self._kinds:
-            numbers = await source.partitions_of(topic)
-            if not numbers:
-                raise RequestError(f"Kafka has no topic {topic}; create it with `tidegate topics create`")
-            partitions += [Partition(topic, number) for number in sorted(numbers)]
-        known = await source.committed(partitions)
-        bounds = await source.bounds(partitions)
-        return {p: known.get(p, start if from_beginning else end) for p, (start, end) in bounds.items()}
+    async def _initial_positions(
+        self, source: Source, has_leader: Mapping[Partition, bool], *, from_beginning: bool
+    ) -> dict[Partition, int]:
+        """The stored positions, and those of all other partitions with a leader. Raises UnavailableError if there are none."""
+        stored = await source.committed(has_leader.keys())
+        resumed = {partition.topic for partition in stored}  # their other partitions are new
+        self._started_at = datetime.now(UTC)
+        self._from_start = frozenset(p for p in self._leaderless if not from_beginning and p.topic not in resumed)
+        bounds = await source.bounds(has_leader.keys() - self._leaderless - stored.keys())
+        positions = {p: start if from_beginning or p.topic in resumed else end for p, (start, end) in bounds.items()}
+        if not (positions or stored):
+            raise UnavailableError(f"Kafka has no leader for any partition of {' and '.join(sorted(self._kinds))}")
+        return {**stored, **positions}
+
+    async def _partitions(self, source: Source) -> Mapping[Partition, bool]:
+        """Whether each partition of the topics has a leader. Raises RequestError for no topic, and later UnavailableError."""
+        self._partitions_at = anyio.current_time()
+        known = {topic: await source.has_leader(topic) for topic in self._kinds}
+        if missing := [topic for topic in sorted(known) if not known[topic]]:
+            raise _no_topic(missing[0], is_outage=bool(self.positions))
+        has_leader = {Partition(topic, number): is_led for topic in known for number, is_led in sorted(known[topic].items())}
+        leaderless = frozenset(partition for partition, is_led in has_leader.items() if not is_led)
+        for topic, number in sorted(leaderless - self._leaderless):
+            log.warning("%s/%s has no leader; its events follow when it has one", topic, number)
+        self._leaderless = leaderless
+        return has_leader
+
+    def _drop_absent(self, known: Collection[Partition]) -> None:
+        """A topic that was created again may have fewer partitions."""
+        for partition in sorted(self.positions.keys() - known):
+            log.warning("%s/%s does not exist any more", *partition)
+            del self.positions[partition]
+
+    async def _add_partitions(self, source: Source, has_leader: Mapping[Partition, bool]) -> bool:
+        """Add new partitions of the topics, from their beginning, and partitions with a first leader since the start.
+
+        Returns whether there are any.
+        """
+        added = [partition for partition, is_led in has_leader.items() if is_led and partition not in self.positions]
+        bounds = await source.bounds(added)
+        late = [partition for partition in added if partition in self._from_start]
+        since_start = {**{p: bounds[p].end for p in late}, **await source.offsets_at(late, self._started_at)}
+        self.positions |= {p: since_start.get(p, bounds[p].start) for p in added}
+        return bool(added)
+
+    async def follow_partitions(self, source: Source) -> None:
+        """Read partitions that a topic, or their first leader, has got meanwhile.
+
+        Asks Kafka every PARTITIONS_EVERY_S, or LEADERS_EVERY_S while a partition has no leader.
+        """
+        waiting, every_s = self._leaderless, LEADERS_EVERY_S if self._leaderless else PARTITIONS_EVERY_S
+        if anyio.current_time() - self._partitions_at < every_s:
+            return
+        has_leader = await self._partitions(source)
+        if await self._add_partitions(source, has_leader):
+            source.assign(self.positions)
+        self.ends |= await _ends(source, [partition for partition in waiting if has_leader.get(partition)])
 
     async def fetch(self, source: Source) -> Sequence[Record]:
         """Raises UnavailableError."""
@@ -177,7 +244,12 @@ class Subscription:
             self.positions[error.partition] = error.bounds.start
             source.assign(self.positions)
             return []
-        self._failures = 0
+        except UnreadableBatchError as error:
+            log.warning("%s; continuing after them", error)
+            self.positions[error.partition] = max(error.next_offset, error.position + 1)
+            source.assign(self.positions)
+            return []
+        self._pause_s = BACKOFF_S
         return list(chain.from_iterable(batches.values()))
 
     def advance(self, record: Record) -> None:
@@ -198,6 +270,15 @@ class Subscription:
                 raise
             self._on_gap(gap)
             return event
+
+
+async def _ends(source: Source, partitions: Collection[Partition]) -> dict[Partition, int]:
+    return {partition: bounds.end for partition, bounds in (await source.bounds(partitions)).items()}
+
+
+def _no_topic(topic: str, *, is_outage: bool) -> TidegateError:
+    problem = f"Kafka has no topic {topic}; create it with `tidegate topics create`"
+    return UnavailableError(problem) if is_outage else RequestError(problem)
 
 
 class LastSeqs:

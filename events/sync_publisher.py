@@ -15,7 +15,7 @@ from uuid import UUID
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from tidegate.events.publisher import Outcome, Publisher, Update
-from tidegate.events.security import OPEN
+from tidegate.events.security import PLAINTEXT
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.kafka_security import KafkaSecurity
 from tidegate.schemas.wire.event import EventId
@@ -34,7 +34,7 @@ class SyncPublisher:
         servers: str,
         *,
         source: str,
-        security: KafkaSecurity = OPEN,
+        security: KafkaSecurity = PLAINTEXT,
         topic_prefix: str = "tidegate.",
         timeout_s: float = 10.0,
     ) -> None:

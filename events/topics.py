@@ -8,7 +8,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import NoError, RequestTimedOutError, TopicAlreadyExistsError, for_code
 
 from tidegate.events import connection
-from tidegate.events.security import OPEN, client_options
+from tidegate.events.security import PLAINTEXT, client_options
 from tidegate.schemas.error import RequestError, UnavailableError
 from tidegate.schemas.kafka_security import KafkaSecurity
 from tidegate.schemas.wire.event import Kind
@@ -63,7 +63,7 @@ async def create(
     replication: int,
     *,
     min_in_sync: int = 0,
-    security: KafkaSecurity = OPEN,
+    security: KafkaSecurity = PLAINTEXT,
 ) -> Sequence[Created]:
     """Create the missing topics, and wait until every partition of all topics has a leader.
 

@@ -1,6 +1,7 @@
-"""Fetches records with header keys that are not UTF-8, at which the Kafka client fails with UnicodeDecodeError.
+"""Fetches the records of one partition where the Kafka client fails for all that it reads.
 
-Brokers accept such keys. In the records that are returned, invalid bytes of a key are backslash escapes.
+It does at a header key that is not UTF-8, which brokers accept: in the records that are returned, invalid bytes of a key are
+backslash escapes. And it does at a batch that cannot be decoded at all, which is told here with its place.
 """
 
 import struct
@@ -11,7 +12,7 @@ from typing import Any
 from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer.fetcher import READ_COMMITTED, PartitionRecords
-from aiokafka.errors import CorruptRecordException, NoError, for_code
+from aiokafka.errors import CorruptRecordException, NoError, UnsupportedCodecError, for_code
 from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.record.default_records import _DefaultRecordBatchPy
 from aiokafka.record.memory_records import MemoryRecords
@@ -22,18 +23,43 @@ _LENGTH = struct.Struct(">qi")
 _MAGIC_AT = 16
 _WITH_HEADERS = 2
 
+FAILURES = (UnicodeDecodeError, CorruptRecordException, UnsupportedCodecError)
+"""What the client raises for all partitions because of the records of one."""
+
+
+class BatchError(Exception):
+    """The next batch cannot be decoded, which the message explains. `next_offset` follows it."""
+
+    def __init__(self, reason: str, next_offset: int) -> None:
+        super().__init__(reason)
+        self.next_offset = next_offset
+
 
 async def fetch(
     client: AIOKafkaClient, tp: TopicPartition, offset: int, *, max_bytes: int, max_records: int
 ) -> "Sequence[ConsumerRecord[bytes, bytes]]":
-    """The next records of a partition from `offset` on; none if there are none, or if its leader refuses. Raises KafkaError."""
+    """The next records of a partition from `offset` on; none if there are none, or if its leader refuses.
+
+    Raises KafkaError, and BatchError if the first of them cannot be decoded.
+    """
     found: Sequence[ConsumerRecord[bytes, bytes]] = ()
     before = -1
     while not found and offset > before:
         before, records = offset, await _fetch(client, tp, offset, max_bytes)
         if records is not None:
-            found = list(islice(records, max_records))
+            found = _until_failure(islice(records, max_records))
             offset = records.next_fetch_offset  # behind aborted transactions and their markers
+    return found
+
+
+def _until_failure(records: "Iterator[ConsumerRecord[bytes, bytes]]") -> "Sequence[ConsumerRecord[bytes, bytes]]":
+    """Those before a batch that cannot be decoded, if there are any."""
+    found: list[ConsumerRecord[bytes, bytes]] = []
+    try:
+        found.extend(records)
+    except BatchError:
+        if not found:
+            raise
     return found
 
 
@@ -66,8 +92,11 @@ class _Batches:
             return MemoryRecords(content).next_batch()
         batch = _DefaultRecordBatchPy(content)
         if not batch.validate_crc():
-            raise CorruptRecordException(f"the checksum of the batch at offset {batch.base_offset} is wrong")
-        batch._maybe_uncompress()
+            raise BatchError("their checksum is wrong", batch.next_offset)
+        try:
+            batch._maybe_uncompress()
+        except UnsupportedCodecError as error:
+            raise BatchError(str(error), batch.next_offset) from error
         batch._buffer = _Lenient(batch._buffer)
         return batch
 

@@ -1,7 +1,7 @@
 """Ends of attempts: their consequences for tasks, for runs, and for the next runs of the DAGs.
 
-`task_finished` and `attempt_silent` share this module. `load` locks what the ends may affect, `already_ended` and `superseded`
-filter them, `end_attempts` follows the others: attempts -> tasks -> runs -> DAGs.
+`task_finished` and `attempt_silent` share this module. `load` locks what the ends may affect. `already_ended` and `superseded`
+say which ends are ignored. `end_attempts` follows the others: attempts -> tasks -> runs -> DAGs.
 """
 
 from collections import Counter, defaultdict
@@ -12,26 +12,26 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET
 
-from tidegate.handlers.load import read_dags
-from tidegate.handlers.runs.failures import SHOWN, explained, failed_tasks, failure_text, reason_of
+from tidegate.handlers.load import lock_runs, read_dags
+from tidegate.handlers.runs.failures import MAX_FAILED_TASKS, failed_tasks, failure_text, reason_of, with_failure_reasons
 from tidegate.handlers.runs.task_effects import demand, end_submission, insert_task, update_task
 from tidegate.handlers.runs.transition import change_run
-from tidegate.handlers.scheduling.next_runs import schedule_after_ends
+from tidegate.handlers.scheduling.next_runs import RunEnd, end_of, schedule_each_after_ends
 from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.handlers.tasks.advance import NO_LENGTHS, Advance, advance
 from tidegate.handlers.tasks.affected import affected_tasks
-from tidegate.handlers.tasks.attempt_end import AttemptEnd, attempt_end, result_error
+from tidegate.handlers.tasks.attempt_end import AttemptEnd, attempt_end
 from tidegate.handlers.tasks.upstream_counts import upstream_of
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import Reconsider, ReconsiderAfter
-from tidegate.schemas.effect.task import SetTaskDemand, StoreResult
+from tidegate.schemas.effect.task import AdmitAgain, SetTaskDemand, StoreResult
 from tidegate.schemas.error import Faults
 from tidegate.schemas.graph import Graph, is_removed
 from tidegate.schemas.notice import FailedTask
-from tidegate.schemas.queries import dags, runs, submissions, tasks, versions
+from tidegate.schemas.queries import dags, submissions, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.submissions import AttemptRef
-from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TASK_ACTIVE, TASK_ENDED, KillCause, RunState, TaskState, run_state
+from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TASK_ACTIVE, TASK_ENDED, KillCause, TaskState, run_state
 from tidegate.schemas.view import DagView, Instance, RunView, SubmissionView
 from tidegate.schemas.wire.event import TaskFinished
 
@@ -41,6 +41,7 @@ MAX_REQUEUES = 2
 NOT_RUN = frozenset({"killed", "lost"})
 """The outcomes of an attempt that was killed before it was submitted."""
 
+ATTEMPT_ENDED = "the attempt had already ended"
 FAIL_FAST = "the DAG has fail_fast"
 
 
@@ -73,7 +74,7 @@ async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
     ids = {finish.submission_id for finish in finishes}
     found = await submissions.refs(db, ids)
     locked_dags = await dags.lock(db, {place.dag_id for place in found.values()})
-    locked = _decidable(await runs.lock(db, {place.dag_run_id for place in found.values()}), locked_dags)
+    locked = await lock_runs(db, {place.dag_run_id for place in found.values()}, locked_dags)
     if any(_has_moved(place, locked.get(place.dag_run_id)) for place in found.values()):
         found = await submissions.refs(db, ids)
     held = {id_: place.dag_id for id_, place in found.items() if place.dag_run_id not in locked}
@@ -85,13 +86,8 @@ async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
     may_end = _runs_that_may_end(locked.values(), affected)
     freed = await read_dags(db, {dag_id: locked_dags[dag_id] for dag_id in may_end}, ReadReason(ending_runs=may_end))
     lengths = await _load_lengths(db, affected, locked, graphs)
-    failures = await tasks.failures(db, _runs_that_may_fail(locked.values(), affected, instances), SHOWN)
+    failures = await tasks.failures(db, _runs_that_may_fail(locked.values(), affected, instances), MAX_FAILED_TASKS)
     return State(db.now, freed, locked, graphs, attempts, instances, lengths, held, failures)
-
-
-def _decidable(locked: Mapping[int, RunView], locked_dags: Collection[str]) -> Mapping[int, RunView]:
-    """Without the unfinished runs of DAGs that were held when the DAGs were locked."""
-    return {id_: run for id_, run in locked.items() if run.state in RUN_ENDED or run.dag_id in locked_dags}
 
 
 def _has_moved(place: AttemptRef, run: RunView | None) -> bool:
@@ -127,8 +123,10 @@ def _runs_that_may_fail(
     Either a task that decides about the run has failed, or one of the affected tasks waits for a task that has.
     """
     of_run = Counter(dag_run_id for dag_run_id, _ in affected)
-    below = {run for (run, _), it in instances.items() if it.failed or it.upstream_failed}
-    ending = {run.id for run in locked if (run.failed_leaves or run.id in below) and 0 < run.unfinished <= of_run[run.id]}
+    has_failed_upstream = {run for (run, _), it in instances.items() if it.failed or it.upstream_failed}
+    ending = {
+        run.id for run in locked if (run.failed_leaves or run.id in has_failed_upstream) and 0 < run.unfinished <= of_run[run.id]
+    }
     mapped = {run for (run, _), it in instances.items() if it.elements and it.failed and upstream_of(it).open <= of_run[run]}
     return ending | mapped
 
@@ -148,7 +146,7 @@ def already_ended(finish: TaskFinished, state: State) -> str | None:
         return None
     if task.try_number > attempt.try_number:
         return f"try {attempt.try_number} was superseded by try {task.try_number}"
-    return f"the attempt had already ended: {attempt.state}"
+    return f"{ATTEMPT_ENDED}: {attempt.state}"
 
 
 def superseded(finish: TaskFinished, state: State) -> str | None:
@@ -159,18 +157,26 @@ def superseded(finish: TaskFinished, state: State) -> str | None:
     return f"its task was in state {task.state} by then"
 
 
+def end_superseded(finish: TaskFinished, state: State) -> Iterator[Effect]:
+    """The effects of the end of an open attempt that is ignored. A task that was cleared may have waited for it in its pool."""
+    attempt, task = state.attempt_of(finish)
+    yield end_submission(finish, attempt, state.now)
+    if task.state is TaskState.SCHEDULED:
+        yield AdmitAgain()
+
+
 def end_attempts(finishes: Sequence[TaskFinished], state: State) -> Iterator[Effect]:
     """The effects of the ends of open attempts, one end per attempt. Their tasks are still active with these attempts."""
     by_run: dict[int, list[TaskFinished]] = defaultdict(list)
     for finish in finishes:
         attempt, _ = state.attempt_of(finish)
         yield end_submission(finish, attempt, state.now)
-        yield from _result(finish, attempt)
         by_run[attempt.dag_run_id].append(finish)
     instances: dict[int, dict[int, Instance]] = defaultdict(dict)
     for (dag_run_id, index), instance in state.tasks.items():
         instances[dag_run_id][index] = instance
-    ended: dict[str, list[RunState]] = defaultdict(list)
+    ended: dict[str, list[RunEnd]] = defaultdict(list)
+    newest_wait = frozenset(dag.graph.dag_id for dag in state.dags if dag.graph.sequential)
     with Faults() as faults:
         for dag_run_id, of_run in by_run.items():
             run = state.runs[dag_run_id]
@@ -178,16 +184,21 @@ def end_attempts(finishes: Sequence[TaskFinished], state: State) -> Iterator[Eff
                 step = _advance(run, of_run, instances[dag_run_id], state)
                 after = _after(run, step, len(of_run))
                 yield from _run_effects(run, after, step, state)
+                if step.ended and (state.graphs[run.version_id].sequential or run.dag_id in newest_wait):
+                    yield ReconsiderAfter(run.dag_id, run.id)  # the next run may have a newer version, which waits
+                yield from _results(of_run, step, state)
                 if after.state in RUN_ENDED and run.is_live:
-                    ended[run.dag_id].append(after.state)
-        for dag in state.dags:
-            with faults.of(dag.graph.dag_id):
-                yield from schedule_after_ends(dag, ended[dag.graph.dag_id], state.now)
+                    ended[run.dag_id].append(end_of(run, after.state))
+        yield from schedule_each_after_ends(state.dags, ended, state.now)
 
 
-def _result(finish: TaskFinished, attempt: SubmissionView) -> Iterator[StoreResult]:
-    if finish.outcome == "succeeded" and finish.result not in (None, UNSET) and not result_error(finish.result):
-        yield StoreResult(attempt.dag_run_id, attempt.task_index, finish.result)
+def _results(finishes: Sequence[TaskFinished], step: Advance, state: State) -> Iterator[StoreResult]:
+    """The results of the tasks that have succeeded. A task that runs again must not find the result of an earlier attempt."""
+    succeeded = {move.index for move in step.moves if move.state is TaskState.SUCCESS}
+    for finish in finishes:
+        attempt = state.submissions[finish.submission_id]
+        if attempt.task_index in succeeded and finish.result not in (None, UNSET):
+            yield StoreResult(attempt.dag_run_id, attempt.task_index, finish.result)
 
 
 def _advance(run: RunView, finishes: Sequence[TaskFinished], instances: Mapping[int, Instance], state: State) -> Advance:
@@ -236,7 +247,7 @@ def _after(run: RunView, step: Advance, ended_attempts: int) -> RunView:
 def _run_effects(run: RunView, after: RunView, step: Advance, state: State) -> Iterator[Effect]:
     graph = state.graphs[run.version_id]
     failed = failed_tasks(graph, step, state.failures.get(run.id, ()))
-    step = explained(graph, step, failed)
+    step = with_failure_reasons(graph, step, failed)
     yield from (insert_task(run, new, graph.node(new.index).task, state.now) for new in step.added)
     yield from (update_task(run, instance, state.now) for instance in step.changed)
     if run.backfill_id is not None:
@@ -246,8 +257,6 @@ def _run_effects(run: RunView, after: RunView, step: Advance, state: State) -> I
         yield Reconsider(run.id)
     if graph.fail_fast and step.failed and after.state not in RUN_ENDED:
         yield Reconsider(run.id, f"{failure_text(failed)}; {FAIL_FAST}")
-    if graph.sequential and step.ended:
-        yield ReconsiderAfter(run.dag_id, run.id)
 
 
 def _demands_of_next_tries(run: RunView, graph: Graph, step: Advance) -> Iterator[SetTaskDemand]:

@@ -6,8 +6,7 @@ from uuid import UUID
 import msgspec
 
 from tidegate.handlers import attempt_ends
-from tidegate.handlers.attempt_ends import already_ended, end_attempts, superseded
-from tidegate.handlers.runs.task_effects import end_submission
+from tidegate.handlers.attempt_ends import already_ended, end_attempts, end_superseded, superseded
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.message import AttemptSilent, Message
 from tidegate.schemas.queries import submissions
@@ -34,7 +33,9 @@ def decide(messages: Sequence[Message[AttemptSilent]], state: State) -> Iterator
     silent = {id_: message for id_, message in by_attempt.items() if id_ in state.silent}
     lost = [_lost(message, ends.submissions[id_].host) for id_, message in silent.items()]
     open_ = [finish for finish in lost if not already_ended(finish, ends)]
-    yield from (end_submission(finish, ends.attempt_of(finish)[0], ends.now) for finish in open_ if superseded(finish, ends))
+    for finish in open_:
+        if superseded(finish, ends):
+            yield from end_superseded(finish, ends)
     yield from end_attempts([finish for finish in open_ if not superseded(finish, ends)], ends)
 
 

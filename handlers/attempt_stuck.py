@@ -9,7 +9,6 @@ from tidegate.schemas.message import AttemptStuck, Message
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import KillCause, SubmissionState
 
-NOT_SUBMITTED = "it was not submitted in time"
 UNSUBMITTED = frozenset({SubmissionState.INTENT, SubmissionState.SUBMITTING})
 
 
@@ -17,7 +16,13 @@ async def load(db: Db, messages: Sequence[Message[AttemptStuck]]) -> LockedAttem
     return await lock_attempts(db, [message.body.submission_id for message in messages])
 
 
-def decide(_messages: Sequence[Message[AttemptStuck]], state: LockedAttempts) -> Iterator[Effect]:
-    for attempt in state.submissions.values():
+def decide(messages: Sequence[Message[AttemptStuck]], state: LockedAttempts) -> Iterator[Effect]:
+    limits = {message.body.submission_id: message.body.queued_s for message in messages}
+    for id_, attempt in state.submissions.items():
         if attempt.state in UNSUBMITTED and attempt.kill_reason is None:
-            yield KillSubmissions(attempt.dag_run_id, attempt.task_index, NOT_SUBMITTED, KillCause.NOT_SUBMITTED)
+            reason = not_submitted(attempt.try_number, limits[id_])
+            yield KillSubmissions(attempt.dag_run_id, attempt.task_index, reason, KillCause.NOT_SUBMITTED)
+
+
+def not_submitted(try_number: int, queued_s: float) -> str:
+    return f"attempt {try_number} was not submitted within {queued_s:g} s"

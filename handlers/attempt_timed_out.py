@@ -8,6 +8,7 @@ from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.message import AttemptTimedOut, Message
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import KillCause, SubmissionState
+from tidegate.schemas.view import SubmissionView
 
 
 async def load(db: Db, messages: Sequence[Message[AttemptTimedOut]]) -> LockedAttempts:
@@ -17,6 +18,10 @@ async def load(db: Db, messages: Sequence[Message[AttemptTimedOut]]) -> LockedAt
 def decide(_messages: Sequence[Message[AttemptTimedOut]], state: LockedAttempts) -> Iterator[Effect]:
     for attempt in state.submissions.values():
         if attempt.state is SubmissionState.ACCEPTED and attempt.kill_reason is None:
-            limit_s = state.spec_of(attempt).execution_timeout_s or 0
-            reason = f"it took longer than its execution_timeout, {limit_s:g} s"
-            yield KillSubmissions(attempt.dag_run_id, attempt.task_index, reason, KillCause.TIMED_OUT)
+            yield KillSubmissions(attempt.dag_run_id, attempt.task_index, _reason(state, attempt), KillCause.TIMED_OUT)
+
+
+def _reason(state: LockedAttempts, attempt: SubmissionView) -> str:
+    """Without a limit where tasks of the run were cleared onto a version that has none for this one, which is at work."""
+    limit_s = state.spec_of(attempt).execution_timeout_s
+    return f"it took longer than its execution_timeout{f', {limit_s:g} s' if limit_s else ''}"

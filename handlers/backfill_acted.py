@@ -7,13 +7,14 @@ import msgspec
 
 from tidegate.handlers.backfills.move_version import move_to_version
 from tidegate.handlers.backfills.rejections import no_such_backfill, unactable, unretriable
-from tidegate.handlers.backfills.rerun import EndedRun
-from tidegate.handlers.backfills.stop import MOST_RUNS, cancelled, retried
+from tidegate.handlers.backfills.rerun import LockedRun
+from tidegate.handlers.backfills.stop import MAX_RUNS_PER_REQUEST, cancelled, retried
 from tidegate.schemas.backfill import BackfillView
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.effect.backfill import DeleteBackfillDates, PinVersion, RecordAudit, RetryDates, UpdateBackfill
+from tidegate.schemas.effect.audit import RecordAudit
+from tidegate.schemas.effect.backfill import DeleteBackfillDates, PinVersion, RetryDates, UpdateBackfill
 from tidegate.schemas.graph import Graph
-from tidegate.schemas.message import BackfillActed, BackfillAction, Message
+from tidegate.schemas.message import BackfillActed, BackfillAction, Message, request_of
 from tidegate.schemas.queries import backfills, dags, pools, runs, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
@@ -37,38 +38,38 @@ class State(msgspec.Struct, frozen=True):
     backfill: BackfillView | None
     others: tuple[BackfillView, ...] = ()
     newest: Graph | None = None
-    unended: tuple[EndedRun, ...] = ()
+    unended: tuple[LockedRun, ...] = ()
     has_pool: bool = True
 
 
 async def load(db: Db, messages: Sequence[Message[BackfillActed]]) -> State:
-    (request,) = (message.body for message in messages)
-    for ids in (await backfills.dag_ids(db, [request.backfill_id])).values():
-        locked_dags = await dags.lock_unread(db, {ids.dag_id, *ids.stage_dag_ids})
-        locked = await backfills.lock(db, [request.backfill_id])
-        version_ids = {locked_dags[ids.dag_id].version_id} if request.newest_version and locked else set()
-        graphs = await versions.graphs(db, version_ids)
-        others = await backfills.active_of(db, ids.dag_id)
-        unended = await _unended(db, ids.dag_id, request.backfill_id) if graphs else ()
-        backfill = locked.get(request.backfill_id)
-        has_pool = await pools.is_there(db, None if backfill is None else backfill.pool)
-        return State(db.now, backfill, others, next(iter(graphs.values()), None), unended, has_pool)
-    return State(db.now, None)
+    request = request_of(messages)
+    ids = (await backfills.dag_ids(db, [request.backfill_id])).get(request.backfill_id)
+    if ids is None:
+        return State(db.now, None)
+    locked_dags = await dags.lock_unread(db, {ids.dag_id, *ids.stage_dag_ids})
+    backfill = (await backfills.lock(db, [request.backfill_id])).get(request.backfill_id)
+    version_ids = {locked_dags[ids.dag_id].version_id} if request.newest_version and backfill else set()
+    graphs = await versions.graphs(db, version_ids)
+    others = await backfills.active_of(db, ids.dag_id)
+    unended = await _unended(db, ids.dag_id, request.backfill_id) if graphs else ()
+    has_pool = await pools.lock_if_named(db, backfill.pool if backfill else None)
+    return State(db.now, backfill, others, next(iter(graphs.values()), None), unended, has_pool)
 
 
-async def _unended(db: Db, dag_id: str, backfill_id: int) -> tuple[EndedRun, ...]:
+async def _unended(db: Db, dag_id: str, backfill_id: int) -> tuple[LockedRun, ...]:
     """The runs of the backfill that have not ended, of this DAG: consumers in a cascade have versions of their own.
 
     A version that they leave may be unreadable: the names of its tasks are enough.
     """
-    locked = await runs.lock_unread(db, await backfills.active_runs(db, {backfill_id: True}, MOST_RUNS))
+    locked = await runs.lock_unread(db, await backfills.active_runs(db, {backfill_id: True}, MAX_RUNS_PER_REQUEST))
     found = [run for run in locked.values() if run.dag_id == dag_id]
     graphs, instances = await versions.names_only(db, found), await tasks.of_runs(db, [run.id for run in found])
-    return tuple(EndedRun(run, graphs[run.version_id], instances.get(run.id, {})) for run in found)
+    return tuple(LockedRun(run, graphs[run.version_id], instances.get(run.id, {})) for run in found)
 
 
 def decide(messages: Sequence[Message[BackfillActed]], state: State) -> Iterator[Effect]:
-    (request,) = (message.body for message in messages)
+    request = request_of(messages)
     backfill = state.backfill
     if backfill is None or backfill.deleted:
         yield no_such_backfill(request.backfill_id)

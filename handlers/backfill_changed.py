@@ -6,11 +6,12 @@ from datetime import datetime
 import msgspec
 
 from tidegate.handlers.backfills.rejections import no_such_backfill, unchangeable
-from tidegate.handlers.backfills.stop import MOST_RUNS, limited
+from tidegate.handlers.backfills.stop import MAX_RUNS_PER_REQUEST, limited
 from tidegate.schemas.backfill import BackfillView
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.effect.backfill import RecordAudit, RetryDates, SetBackfillLimits, UpdateBackfill
-from tidegate.schemas.message import BackfillChanged, Message
+from tidegate.schemas.effect.audit import RecordAudit
+from tidegate.schemas.effect.backfill import RetryDates, SetBackfillLimits, UpdateBackfill
+from tidegate.schemas.message import BackfillChanged, Message, request_of
 from tidegate.schemas.queries import backfills, dags, pools, runs
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
@@ -26,20 +27,19 @@ class State(msgspec.Struct, frozen=True):
 
 
 async def load(db: Db, messages: Sequence[Message[BackfillChanged]]) -> State:
-    (request,) = (message.body for message in messages)
-    for ids in (await backfills.dag_ids(db, [request.backfill_id])).values():
-        await dags.lock_unread(db, {ids.dag_id, *ids.stage_dag_ids})
-        locked = await backfills.lock(db, [request.backfill_id])
-        await runs.lock_unread(db, await backfills.active_runs(db, {request.backfill_id: True}, MOST_RUNS))
-        backfill = locked.get(request.backfill_id)
-        pool = request.changes.get("pool", None if backfill is None else backfill.pool)
-        has_pool = await pools.is_there(db, pool)
-        return State(db.now, backfill, await backfills.active_of(db, ids.dag_id), has_pool)
-    return State(db.now, None)
+    request = request_of(messages)
+    ids = (await backfills.dag_ids(db, [request.backfill_id])).get(request.backfill_id)
+    if ids is None:
+        return State(db.now, None)
+    await dags.lock_unread(db, {ids.dag_id, *ids.stage_dag_ids})
+    backfill = (await backfills.lock(db, [request.backfill_id])).get(request.backfill_id)
+    await runs.lock_unread(db, await backfills.active_runs(db, {request.backfill_id: True}, MAX_RUNS_PER_REQUEST))
+    has_pool = await pools.lock_if_named(db, request.changes.get("pool", backfill.pool if backfill else None))
+    return State(db.now, backfill, await backfills.active_of(db, ids.dag_id), has_pool)
 
 
 def decide(messages: Sequence[Message[BackfillChanged]], state: State) -> Iterator[Effect]:
-    (request,) = (message.body for message in messages)
+    request = request_of(messages)
     backfill = state.backfill
     if backfill is None or backfill.deleted:
         yield no_such_backfill(request.backfill_id)

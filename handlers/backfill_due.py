@@ -1,18 +1,19 @@
 """Backfills are due: their runs have ended, or they have dates to plan."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from itertools import islice
 from typing import NamedTuple
 
 import msgspec
 
-from tidegate.handlers.backfills.cascade import MAX_SCANNED
-from tidegate.handlers.backfills.dates import MAX_DATES, NOTHING, Plan, is_replay, next_ticks, plan_next
-from tidegate.handlers.backfills.rerun import EndedRun
+from tidegate.handlers.backfills.cascade import MAX_SCANNED, version_of_runs
+from tidegate.handlers.backfills.dates import EMPTY_PLAN, MAX_DATES, Plan, cut_plan, is_replay, next_ticks, plan_next
+from tidegate.handlers.backfills.rerun import LockedRun
 from tidegate.handlers.backfills.slots import Slots, slots_of, startable_retries, startable_runs
 from tidegate.handlers.backfills.step import MAX_ENDS, DueBackfill, ends_with_stop, may_start, scans, take_step
 from tidegate.handlers.runs.outlets import outlet_event_id
+from tidegate.handlers.scheduling.read_plan import TASKS_PER_DECISION, most_runs
 from tidegate.schemas.backfill import BackfillView, Consumer, EndedDate, ExistingRun, Retry
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.error import Faults
@@ -30,14 +31,14 @@ Locked = Mapping[str, UnreadDag]
 
 
 class State(msgspec.Struct, frozen=True):
-    """The backfills that are due, under the locks of their DAGs. Of those of held DAGs, only the ones that are cancelled."""
+    """The due backfills, under the locks of their DAGs. A backfill of a held DAG is left out unless it is cancelled."""
 
     now: datetime
     due: tuple[DueBackfill, ...]
 
 
 async def load(db: Db, messages: Sequence[Message[BackfillDue]]) -> State:
-    """A backfill whose stage has just begun is left out: the lock of its DAG is missing, and the clock comes again."""
+    """A backfill whose stage has just begun is left out: the DAG of the stage is not locked. The clock visits it again."""
     found = await backfills.dag_ids(db, {message.body.backfill_id for message in messages})
     wanted = {dag_id for ids in found.values() for dag_id in (ids.dag_id, *ids.stage_dag_ids)}
     locked_dags = await dags.lock_unread(db, wanted)
@@ -70,34 +71,61 @@ def _is_held_dag(dag_id: str, locked: Locked) -> bool:
 
 def _due(backfill: BackfillView, locked: Locked, ended: tuple[EndedDate, ...]) -> DueBackfill:
     is_gone = backfill.stage_dag_id not in locked
-    is_held_back = any(locked[dag_id].is_inactive for dag_id in (backfill.dag_id, backfill.stage_dag_id) if dag_id in locked)
+    is_inactive = any(locked[dag_id].is_inactive for dag_id in (backfill.dag_id, backfill.stage_dag_id) if dag_id in locked)
     held = frozenset(dag_id for dag_id in backfill.stages if _is_held_dag(dag_id, locked))
-    return DueBackfill(backfill=backfill, is_held_back=is_held_back, is_gone=is_gone, ended=ended, held=held)
+    return DueBackfill(backfill=backfill, is_inactive=is_inactive, is_gone=is_gone, ended=ended, held=held)
 
 
 def _plans(due: DueBackfill) -> bool:
-    return may_start(due.counted) and not due.is_stage_held and (not due.is_held_back or scans(due.counted))
+    return may_start(due.counted) and not due.is_stage_held and (not due.is_inactive or scans(due.counted))
 
 
 async def _read_stopped(db: Db, stopped: Sequence[DueBackfill], locked_dags: Locked) -> list[DueBackfill]:
     """The runs that have not ended, and the dates to retry."""
     kills = {due.backfill.id: due.counted.kills for due in stopped}
-    locked = await _lock_runs(db, await backfills.active_runs(db, kills, MAX_ENDS), locked_dags)
+    active = await backfills.active_runs(db, kills, MAX_ENDS)
+    first = await tasks.first_runs(db, active, TASKS_PER_DECISION)
+    locked = await _lock_runs(db, first, locked_dags)
     ending = [it.run for it in locked.values() if ends_with_stop(it, kills=kills.get(it.run.backfill_id or 0, False))]
     ordinals = await backfills.ordinals(db, ending)
     retries = await backfills.retries(db, dict.fromkeys(kills, MAX_ENDS), all_stages=True)
     return [
-        msgspec.structs.replace(due, ending=ordinals.get(due.backfill.id, {}), retries=retries[due.backfill.id], runs=locked)
+        msgspec.structs.replace(
+            due,
+            ending=ordinals.get(due.backfill.id, {}),
+            retries=retries[due.backfill.id],
+            runs=locked,
+            leaves_runs=len(first) < len(active) and bool(ordinals.get(due.backfill.id)),
+        )
         for due in stopped
     ]
 
 
 class _Starts(NamedTuple):
-    """The queued runs that start, the dates whose runs run again, and the slots that are left for other dates."""
+    """The queued runs that start, the dates whose runs run again, and the slots that are left for other dates.
+
+    `is_limited`: the backfill has slots for more runs than one step starts. `is_cut`: the next step runs others again.
+    """
 
     runs: list[RunView]
     retries: Mapping[int, Retry]
     free: int
+    is_limited: bool
+    is_cut: bool = False
+
+    @property
+    def again(self) -> list[int]:
+        """The runs that run again."""
+        return [retry.dag_run_id for retry in self.retries.values()]
+
+    def cut(self, first: Set[int]) -> "_Starts":
+        """Without the runs that run again and are not among the first ones."""
+        retries = {ordinal: it for ordinal, it in self.retries.items() if it.dag_run_id in first}
+        return self._replace(retries=retries, is_cut=len(retries) < len(self.retries))
+
+    def leaves_runs(self, plan: Plan) -> bool:
+        """Whether the next step has runs to start without waiting for the end of one."""
+        return self.is_cut or (self.is_limited and bool(self.runs or self.retries or plan.dates))
 
 
 async def _read_planning(db: Db, planning: Sequence[DueBackfill], locked_dags: Locked) -> list[DueBackfill]:
@@ -106,8 +134,11 @@ async def _read_planning(db: Db, planning: Sequence[DueBackfill], locked_dags: L
     starts = await _read_starts(db, due)
     dated = {id_: it for id_, it in due.items() if _has_dates(it)}
     plans = await _plan(db, {id_: (it.counted, it.graph, starts[id_].free) for id_, it in dated.items() if it.graph})
-    again = [retry.dag_run_id for it in starts.values() for retry in it.retries.values()]
-    locked = await _lock_runs(db, [*again, *(id_ for plan in plans.values() for id_ in plan.again)], locked_dags)
+    again = [*(id_ for it in starts.values() for id_ in it.again), *(id_ for plan in plans.values() for id_ in plan.again)]
+    first = set(await tasks.first_runs(db, again, TASKS_PER_DECISION))
+    locked = await _lock_runs(db, first, locked_dags)
+    starts = {id_: it.cut(first) for id_, it in starts.items()}
+    plans = {id_: cut_plan(it, first) for id_, it in plans.items()}
     graphs = await versions.of_runs(db, [run for it in starts.values() for run in it.runs])
     consumers = await _consumers(db, due)
     ids = iter(await dags.reserve(db, sum(plan.new for plan in plans.values())))
@@ -116,33 +147,38 @@ async def _read_planning(db: Db, planning: Sequence[DueBackfill], locked_dags: L
             it,
             queued_runs=tuple(QueuedRun(run, graphs[run.version_id]) for run in starts[id_].runs),
             retries=starts[id_].retries,
-            plan=plans.get(id_, NOTHING),
+            plan=plans.get(id_, EMPTY_PLAN),
             consumers=consumers.get(id_, ()),
             runs=locked,
-            run_ids=tuple(islice(ids, plans.get(id_, NOTHING).new)),
+            run_ids=tuple(islice(ids, plans.get(id_, EMPTY_PLAN).new)),
+            leaves_runs=starts[id_].leaves_runs(plans.get(id_, EMPTY_PLAN)),
         )
         for id_, it in due.items()
     ]
 
 
 async def _read_starts(db: Db, due: Mapping[int, DueBackfill]) -> Mapping[int, _Starts]:
-    slots = await _slots(db, due)
+    of_backfill = await _slots(db, due)
+    slots = {
+        id_: it.at_most(MAX_ENDS if (graph := due[id_].graph) is None else most_runs(graph)) for id_, it in of_backfill.items()
+    }
     queued = await backfills.queued_runs(db, {id_: (it.backfill.is_reverse, slots[id_].most) for id_, it in due.items()})
     runs_of = {id_: startable_runs(slots[id_], queued[id_]) for id_ in due}
     found = await backfills.retries(db, {id_: slots[id_].most - len(runs_of[id_]) for id_ in due if not scans(due[id_].counted)})
     retries = {id_: startable_retries(slots[id_], len(runs_of[id_]), found.get(id_, {})) for id_ in due}
     left = {id_: slots[id_].free - len(runs_of[id_]) - len(retries[id_]) for id_ in due}
-    return {id_: _Starts(runs_of[id_], retries[id_], left[id_]) for id_ in due}
+    return {id_: _Starts(runs_of[id_], retries[id_], left[id_], slots[id_] != of_backfill[id_]) for id_ in due}
 
 
 def _has_dates(due: DueBackfill) -> bool:
     """Whether its dates come from a timetable or a list, and start now."""
-    return not due.backfill.stage and not due.is_replay and not due.is_held_back
+    return not due.backfill.stage and not due.is_replay and not due.is_inactive
 
 
 async def _with_graphs(db: Db, planning: Sequence[DueBackfill], locked: Locked) -> dict[int, DueBackfill]:
     """By id, with the version of new runs."""
-    version_ids = {due.backfill.id: _version_id(due.backfill, locked) for due in planning if not due.is_gone}
+    alive = [due.backfill for due in planning if not due.is_gone]
+    version_ids = {it.id: version_of_runs(it, locked[it.stage_dag_id].version_id) for it in alive}
     graphs = await versions.graphs(db, set(version_ids.values()))
     found = {due.backfill.id: due for due in planning}
     for id_, version_id in version_ids.items():
@@ -152,17 +188,11 @@ async def _with_graphs(db: Db, planning: Sequence[DueBackfill], locked: Locked) 
     return found
 
 
-def _version_id(backfill: BackfillView, locked: Locked) -> int:
-    if not backfill.stage:
-        return backfill.version_id
-    return backfill.stage_version_id or locked[backfill.stage_dag_id].version_id
-
-
 async def _slots(db: Db, due: Mapping[int, DueBackfill]) -> Mapping[int, Slots]:
     """A deleted DAG has no runs, and its dates to retry end at once."""
-    starting = {id_: it for id_, it in due.items() if not it.is_held_back and it.graph is not None}
+    starting = {id_: it for id_, it in due.items() if not it.is_inactive and it.graph is not None}
     active = await backfills.activity(db, {id_: it.graph is not None and it.graph.sequential for id_, it in starting.items()})
-    others = {id_: Slots(MAX_ENDS if it.is_gone and not it.is_held_back else 0) for id_, it in due.items()}
+    others = {id_: Slots(MAX_ENDS if it.is_gone and not it.is_inactive else 0) for id_, it in due.items()}
     return others | {id_: slots_of(it.counted, active[id_]) for id_, it in starting.items()}
 
 
@@ -190,26 +220,24 @@ def _of_dag(existing: Mapping[tuple[str, datetime], ExistingRun], dag_id: str) -
 
 async def _consumers(db: Db, due: Mapping[int, DueBackfill]) -> Mapping[int, tuple[Consumer, ...]]:
     """The runs of the stage that consumed outlets of the next dates; at stage 0 of a replay, the next runs of the DAG."""
-    replays = [it.counted for it in due.values() if it.is_replay and not it.counted.is_planned and not it.is_held_back]
+    replays = [it.counted for it in due.values() if it.is_replay and not it.counted.is_planned and not it.is_inactive]
     scanning = {id_: it.backfill for id_, it in due.items() if scans(it.counted) and not it.is_gone}
     ranges = {id_: (it.scanned, min(it.scanned + MAX_SCANNED, it.scan_until)) for id_, it in scanning.items()}
     events = {
-        OutletEvent(
-            it.backfill_id, scanning[it.backfill_id].stage_dag_id, outlet_event_id(*it.outlet), it.again_since, it.end_date
-        )
+        OutletEvent(scanning[it.backfill_id].stage_dag_id, outlet_event_id(*it.outlet), it)
         for it in await backfills.rewritten(db, ranges)
     }
     return {**await backfills.replayed(db, replays, MAX_SCANNED), **await backfills.consumers(db, events)}
 
 
-async def _lock_runs(db: Db, ids: Sequence[int], locked_dags: Locked) -> Mapping[int, EndedRun]:
+async def _lock_runs(db: Db, ids: Collection[int], locked_dags: Locked) -> Mapping[int, LockedRun]:
     """Runs of held DAGs get graphs that are enough to end them."""
     locked = await runs.lock_unread(db, ids)
     held = [run for run in locked.values() if _is_held(run, locked_dags)]
     readable = [run for run in locked.values() if not _is_held(run, locked_dags)]
     graphs = {**await versions.of_runs(db, readable), **await versions.names_only(db, held)}
     instances = await tasks.of_runs(db, locked)
-    return {id_: EndedRun(run, graphs[run.version_id], instances.get(id_, {})) for id_, run in locked.items()}
+    return {id_: LockedRun(run, graphs[run.version_id], instances.get(id_, {})) for id_, run in locked.items()}
 
 
 def _is_held(run: RunView, locked: Locked) -> bool:

@@ -10,8 +10,9 @@ from tidegate.handlers.backfills.rejections import no_cascade, no_such_pool, ove
 from tidegate.handlers.runs.rejections import no_such_dag
 from tidegate.schemas.backfill import BackfillSpec, BackfillView, Outlets, default_active_runs
 from tidegate.schemas.effect import Effect, RejectMessage
-from tidegate.schemas.effect.backfill import InsertBackfill, RecordAudit
-from tidegate.schemas.message import BackfillRequested, Message
+from tidegate.schemas.effect.audit import RecordAudit
+from tidegate.schemas.effect.backfill import InsertBackfill
+from tidegate.schemas.message import BackfillRequested, Message, request_of
 from tidegate.schemas.queries import backfills, dags, pools
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.view import LockedDag
@@ -32,19 +33,18 @@ class State(msgspec.Struct, frozen=True):
 
 
 async def load(db: Db, messages: Sequence[Message[BackfillRequested]]) -> State:
-    (request,) = (message.body for message in messages)
+    request = request_of(messages)
     locked = await dags.lock(db, [request.dag_id])
     if not locked:
         return State(db.now, None)
-    pool = request.pool
-    has_pool = pool is None or await pools.slots_of(db, pool) is not None
+    has_pool = await pools.lock_if_named(db, request.pool)
     edges = await backfills.edges(db, request.dag_id) if request.outlets is Outlets.CASCADE else ()
     others, refusing = await backfills.active_of(db, request.dag_id), await backfills.refusing(db, {to for _, to in edges})
     return State(db.now, locked[request.dag_id], others, has_pool, edges, refusing)
 
 
 def decide(messages: Sequence[Message[BackfillRequested]], state: State) -> Iterator[Effect]:
-    (request,) = (message.body for message in messages)
+    request = request_of(messages)
     if state.dag is None:
         yield no_such_dag(request.dag_id)
         return

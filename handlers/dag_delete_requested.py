@@ -8,8 +8,8 @@ import msgspec
 from tidegate.handlers.runs.rejections import no_such_dag
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.backfill import WakeBackfills
-from tidegate.schemas.effect.dag import DeleteDag
-from tidegate.schemas.message import DagDeleteRequested, Message
+from tidegate.schemas.effect.dag import DeleteDag, DeleteHistory
+from tidegate.schemas.message import DagDeleteRequested, Message, request_of
 from tidegate.schemas.queries import backfills, dags, references, runs
 from tidegate.schemas.queries.db import Db
 
@@ -31,8 +31,10 @@ class State(msgspec.Struct, frozen=True):
 
 
 async def load(db: Db, messages: Sequence[Message[DagDeleteRequested]]) -> State:
-    dag_id = messages[0].body.dag_id
-    await references.lock_ledger(db)  # no event is being queued for the DAG
+    request = request_of(messages)
+    dag_id = request.dag_id
+    if request.portion is None:
+        await references.lock_ledger(db)  # no event is being queued for the DAG
     dag = (await dags.lock_unread(db, [dag_id])).get(dag_id)
     has_runs = await runs.any_unfinished(db, dag_id)
     own = tuple(each.id for each in await backfills.active_of(db, dag_id))
@@ -40,11 +42,14 @@ async def load(db: Db, messages: Sequence[Message[DagDeleteRequested]]) -> State
 
 
 def decide(messages: Sequence[Message[DagDeleteRequested]], state: State) -> Iterator[Effect]:
-    dag_id = messages[0].body.dag_id
+    request = request_of(messages)
+    dag_id = request.dag_id
     if state.is_stale is None:
         yield no_such_dag(dag_id)
     elif reason := _why_not(dag_id, state):
-        yield RejectMessage(0, *reason)
+        yield RejectMessage(*reason)
+    elif request.portion is not None:
+        yield DeleteHistory(dag_id, *request.portion)
     else:
         yield DeleteDag(dag_id)
         yield WakeBackfills(dag_id, state.now)  # of other DAGs, whose cascades come to this one
@@ -63,6 +68,7 @@ def _why_not(dag_id: str, state: State) -> tuple[str, str] | None:
             f"DAG {dag_id!r} has backfill {state.backfills[0]}; `tidegate backfills cancel {state.backfills[0]}` ends it",
         )
     if state.waiting:
-        message = f"backfill {state.waiting[0]} is to run runs of DAG {dag_id!r} again; it goes on once the DAG is in a DAG file"
-        return HAS_RUNS, f"{message}, and `tidegate backfills cancel {state.waiting[0]}` ends it"
+        id_ = state.waiting[0]
+        message = f"backfill {id_} waits for DAG {dag_id!r}, whose runs it runs again"
+        return HAS_RUNS, f"{message}; add the DAG to a DAG file, or cancel it: `tidegate backfills cancel {id_}`"
     return None

@@ -4,7 +4,7 @@ The message carries the result of the parse, which runs outside any transaction.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -13,7 +13,7 @@ from tidegate.handlers.scheduling.next_runs import schedule_next_runs
 from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.schemas.conditions.condition import dataset_uris, patterns
 from tidegate.schemas.conditions.pattern import literal_prefix, matches
-from tidegate.schemas.dag import REPEAT_DIGEST, DagSpec, FunctionTask, ModuleSource, ParsedFile, SubmitTask
+from tidegate.schemas.dag import REPEAT_DIGEST, DagSpec, FunctionTask, ImportProblem, ModuleSource, ParsedFile, SubmitTask
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import WakeBackfills
 from tidegate.schemas.effect.dag import (
@@ -21,6 +21,7 @@ from tidegate.schemas.effect.dag import (
     ClearImportError,
     DescribeDataset,
     MarkStale,
+    RecordAwaitedError,
     RecordFile,
     RecordImportError,
     SetReferences,
@@ -32,16 +33,32 @@ from tidegate.schemas.queries import datasets, files, references
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.files import FileView, StoredDag
 from tidegate.schemas.receiver import FunctionReceiver
+from tidegate.schemas.text import utc
 from tidegate.schemas.view import DagView
 
 ABSENT_SCANS = 2
 """Consecutive scans without a file until its DAGs go stale: editors replace files by rename."""
 
 
-class State(msgspec.Struct, frozen=True):
-    """The files and DAGs as stored. `new_version_ids` are reserved, one for each parsed DAG.
+MAX_HISTORY = 200_000
+"""The most recorded events that become pending for the new consumers of a file: until they are, no other event is recorded."""
 
-    `dataset_ids`: by URI, the datasets that the parsed DAGs name and all that the patterns of changed DAGs match.
+_ROUNDED = timedelta(seconds=1)
+"""What texts of times lack."""
+
+
+class LongHistory(msgspec.Struct, frozen=True):
+    """Too many recorded events would become pending for the new inputs of a DAG. About as many as may occurred after `since`."""
+
+    dag_id: str
+    since: datetime
+
+
+class State(msgspec.Struct, frozen=True):
+    """The files and DAGs as stored; `dags` lacks the held ones. `new_version_ids` are reserved, one for each parsed DAG.
+
+    `dataset_ids`: by URI, the datasets that the parsed DAGs name and all that the patterns of changed DAGs match. `too_long`: by
+    path, the first DAG with too long a history.
     """
 
     now: datetime
@@ -50,6 +67,7 @@ class State(msgspec.Struct, frozen=True):
     dags: Mapping[str, DagView]
     new_version_ids: tuple[int, ...]
     dataset_ids: Mapping[str, int] = {}
+    too_long: Mapping[str, LongHistory] = {}
 
 
 async def load(db: Db, messages: Sequence[Message[ParsedFile]]) -> State:
@@ -63,11 +81,30 @@ async def load(db: Db, messages: Sequence[Message[ParsedFile]]) -> State:
     if any(spec is None or patterns_of(spec) for spec in (*specs, *(dag.spec for dag in stored.values()))):
         await references.lock_patterns(db)
         dataset_ids |= await references.datasets_matching(db, changed_patterns(parsed.values(), stored))
-    if any(may_backfill(spec, stored) for spec in specs):
+    backfilled = {path: [spec for spec in file.dags if may_backfill(spec, stored)] for path, file in parsed.items()}
+    too_long = await _too_long(db, backfilled, dataset_ids)
+    if any(backfilled[path] for path in backfilled.keys() - too_long.keys()):
         await references.lock_ledger(db)
     locked = await lock_dags(db, stored, ReadReason(everything=True))
     version_ids = await files.reserve_versions(db, len(specs))
-    return State(db.now, known, stored, {dag.graph.dag_id: dag for dag in locked.dags}, tuple(version_ids), dataset_ids)
+    views = {dag.graph.dag_id: dag for dag in locked.dags}
+    return State(db.now, known, stored, views, tuple(version_ids), dataset_ids, too_long)
+
+
+async def _too_long(
+    db: Db, backfilled: Mapping[str, Sequence[DagSpec]], dataset_ids: Mapping[str, int]
+) -> Mapping[str, LongHistory]:
+    """By path, the first DAG with which the recorded events of the file are too many. Counted before the ledger is locked."""
+    found: dict[str, LongHistory] = {}
+    for path, specs in backfilled.items():
+        left = MAX_HISTORY
+        for spec in specs:
+            effect, most = references_of(spec, dataset_ids), left
+            left -= await references.count_history(db, effect, most + 1)
+            if left < 0:
+                found[path] = LongHistory(spec.dag_id, await references.recent_history(db, effect, most))
+                break
+    return found
 
 
 def newest(parsed: Sequence[ParsedFile]) -> dict[str, ParsedFile]:
@@ -95,22 +132,41 @@ def changed_patterns(parsed: Iterable[ParsedFile], stored: Mapping[str, StoredDa
 def may_backfill(spec: DagSpec, stored: Mapping[str, StoredDag]) -> bool:
     """Whether recorded events of newly consumed datasets may become pending."""
     known = stored.get(spec.dag_id)
-    return spec.missed == "all" and spec.schedule is not None and (known is None or known.spec != spec)
+    before = consumed_names(known.spec) if known is not None and known.spec is not None else frozenset()
+    return spec.missed == "all" and not consumed_names(spec) <= before
+
+
+def consumed_names(spec: DagSpec) -> frozenset[str]:
+    """The datasets and patterns that a DAG consumes."""
+    return dataset_uris(spec.schedule) | patterns_of(spec) if spec.schedule is not None else frozenset()
 
 
 def decide(messages: Sequence[Message[ParsedFile]], state: State) -> Iterator[Effect]:
     version_ids = iter(state.new_version_ids)
-    parsed = newest([message.body for message in messages])
+    parsed = {path: _limited(file, state) for path, file in newest([message.body for message in messages]).items()}
     homes = home_files(parsed, state)
     for path, file in parsed.items():
         if file.problem is not None:
             yield RecordFile(path, file.digest, 0, file.duration_s, file.imports)
-            yield RecordImportError(path, file.problem.line, file.problem.reason)
+            record = RecordAwaitedError if file.is_awaited else RecordImportError
+            yield record(path, file.problem.line, file.problem.reason)
         elif file.digest is None:
             yield from _absent(path, state)
         else:
             yield from _present(file, state, homes, version_ids)
     yield from (MarkStale(dag_id) for dag_id, dag in state.stored.items() if dag_id not in homes and not dag.is_stale)
+
+
+def _limited(file: ParsedFile, state: State) -> ParsedFile:
+    """The file; one with too long a history has a problem instead of its DAGs."""
+    if file.path not in state.too_long:
+        return file
+    found = state.too_long[file.path]
+    reason = (
+        f"DAG {found.dag_id!r} has catchup=True, but more than {MAX_HISTORY:,} recorded events would become pending for the new "
+        f"inputs of this file; set a start_date of {utc(found.since + _ROUNDED)} or later, or catchup=False"
+    )
+    return msgspec.structs.replace(file, dags=(), problem=ImportProblem(reason=reason))
 
 
 def home_files(parsed: Mapping[str, ParsedFile], state: State) -> Mapping[str, str]:
@@ -172,6 +228,8 @@ def _store(file: ParsedFile, spec: DagSpec, state: State, version_id: int) -> It
         yield references_of(spec, state.dataset_ids)
         yield from (DescribeDataset(dataset.uri, dataset.name, dataset.extra) for dataset in spec.datasets)
         dag = dag and _at_version(dag, graph_of(version_id, spec))
+        if stored and not dag:  # The DAG was held, and the version releases it.
+            yield WakeBackfills(spec.dag_id, state.now)
     if dag is not None:
         if dag.is_stale:
             yield WakeBackfills(spec.dag_id, state.now)

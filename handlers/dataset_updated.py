@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from tidegate.handlers.load import LockedDags, lock_dags
-from tidegate.handlers.scheduling.next_runs import schedule_next_runs
+from tidegate.handlers.scheduling.next_runs import schedule_each
 from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.error import Faults
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import datasets
 from tidegate.schemas.queries.db import Db
@@ -19,7 +18,4 @@ async def load(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> LockedDag
 
 
 def decide(_messages: Sequence[Message[DatasetUpdated]], state: LockedDags) -> Iterator[Effect]:
-    with Faults() as faults:
-        for dag in state.dags:
-            with faults.of(dag.graph.dag_id):
-                yield from schedule_next_runs(dag, state.now)
+    yield from schedule_each(state.dags, state.now)

@@ -13,6 +13,7 @@ from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import dags, runs, submissions, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.read_plan import ReadPlan
+from tidegate.schemas.state import RUN_ENDED
 from tidegate.schemas.view import DagView, Instance, LockedDag, RunView, SubmissionView
 
 ANY_REASON = ReadReason()
@@ -88,26 +89,36 @@ def _larger_plans(found: Mapping[str, DagView], plans: Mapping[str, ReadPlan], n
     return larger
 
 
+async def lock_runs(db: Db, ids: Collection[int], locked_dags: Collection[str]) -> Mapping[int, RunView]:
+    """Lock runs under the locks of their DAGs. Unfinished runs of DAGs that were held when the DAGs were locked are left out."""
+    locked = await runs.lock(db, ids)
+    return {id_: run for id_, run in locked.items() if run.state in RUN_ENDED or run.dag_id in locked_dags}
+
+
 async def lock_run(db: Db, dag_id: str, run_id: str) -> WholeRun:
     locked_dags = await dags.lock(db, [dag_id])
     locked = await runs.lock(db, await runs.matching(db, dag_id, run_id, None, None)) if locked_dags else {}
-    dag_views = await read_dags(db, locked_dags, ReadReason(ending_runs={dag_id: 1}))
-    for run in locked.values():
-        graphs = await versions.graphs(db, {run.version_id})
-        instances = (await tasks.of_runs(db, [run.id])).get(run.id, {})
-        return WholeRun(db.now, dag_views[0], run, graphs[run.version_id], tuple(instances.values()))
-    return WholeRun(db.now, dag_views[0] if dag_views else None)
+    dag = next(iter(await read_dags(db, locked_dags, ReadReason(ending_runs={dag_id: 1}))), None)
+    run = next(iter(locked.values()), None)
+    if run is None:
+        return WholeRun(db.now, dag)
+    graphs = await versions.graphs(db, {run.version_id})
+    return WholeRun(db.now, dag, run, graphs[run.version_id], await _tasks_of(db, run))
 
 
 async def lock_run_unread(db: Db, dag_id: str, run_id: str) -> WholeRun:
     """As `lock_run`, without the DAG, and with the names of the tasks alone: for a held DAG, or where a version is unreadable."""
     is_known = dag_id in await dags.lock_unread(db, [dag_id])
     locked = await runs.lock_unread(db, await runs.matching(db, dag_id, run_id, None, None)) if is_known else {}
-    for run in locked.values():
-        graphs = await versions.names_only(db, [run])
-        instances = (await tasks.of_runs(db, [run.id])).get(run.id, {})
-        return WholeRun(db.now, None, run, graphs[run.version_id], tuple(instances.values()))
-    return WholeRun(db.now, dag_exists=is_known)
+    run = next(iter(locked.values()), None)
+    if run is None:
+        return WholeRun(db.now, dag_exists=is_known)
+    graphs = await versions.names_only(db, [run])
+    return WholeRun(db.now, None, run, graphs[run.version_id], await _tasks_of(db, run))
+
+
+async def _tasks_of(db: Db, run: RunView) -> tuple[Instance, ...]:
+    return tuple((await tasks.of_runs(db, [run.id])).get(run.id, {}).values())
 
 
 async def lock_attempts(db: Db, ids: Sequence[UUID]) -> LockedAttempts:

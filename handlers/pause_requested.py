@@ -11,17 +11,17 @@ from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import WakeBackfills
 from tidegate.schemas.effect.dag import SetPaused
-from tidegate.schemas.message import Message, PauseRequested
+from tidegate.schemas.message import Message, PauseRequested, request_of
 from tidegate.schemas.queries.db import Db
 
 
 async def load(db: Db, messages: Sequence[Message[PauseRequested]]) -> LockedDags:
-    (request,) = (message.body for message in messages)
+    request = request_of(messages)
     return await lock_dags(db, [request.dag_id], ReadReason(everything=not request.is_paused))
 
 
 def decide(messages: Sequence[Message[PauseRequested]], state: LockedDags) -> Iterator[Effect]:
-    (request,) = (message.body for message in messages)
+    request = request_of(messages)
     if not state.dags:
         yield no_such_dag(request.dag_id)
     for dag in state.dags:

@@ -8,7 +8,7 @@ import msgspec
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.backfill import WakeBackfills
 from tidegate.schemas.effect.dag import ReleaseDag
-from tidegate.schemas.message import Message, ReleaseRequested
+from tidegate.schemas.message import Message, ReleaseRequested, request_of
 from tidegate.schemas.queries import holds
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.holds import Hold
@@ -24,14 +24,13 @@ class State(msgspec.Struct, frozen=True):
 
 
 async def load(db: Db, messages: Sequence[Message[ReleaseRequested]]) -> State:
-    (message,) = messages
-    return State(db.now, await holds.hold_of(db, message.body.dag_id))
+    return State(db.now, await holds.hold_of(db, request_of(messages).dag_id))
 
 
 def decide(messages: Sequence[Message[ReleaseRequested]], state: State) -> Iterator[Effect]:
-    dag_id = messages[0].body.dag_id
+    dag_id = request_of(messages).dag_id
     if state.hold is None:
-        yield RejectMessage(0, NOT_HELD, f"no DAG {dag_id!r} is held; `tidegate dags list` shows the state of each DAG")
+        yield RejectMessage(NOT_HELD, f"no DAG {dag_id!r} is held; `tidegate dags list` shows the state of each DAG")
     else:
         yield ReleaseDag(dag_id, state.now)
         yield WakeBackfills(dag_id, state.now)

@@ -1,24 +1,25 @@
 """Decide about all tasks of a run: after a clear, after progress of the previous run, or to fail the run."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
 
-from tidegate.handlers.load import read_dags
-from tidegate.handlers.runs.failures import SHOWN, explained, failed_tasks, reason_of
+from tidegate.handlers.load import lock_runs, read_dags
+from tidegate.handlers.runs.failures import MAX_FAILED_TASKS, failed_tasks, reason_of, with_failure_reasons
 from tidegate.handlers.runs.reason import Reason
 from tidegate.handlers.runs.task_effects import insert_task, update_task
 from tidegate.handlers.runs.terminate import fail
 from tidegate.handlers.runs.transition import change_run
-from tidegate.handlers.scheduling.next_runs import schedule_after_ends
+from tidegate.handlers.scheduling.next_runs import RunEnd, end_of, schedule_each_after_ends
 from tidegate.handlers.scheduling.read_plan import ReadReason
 from tidegate.handlers.tasks.advance import NO_LENGTHS, Advance, decide_again
 from tidegate.handlers.tasks.previous_run import blocking_tasks
 from tidegate.handlers.tasks.upstream_counts import recount, upstream_of
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import ReconsiderAfter
+from tidegate.schemas.error import Faults
 from tidegate.schemas.graph import Graph, element_of
 from tidegate.schemas.message import Message, RunReconsidered
 from tidegate.schemas.notice import FailedTask
@@ -29,10 +30,11 @@ from tidegate.schemas.view import DagView, Instance, PreviousRun, RunView
 
 
 class State(msgspec.Struct, frozen=True):
-    """The runs with all their tasks, under the locks of their DAGs. `stops` has the reason to fail a run, by run.
+    """The runs with all their tasks, under the locks of their DAGs.
 
-    `lengths`: by run and task, the number of elements of a list that a task has returned and others are mapped over.
-    `failures` are the first failed tasks, by run.
+    `stops` has the reason to fail a run, by run; none where the failed task was cleared meanwhile. `lengths`: by run and task,
+    the number of elements of a list that a task has returned and others are mapped over. `failures` are the first failed tasks,
+    by run.
     """
 
     now: datetime
@@ -49,8 +51,8 @@ class State(msgspec.Struct, frozen=True):
 async def load(db: Db, messages: Sequence[Message[RunReconsidered]]) -> State:
     ids = [message.body.dag_run_id for message in messages]
     locked_dags = await dags.lock(db, await runs.dags_of(db, ids))
-    locked = await runs.lock(db, ids)
-    reasons = await runs.dequeue_reconsiderations(db, ids)
+    locked = await lock_runs(db, ids, locked_dags)
+    reasons = await runs.dequeue_reconsiderations(db, ids, locked)  # a held DAG keeps its requests for its release
     graphs = await versions.of_runs(db, locked.values())
     instances = await tasks.of_runs(db, locked)
     may_end = Counter(run.dag_id for run in locked.values() if run.state is RunState.RUNNING and run.is_live)
@@ -61,9 +63,9 @@ async def load(db: Db, messages: Sequence[Message[RunReconsidered]]) -> State:
         graphs=graphs,
         tasks=instances,
         previous=await runs.previous(db, [run.id for run in locked.values() if graphs[run.version_id].sequential]),
-        stops={id_: reason for id_, reason in reasons.items() if reason is not None},
+        stops={id_: reason for id_, reason in reasons.items() if reason and _has_failed(instances.get(id_, {}))},
         lengths=await _lengths(db, {id_: graphs[run.version_id] for id_, run in locked.items()}),
-        failures=await tasks.failures(db, [id_ for id_, found in instances.items() if _has_failed(found)], SHOWN),
+        failures=await tasks.failures(db, [id_ for id_, found in instances.items() if _has_failed(found)], MAX_FAILED_TASKS),
     )
 
 
@@ -80,22 +82,27 @@ async def _lengths(db: Db, of_run: Mapping[int, Graph]) -> Mapping[int, Mapping[
 
 
 def decide(_messages: Sequence[Message[RunReconsidered]], state: State) -> Iterator[Effect]:
-    ended: dict[str, list[RunState]] = defaultdict(list)
-    for run in state.runs.values():
-        if run.state is not RunState.RUNNING:
-            continue
-        graph, instances = state.graphs[run.version_id], state.tasks.get(run.id, {})
-        if reason := state.stops.get(run.id):
-            failed = state.failures.get(run.id, ())
-            yield from fail(run, graph, tuple(instances.values()), state.now, reason=reason, failed=failed)
-            after = RunState.FAILED
-        else:
-            after, effects = _reconsider(run, graph, instances, state)
-            yield from effects
-        if after in RUN_ENDED and run.is_live:
-            ended[run.dag_id].append(after)
-    for dag in state.dags:
-        yield from schedule_after_ends(dag, ended[dag.graph.dag_id], state.now)
+    ended: dict[str, list[RunEnd]] = defaultdict(list)
+    running = [run for run in state.runs.values() if run.state is RunState.RUNNING]
+    with Faults() as faults:
+        for run in running:
+            with faults.of(run.dag_id):
+                after = yield from _stop_or_reconsider(run, state)
+                if after in RUN_ENDED and run.is_live:
+                    ended[run.dag_id].append(end_of(run, after))
+        yield from schedule_each_after_ends(state.dags, ended, state.now)
+
+
+def _stop_or_reconsider(run: RunView, state: State) -> Generator[Effect, None, RunState]:
+    """Returns the state that the run gets."""
+    graph, instances = state.graphs[run.version_id], state.tasks.get(run.id, {})
+    if reason := state.stops.get(run.id):
+        failed = state.failures.get(run.id, ())
+        yield from fail(run, graph, tuple(instances.values()), state.now, reason=reason, failed=failed)
+        return RunState.FAILED
+    after, effects = _reconsider(run, graph, instances, state)
+    yield from effects
+    return after
 
 
 def _reconsider(run: RunView, graph: Graph, instances: Mapping[int, Instance], state: State) -> tuple[RunState, list[Effect]]:
@@ -107,7 +114,7 @@ def _reconsider(run: RunView, graph: Graph, instances: Mapping[int, Instance], s
     changed = released | _recount_all(graph, instances)
     step = decide_again(graph, instances, state.lengths.get(run.id, NO_LENGTHS))
     failed = failed_tasks(graph, step, state.failures.get(run.id, ()))
-    step = explained(graph, step, failed)
+    step = with_failure_reasons(graph, step, failed)
     changed |= {instance.index: instance for instance in step.changed}
     after, deadlock = _after(run, graph, step, {**instances, **changed, **{new.index: new for new in step.added}})
     effects: list[Effect] = [insert_task(run, new, graph.node(new.index).task, now) for new in step.added]

@@ -7,7 +7,7 @@ import msgspec
 
 from tidegate.handlers.load import lock_dags
 from tidegate.handlers.runs.create import create, queued_run
-from tidegate.handlers.runs.rejections import no_such_dag
+from tidegate.handlers.runs.rejections import PARAMS_CHANGED, no_such_dag
 from tidegate.handlers.runs.run_ids import manual_run_id, reserved_prefix
 from tidegate.handlers.scheduling.next_runs import set_wakeup
 from tidegate.handlers.scheduling.run_limit import has_capacity
@@ -21,7 +21,6 @@ from tidegate.schemas.view import DagView, RunView
 
 RUN_EXISTS = "run_exists"
 RESERVED_ID = "reserved_id"
-PARAMS_CHANGED = "params_changed"
 
 
 class State(msgspec.Struct, frozen=True):
@@ -49,17 +48,17 @@ def decide(messages: Sequence[Message[RunRequested]], state: State) -> Iterator[
         yield no_such_dag(request.dag_id)
     elif prefix := reserved_prefix(run_id_of(message)):
         reason = f"run ids that begin with {prefix} are reserved for runs that Tidegate makes itself; choose another one"
-        yield RejectMessage(0, RESERVED_ID, reason)
+        yield RejectMessage(RESERVED_ID, reason)
     elif state.existing is not None:
-        yield RejectMessage(0, RUN_EXISTS, _exists(request, state.existing))
+        yield RejectMessage(RUN_EXISTS, _exists(request, state.existing))
     elif state.dag.graph.params != request.params:
         reason = f"the parameters of DAG {request.dag_id!r} changed after the conf was checked; trigger the run again"
-        yield RejectMessage(0, PARAMS_CHANGED, reason)
+        yield RejectMessage(PARAMS_CHANGED, reason)
     else:
         run = new_run(state.dag, message, state.now)
         now = state.now
         is_due = run.run_after <= now
-        yield from create(run, request.conf, state.dag.graph, now, started=is_due and may_start(state.dag, now))
+        yield from create(run, request.conf, state.dag.graph, now, started=is_due and starts_at_once(state.dag, now))
         if not is_due and (state.dag.due_at is None or run.run_after < state.dag.due_at):
             yield set_wakeup(state.dag, run.run_after)
 
@@ -68,7 +67,7 @@ def new_run(dag: DagView, message: Message[RunRequested], now: datetime) -> RunV
     """The requested run. The timetable gives a logical date its data interval."""
     request = message.body
     tick = None
-    run_after = request.run_after or min(message.at, now)  # the client's clock may be ahead
+    run_after = request.run_after or now  # the clock of the client may be wrong
     if request.logical_date is not None:
         start, end = manual_interval(dag.graph.timetable, request.logical_date)
         tick = Tick(request.logical_date, start, end, run_after)
@@ -86,7 +85,7 @@ def run_id_of(message: Message[RunRequested]) -> str:
     return message.body.run_id or manual_run_id(message.at)
 
 
-def may_start(dag: DagView, now: datetime) -> bool:
+def starts_at_once(dag: DagView, now: datetime) -> bool:
     """Whether a new run may start at once, without overtaking a queued run or a timed one that is due."""
     has_earlier = dag.queued or (dag.due_at is not None and dag.due_at <= now)
     return not dag.is_inactive and not has_earlier and has_capacity(dag)

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from tidegate.handlers.load import LockedDags, lock_dags
-from tidegate.handlers.scheduling.next_runs import schedule_next_runs
+from tidegate.handlers.scheduling.next_runs import schedule_each
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.error import Faults
 from tidegate.schemas.message import Message, ScheduleDue
 from tidegate.schemas.queries.db import Db
 
@@ -15,7 +14,4 @@ async def load(db: Db, messages: Sequence[Message[ScheduleDue]]) -> LockedDags:
 
 
 def decide(_messages: Sequence[Message[ScheduleDue]], state: LockedDags) -> Iterator[Effect]:
-    with Faults() as faults:
-        for dag in state.dags:
-            with faults.of(dag.graph.dag_id):
-                yield from schedule_next_runs(dag, state.now)
+    yield from schedule_each(state.dags, state.now)

@@ -4,17 +4,12 @@ from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 from tidegate.handlers import attempt_ends
-from tidegate.handlers.attempt_ends import State, already_ended, end_attempts, superseded
-from tidegate.handlers.runs.task_effects import end_submission
+from tidegate.handlers.attempt_ends import ATTEMPT_ENDED, State, already_ended, end_attempts, end_superseded, superseded
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.submission import IgnoreFinish
-from tidegate.schemas.effect.task import AdmitAgain
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.state import TaskState
 from tidegate.schemas.wire.event import EventId, Rejection, TaskFinished
-
-REPEATED = "the attempt had already ended"
 
 
 async def load(db: Db, messages: Sequence[Message[TaskFinished]]) -> State:
@@ -27,14 +22,13 @@ def decide(messages: Sequence[Message[TaskFinished]], state: State) -> Iterator[
     for index, message in enumerate(messages):
         finish = message.body
         if rejection := _rejection(finish, state):
-            yield RejectMessage(index, *rejection)
+            yield RejectMessage(*rejection, index=index)
             continue
-        if reason := REPEATED if finish.submission_id in seen else already_ended(finish, state):
+        if reason := ATTEMPT_ENDED if finish.submission_id in seen else already_ended(finish, state):
             yield _ignore(message, reason)
         elif reason := superseded(finish, state):
-            yield end_submission(finish, state.submissions[finish.submission_id], state.now)
             yield _ignore(message, reason)
-            yield from _readmit(finish, state)
+            yield from end_superseded(finish, state)
         else:
             accepted.append(finish)
         seen.add(finish.submission_id)
@@ -53,13 +47,6 @@ def _rejection(finish: TaskFinished, state: State) -> tuple[Rejection, str] | No
     which = "another token" if finish.token else "no token"
     problem = f"the end of attempt {finish.submission_id} has {which}; only the process of the attempt has the right one"
     return Rejection.WRONG_TOKEN, problem
-
-
-def _readmit(finish: TaskFinished, state: State) -> Iterator[AdmitAgain]:
-    """A task that was cleared meanwhile may have waited in its pool for this attempt to end."""
-    attempt, task = state.attempt_of(finish)
-    if task.state is TaskState.SCHEDULED:
-        yield AdmitAgain(state.graphs[state.runs[attempt.dag_run_id].version_id].node(attempt.task_index).task.pool)
 
 
 def _ignore(message: Message[TaskFinished], reason: str) -> IgnoreFinish:

@@ -13,7 +13,7 @@ from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.run import ReconsiderAfter
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.graph import Graph, element_of, position_of, reachable
-from tidegate.schemas.message import Message, TaskMarked
+from tidegate.schemas.message import Message, TaskMarked, request_of
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import TASK_ACTIVE, TASK_ENDED, TaskState
 from tidegate.schemas.view import DagView, Instance, RunView
@@ -22,20 +22,20 @@ DECIDED_BY_UPSTREAM = frozenset({TaskState.UPSTREAM_FAILED, TaskState.SKIPPED})
 
 
 async def load(db: Db, messages: Sequence[Message[TaskMarked]]) -> WholeRun:
-    (request,) = (message.body for message in messages)
+    request = request_of(messages)
     return await lock_run(db, request.dag_id, request.run_id)
 
 
 def decide(messages: Sequence[Message[TaskMarked]], state: WholeRun) -> Iterator[Effect]:
-    (request,) = (message.body for message in messages)
+    request = request_of(messages)
     if state.dag is None:
         yield no_such_dag(request.dag_id)
     elif state.run is None or state.graph is None:
         yield no_such_run(request.dag_id, request.run_id)
     elif (marked := _task_named(state.graph, state.tasks, request.task_id)) is None:
-        yield RejectMessage(0, NO_SUCH_TASK, f"run {request.run_id!r} has no task {request.task_id!r}, or has not started")
+        yield RejectMessage(NO_SUCH_TASK, f"run {request.run_id!r} has no task {request.task_id!r}, or has not started")
     elif marked.state is request.state:
-        yield RejectMessage(0, ALREADY_ENDED, f"task {request.task_id!r} of run {request.run_id!r} is already {request.state}")
+        yield RejectMessage(ALREADY_ENDED, f"task {request.task_id!r} of run {request.run_id!r} is already {request.state}")
     else:
         yield from _mark(state.dag, state.run, state.graph, state, marked, request)
 

@@ -1,9 +1,9 @@
 """Tasks wait for slots of a pool: admit the ones that fit, and record the intent to submit each.
 
 Queue order: weight, across all DAGs; then older runs first, then the order of tasks in their DAG. A task that does not fit is
-passed over and blocks no other. Against starvation, every fourth admission is the task that has waited longest, once that is
-longer than `fair_after_s`; if only slots are missing, free slots are kept for it. So is the share of a backfill, for its task of
-several slots that has waited so long: tasks of the backfill that have waited less are passed over.
+passed over and blocks no other. Against starvation, every fourth admission is the task that has waited longest, once it has
+waited for more than `fair_after_s`. If it lacks only slots, the free slots are kept for it. If it lacks the share of its
+backfill, the share is kept for it: tasks of the backfill that have waited less are passed over.
 """
 
 from collections import defaultdict
@@ -21,14 +21,14 @@ from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.submission import InsertSubmission
 from tidegate.schemas.effect.task import AdmitAgain, CountAdmitted, MoveTask
 from tidegate.schemas.error import Faults
-from tidegate.schemas.message import Message, TasksReady
+from tidegate.schemas.message import Message, TasksReady, request_of
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import TaskState
 from tidegate.schemas.view import RunView, WaitingTask
 
 
 async def load(db: Db, messages: Sequence[Message[TasksReady]]) -> AdmissionState:
-    (ready,) = (message.body for message in messages)
+    ready = request_of(messages)
     return await lock_admission(db, ready)
 
 
@@ -50,7 +50,7 @@ def decide(_messages: Sequence[Message[TasksReady]], state: AdmissionState) -> I
     if by_run and state.starving:
         yield CountAdmitted(state.pool.name, sum(map(len, by_run.values())))
     if by_run and (state.has_more or capacity.has_released) and capacity.is_left:
-        yield AdmitAgain(state.pool.name)
+        yield AdmitAgain()
 
 
 def _admit(run: RunView, admitted: Sequence[WaitingTask], state: AdmissionState) -> Iterator[Effect]:

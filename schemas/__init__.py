@@ -1,1 +1,1 @@
-"""Shapes of data: on the wire, in DAG files, in Postgres. Pure; imports nothing else of ours."""
+"""Shapes of data: on the wire, in DAG files, in Postgres. Only `queries/` awaits. Nothing here imports another folder."""

@@ -9,14 +9,16 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from tidegate.schemas.columns import Columns
 from tidegate.schemas.state import BackfillState, DateState, RunState
 
 LAST_PRIORITY = -1_000_000
 """The priority of a backfill whose tasks come after all others of their pools."""
 
-MAX_PRIORITY = MOST = 1_000_000_000
+MAX_PRIORITY = 1_000_000_000
 DEFAULT_ACTIVE_RUNS = 10
 MAX_ACTIVE_RUNS = 1_000
+MAX_COUNT = 1_000_000_000
 MAX_DESCRIPTION = 1000
 MAX_LISTED_DATES = 10_000
 """The most dates of an explicit list."""
@@ -36,8 +38,8 @@ class Reprocess(StrEnum):
 class Outlets(StrEnum):
     """What the successful tasks of a backfill mean for the consumers of their outlets.
 
-    `events`: the usual events. `none`: nothing. `cascade`: also, the runs that consumed the outlets of runs which run again run
-    again, too, and so on.
+    `events`: the usual events. `none`: nothing. `cascade`: the usual events; and a run that consumed an outlet runs again after
+    the run that updated it ran again. Its own consumers follow.
     """
 
     EVENTS = "events"
@@ -55,20 +57,20 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     max_active_runs: Annotated[int, Meta(ge=1, le=MAX_ACTIVE_RUNS)] | None = None
-    max_active_tasks: Annotated[int, Meta(ge=1, le=MOST)] | None = None
+    max_active_tasks: Annotated[int, Meta(ge=1, le=MAX_COUNT)] | None = None
     share: Annotated[float, Meta(gt=0, le=1)] | None = None
     pool: str | None = None
     priority: Annotated[int, Meta(ge=-MAX_PRIORITY, le=MAX_PRIORITY)] = LAST_PRIORITY
-    max_failed_runs: Annotated[int, Meta(ge=0, le=MOST)] = 0
+    max_failed_runs: Annotated[int, Meta(ge=0, le=MAX_COUNT)] = 0
 
 
 RANGES = {
     "max_active_runs": f"a whole number from 1 to {MAX_ACTIVE_RUNS}",
-    "max_active_tasks": f"a whole number from 1 to {MOST}",
+    "max_active_tasks": f"a whole number from 1 to {MAX_COUNT}",
     "share": "a number above 0 and up to 1",
     "pool": "the name of a pool",
     "priority": f"a whole number from {-MAX_PRIORITY} to {MAX_PRIORITY}",
-    "max_failed_runs": f"a whole number from 0 to {MOST}",
+    "max_failed_runs": f"a whole number from 0 to {MAX_COUNT}",
 }
 """The values of each limit, in words."""
 
@@ -154,7 +156,7 @@ class BackfillView(BackfillSpec, frozen=True, kw_only=True):
 
 
 def limits_version(backfill: BackfillView) -> str:
-    """What changes with each change of the limits or of the end of a backfill, and with nothing else."""
+    """A digest of the limits and the end of a backfill. The request of a user has the digest of the limits that it was shown."""
     limits = [getattr(backfill, name) for name in (*Limits.__struct_fields__, "end_date")]
     return sha256(msgspec.json.encode(limits)).hexdigest()[:16]
 
@@ -179,24 +181,21 @@ class BackfillCapacity(NamedTuple):
     occupied: int
 
 
-class EndedDate(NamedTuple):
-    """An open date whose run has ended, and how many tasks of the run there are, and ended in these states."""
-
-    ordinal: int
-    state: DateState
-    tasks: int
-    tasks_succeeded: int
-    tasks_skipped: int
-    tasks_failed: int
-
-
-class TaskCounts(NamedTuple):
+class TaskCounts(msgspec.Struct, Columns, frozen=True):
     """The number of tasks of a run, and how many of them ended in these states."""
 
     tasks: int = 0
     tasks_succeeded: int = 0
     tasks_skipped: int = 0
     tasks_failed: int = 0
+
+
+class EndedDate(NamedTuple):
+    """An open date whose run has ended, with the tasks of the run."""
+
+    ordinal: int
+    state: DateState
+    tasks: TaskCounts
 
 
 class Retry(NamedTuple):
@@ -218,7 +217,7 @@ class Retry(NamedTuple):
         return not (self.is_whole or self.was_cancelled)
 
 
-class Activity(NamedTuple):
+class BackfillActivity(NamedTuple):
     """The runs of a backfill that are running.
 
     `waiting` of them wait for the previous run, and for nothing else; the last of these comes at `waiting_until` in the order of

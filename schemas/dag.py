@@ -5,8 +5,9 @@ The authoring API (`tidegate.schemas.authoring.dag`) produces these shapes, a DA
 reads it have one version. Durations are in seconds.
 """
 
+import re
 from collections.abc import Mapping
-from datetime import datetime, time
+from datetime import time
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
@@ -16,14 +17,16 @@ from msgspec import Meta
 
 from tidegate.schemas.conditions.condition import ANY_TIME, MAX_SECONDS, Condition, DatasetSpec, Positive, Timing, Uri
 from tidegate.schemas.receiver import Callback
+from tidegate.schemas.time_range import Moment
 from tidegate.schemas.timetable.spec import Timetable
+from tidegate.schemas.timetable.tick import Missed
 
 Name = Annotated[str, Meta(min_length=1, max_length=250, pattern=r"^[\w.-]+\Z")]
 ClusterName = Annotated[str, Meta(max_length=250, pattern=r"^[\w.-]*\Z")]
 """One of `TIDEGATE_SPARK_CLUSTERS`; empty for the default one."""
 NonNegative = Annotated[float, Meta(ge=0, le=MAX_SECONDS)]
+DeadlineSince = Literal["logical_date", "queued_at"]
 Count = Annotated[int, Meta(ge=1, le=100_000)]
-Moment = Annotated[datetime, Meta(tz=True)]
 
 DEFAULT_POOL = "default_pool"
 MIN_MEMORY_MB, MAX_MEMORY_MB, MAX_CPUS = 64, 1 << 26, 10_000
@@ -80,7 +83,7 @@ class DeadlineSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     name: Annotated[str, Meta(min_length=1, max_length=250)]
     after_s: Positive | None = None
-    since: Literal["logical_date", "queued_at"] = "logical_date"
+    since: DeadlineSince = "logical_date"
     at: Annotated[time, Meta(tz=False)] | None = None
     timezone: str = "UTC"
 
@@ -239,7 +242,7 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     timetable: Timetable | None = None
     start_date: Moment | None = None
     end_date: Moment | None = None
-    missed: Literal["skip", "latest", "all"] = "latest"
+    missed: Missed = "latest"
     missed_per_minute: Count | None = None
     run_immediately: bool | None = None
     max_active_runs: Count = 16
@@ -265,6 +268,9 @@ class ImportProblem(msgspec.Struct, frozen=True, kw_only=True):
 
 REPEAT_DIGEST = ""
 """Recorded for a file that has to be parsed again: no content has this digest, so watchers report the file again."""
+
+AWAITED_DIGEST = "awaited"
+"""Recorded for a file that is still being parsed, and reported again in the same way: its daemon may end before."""
 
 
 ARCHIVE = ".zip"
@@ -293,6 +299,7 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
     `digest` is the SHA-256 of the content and of `imports` in hex, None if the file is gone, `REPEAT_DIGEST` to parse it again.
     `source` is the content, stored with each version. `imports` are the digests of the files that it depends on, by path;
     `modules` are the modules and the applications among them. An archive has its DAG files as `members`, and no DAGs.
+    `is_awaited`: the parse goes on, and the problem and `AWAITED_DIGEST` say so; the file may be good.
     """
 
     path: str
@@ -304,6 +311,7 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
     imports: Mapping[str, str] = {}
     modules: tuple[ModuleSource, ...] = ()
     members: tuple["ParsedFile", ...] = ()
+    is_awaited: bool = False
 
 
 def archive_of(path: str) -> str | None:
@@ -313,3 +321,10 @@ def archive_of(path: str) -> str | None:
 
 
 encode_spec = msgspec.json.Encoder(order="sorted").encode
+
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+
+
+def contains_nul(encoded: bytes) -> bool:
+    """Whether a text in this JSON has a NUL character, which Postgres does not store."""
+    return b"u0000" in encoded and _NUL.search(encoded) is not None

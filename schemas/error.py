@@ -23,12 +23,25 @@ class RejectedError(TidegateError):
         self.reason = reason
 
 
+SPOOL, RUNNERS = "the spool", "the runners"
+"""The servers of an UnavailableError whose outage keeps tasks from starting: the spool directory; processes of the host."""
+
+
 class UnavailableError(TidegateError):
-    """The server named `server` cannot be reached. The caller tries again, with growing delays."""
+    """The server named `server` cannot be reached. The caller tries again, with growing delays.
+
+    `may_be_done`: the server was asked to store the change, and did not answer.
+    """
+
+    may_be_done = False
 
     def __init__(self, message: str, *, server: str = "Kafka") -> None:
         super().__init__(message)
         self.server = server
+
+
+class NotStartedError(UnavailableError):
+    """A submit that has started nothing and never will. Another host may have the attempt."""
 
 
 class TooSlowError(UnavailableError):
@@ -91,6 +104,8 @@ def blame(dag_id: str) -> _Blame:
 class Faults:
     """Decides about each of several DAGs, also after a fault: at its end, a block raises one DagFaultError for all of them.
 
+    The block may end with a DagFaultError of its own.
+
     with Faults() as faults:
         for dag in dags:
             with faults.of(dag.dag_id): ...
@@ -107,7 +122,11 @@ class Faults:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is None and self._found:
+        if isinstance(error, DagFaultError):
+            self._found.append(error)
+        elif error is not None:
+            return
+        if self._found:
             reasons = {dag_id: reason for found in reversed(self._found) for dag_id, reason in found.reasons.items()}
             raise DagFaultError(reasons) from self._found[0].__cause__
 
@@ -127,12 +146,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 class RequestError(TidegateError):
     """The request of a user is refused; the message says why and what to do instead.
 
-    `reason` is the kind of the refusal: the reason of a `RejectMessage`, or "invalid".
+    `reason` is the kind of the refusal: the reason of a `RejectMessage`, or "invalid". `field` is that of the request to change;
+    empty for a refusal that is about none.
     """
 
-    def __init__(self, message: str, *, reason: str = "invalid") -> None:
+    def __init__(self, message: str, *, reason: str = "invalid", field: str = "") -> None:
         super().__init__(message)
         self.reason = reason
+        self.field = field
 
 
 class NotFoundError(RequestError):
@@ -161,6 +182,6 @@ class DagError(TidegateError):
 class FilterError(TidegateError):
     """A syntax error in a filter on events, at the position `character`."""
 
-    def __init__(self, where: str, character: int, expected: str, found: str) -> None:
-        super().__init__(f"at character {character} of {where!r:.200}: expected {expected}, found {found}")
+    def __init__(self, where: str, character: int, expected: str, found: str, hint: str = "") -> None:
+        super().__init__(f"at character {character} of {where!r:.200}: expected {expected}, found {found}{hint}")
         self.character = character

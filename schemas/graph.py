@@ -11,6 +11,7 @@ import msgspec
 
 from tidegate.schemas.conditions.condition import ANY_TIME, Condition, Timing, dataset_uris, inputs, inspects_details
 from tidegate.schemas.dag import BaseTask, DagSpec, DeadlineSpec, EmptyTask, ParamSpec, TaskSpec
+from tidegate.schemas.notice import instance_name
 from tidegate.schemas.receiver import Callback
 from tidegate.schemas.timetable.spec import Continuous, Timetable
 from tidegate.schemas.timetable.tick import UNBOUND, Bounds
@@ -26,6 +27,7 @@ Args = typing.ParamSpec("Args")
 
 _ELEMENTS_FROM = 1 << 20
 _ELEMENTS = 1 << 14
+# The functions of migrations/0014_names.sql repeat both numbers.
 
 
 def element_index(position: int, element: int) -> int:
@@ -52,8 +54,7 @@ def element_of(index: int) -> int | None:
 
 def label(task_id: str, index: int) -> str:
     """The name of an instance in its run: `load`, or `load[3]` for an element of a mapped task."""
-    element = element_of(index)
-    return task_id if element is None else f"{task_id}[{element}]"
+    return instance_name(task_id, element_of(index))
 
 
 def reachable(start: Iterable[int], neighbours: Callable[[int], Iterable[int]]) -> set[int]:
@@ -133,6 +134,11 @@ class Graph(msgspec.Struct, frozen=True, eq=False, weakref=True):
     def upstream_of(self, index: int) -> tuple[int, ...]:
         """The direct upstream tasks of a task."""
         return self.upstream[position_of(index)]
+
+    def read_by(self, index: int) -> tuple[int, ...]:
+        """The direct upstream tasks whose results an instance reads: of the list that it is mapped over it has one element."""
+        over = self.node(index).over
+        return tuple(up for up in self.upstream_of(index) if up != over)
 
     def node(self, index: int) -> Node:
         """The task of an instance. Raises LookupError for a removed one."""

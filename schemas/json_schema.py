@@ -5,7 +5,7 @@ does not import this module.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError, ValidationError
@@ -16,12 +16,20 @@ from referencing.jsonschema import DRAFT202012, SchemaResource
 from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.params import Params
 
-if TYPE_CHECKING:
-    from referencing._core import Resolver
-
 REFERENCES = ("$ref", "$dynamicRef")
 CLOSED: Registry[Any] = Registry()
 """No documents, and no function that retrieves one."""
+
+CHEAP = frozenset(
+    (
+        *("type", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"),
+        *("title", "description", "default", "examples", "$comment"),
+    )
+)
+"""The keywords that compare a value or say nothing about it."""
+
+CHEAP_FORMATS = ("date", "email", "ipv4", "ipv6", "uuid")
+CHEAP_CHARACTERS = 10_000
 
 
 def conf_problem(params: Params, conf: Mapping[str, Any]) -> str | None:
@@ -32,6 +40,15 @@ def conf_problem(params: Params, conf: Mapping[str, Any]) -> str | None:
         if problem := value_problem(spec, conf[name]):
             return f"param {name!r}: {problem}"
     return None
+
+
+def is_cheap(schema: Mapping[str, Any], value: Any) -> bool:
+    """Whether `value_problem` takes no time worth mentioning: no schema, or a single value and neither patterns nor parts."""
+    if not schema:
+        return True
+    if (isinstance(value, str) and len(value) > CHEAP_CHARACTERS) or not isinstance(value, str | int | float | None):
+        return False
+    return schema.keys() - {"format"} <= CHEAP and schema.get("format", "date") in CHEAP_FORMATS
 
 
 def schema_problem(schema: Mapping[str, Any]) -> str | None:
@@ -57,19 +74,24 @@ def value_problem(spec: ParamSpec, value: Any) -> str | None:
 
 def reference_problem(schema: Mapping[str, Any]) -> str | None:
     """The first reference of a schema that leads to no part of it, in one sentence; None if all do."""
-    resource = Resource.from_contents(schema, default_specification=DRAFT202012)
-    for reference in _unresolved(resource, CLOSED.resolver_with_root(resource)):
+    for reference in _unresolved(Resource.from_contents(schema, default_specification=DRAFT202012)):
         problem = f"its schema refers to {reference!r:.200}, which is no part of it"
         return f"{problem}; write the definition under $defs, and refer to #/$defs/NAME"
     return None
 
 
-def _unresolved(resource: SchemaResource, resolver: "Resolver[Any]") -> Iterator[str]:
-    contents = resource.contents if isinstance(resource.contents, Mapping) else {}
-    for reference in (contents[keyword] for keyword in REFERENCES if keyword in contents):
-        try:
-            resolver.lookup(reference)
-        except (Unresolvable, ValueError):
-            yield reference
-    for part in resource.subresources():
-        yield from _unresolved(part, resolver.in_subresource(part))
+def _unresolved(schema: SchemaResource) -> Iterator[str]:
+    left = [(schema, CLOSED.resolver_with_root(schema))]
+    while left:
+        part, resolver = left.pop()
+        for reference in _references(part):
+            try:
+                resolver.lookup(reference)
+            except (Unresolvable, ValueError):
+                yield reference
+        left += [(below, resolver.in_subresource(below)) for below in part.subresources()]
+
+
+def _references(part: SchemaResource) -> Iterator[str]:
+    contents = part.contents if isinstance(part.contents, Mapping) else {}
+    yield from (contents[keyword] for keyword in REFERENCES if keyword in contents)

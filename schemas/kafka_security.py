@@ -7,7 +7,7 @@ async with Publisher("kafka-1:9093", source="flights-import", security=security)
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, Self, get_args, get_type_hints
+from typing import Any, Literal, Self, get_args
 
 import msgspec
 
@@ -19,6 +19,7 @@ Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 DEFAULT_MECHANISM: Mechanism = "SCRAM-SHA-512"
+CHOICES: Mapping[str, tuple[str, ...]] = {"security_protocol": get_args(Protocol), "sasl_mechanism": get_args(Mechanism)}
 SECRETS = ("sasl_password", "ssl_key_password")
 
 
@@ -46,12 +47,10 @@ class KafkaSecurity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         """The settings of an environment such as `os.environ`. Raises RequestError for an invalid one."""
         names = {field: setting(field) for field in cls.__struct_fields__}
         values = {field: environ[name] for field, name in names.items() if name in environ}
-        try:
-            return msgspec.convert(values, cls)
-        except msgspec.ValidationError as error:
-            field = str(error).rpartition("$.")[2].rstrip("`")
-            allowed = " or ".join(get_args(get_type_hints(cls)[field]))
-            raise RequestError(f"{setting(field)} is {values[field]!r}, but must be {allowed}") from error
+        for field, allowed in CHOICES.items():
+            if field in values and values[field] not in allowed:
+                raise RequestError(f"{setting(field)} is {values[field]!r}, but must be {' or '.join(allowed)}")
+        return msgspec.convert(values, cls)
 
     def __post_init__(self) -> None:
         for problem in _contradictions(self):

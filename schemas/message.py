@@ -1,6 +1,6 @@
 """Messages: the input of every decision, from Kafka or internal."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
@@ -28,6 +28,12 @@ class Message(msgspec.Struct, Generic[Body], frozen=True, kw_only=True):
     id: EventId | None = None
 
 
+def request_of(messages: Sequence[Message[Body]]) -> Body:
+    """The only message of its batch: requests of users come one at a time."""
+    (message,) = messages
+    return message.body
+
+
 class RunRequested(msgspec.Struct, frozen=True, kw_only=True):
     """A user requests a run. `run_id` None: the handler derives it from the time. The run starts at `run_after` or later.
 
@@ -45,7 +51,8 @@ class RunRequested(msgspec.Struct, frozen=True, kw_only=True):
 class ClearRequested(msgspec.Struct, frozen=True, kw_only=True):
     """A user clears tasks, which run again: of one run, or of all runs from `start` to `end`, by logical date or `run_after`.
 
-    `task_ids` empty: all tasks. `newest`: the runs move to the newest version of the DAG.
+    `task_ids` empty: all tasks. `newest`: the runs move to the newest version of the DAG. `shown`: the ids of the runs that the
+    user has confirmed; None if the user was not asked.
     """
 
     dag_id: str
@@ -57,6 +64,7 @@ class ClearRequested(msgspec.Struct, frozen=True, kw_only=True):
     downstream: bool = True
     only_failed: bool = False
     newest: bool = False
+    shown: tuple[str, ...] | None = None
     user: str = "a user"
 
 
@@ -93,10 +101,25 @@ class ReleaseRequested(msgspec.Struct, frozen=True, kw_only=True):
     dag_id: str
 
 
+class HistoryPart(StrEnum):
+    """A part of the history of a DAG, in the order of deletion. A run goes with its tasks, attempts, results and journal."""
+
+    RUNS = "runs"
+    CONSUMED = "consumed"
+    DISCARDED = "discarded"
+    PENDING = "pending"
+    DATES = "dates"
+    VERSIONS = "versions"
+
+
 class DagDeleteRequested(msgspec.Struct, frozen=True, kw_only=True):
-    """A user deletes a stale DAG: no DAG file defines it."""
+    """A user deletes a stale DAG: no DAG file defines it.
+
+    `portion`: only this part of its history, and of that the oldest rows, at most so many runs.
+    """
 
     dag_id: str
+    portion: tuple[HistoryPart, int] | None = None
 
 
 class BackfillRequested(BackfillSpec, frozen=True, kw_only=True):
@@ -192,9 +215,10 @@ class AttemptTimedOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptStuck(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt may not have been submitted in time."""
+    """An attempt may not have been submitted within `queued_s`."""
 
     submission_id: UUID
+    queued_s: float
 
 
 class RunTimedOut(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,20 +1,20 @@
 """The content of a notification."""
 
 from datetime import datetime
-from typing import Annotated
 from uuid import UUID
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, UnsetType
 
 from tidegate.schemas.receiver import On
+from tidegate.schemas.time_range import Moment
 
 
 class MissedDeadline(msgspec.Struct, frozen=True, kw_only=True):
     """A run, or with a `task_id` one of its tasks, had not ended by then."""
 
     name: str
-    due_at: Annotated[datetime, Meta(tz=True)]
+    due_at: Moment
     task_id: str | UnsetType = UNSET
 
 

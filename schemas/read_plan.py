@@ -1,6 +1,7 @@
 """How much of a locked DAG's queued runs and pending events a decision reads: planned by a handler, executed by a query."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
@@ -13,10 +14,14 @@ RUN_EVENTS = 1000
 READ_BYTES = 16 << 20
 """The most extra, in bytes of JSON, that the events of a run have, if its DAG inspects events."""
 
-MOST_READ = 100_000
+MAX_READ_EVENTS = 100_000
 """The most pending events over which a condition is evaluated."""
 
-MOST_READ_BYTES = 128 << 20
+MAX_READ_BYTES = 128 << 20
+
+
+MAX_RUN_DATES = 1000
+"""The most logical dates with a run that are read of a DAG with a timetable: a backfill may have made any number."""
 
 
 class EventKey(NamedTuple):
@@ -45,13 +50,14 @@ class EventPlan(msgspec.Struct, frozen=True):
 class ReadPlan(msgspec.Struct, frozen=True):
     """The rows to read of one DAG, and the run ids to reserve.
 
-    `queued_runs`: the number of slots that the queued runs read must be able to fill. `timed_runs`: the number of run ids for the
-    timetable; if any, the logical dates with a run are read. `events` None: no pending events are read. `event_runs`: the most
+    `queued_runs`: the most queued runs. `timed_runs`: the number of run ids for the timetable; if any, the first logical dates
+    with a run are read, from `dates_since` or the last tick on. `events` None: no pending events are read. `event_runs`: the most
     runs of the events. `just_arrived`: the events to read of a DAG whose other events are not read.
     """
 
     queued_runs: int = 0
     timed_runs: int = 0
+    dates_since: datetime | None = None
     events: EventPlan | None = None
     event_runs: int = 1
     just_arrived: Sequence[EventKey] = ()

@@ -8,6 +8,9 @@ import msgspec
 
 MAX_RESULT_BYTES = 64 * 1024
 
+MAX_RESULTS_BYTES = 1024 * 1024
+"""The most JSON of all instances of a mapped task that a task after it reads. One that is mapped over them reads them singly."""
+
 MAX_PRODUCED_BYTES = 256 * 1024
 """The most JSON that an attempt gives its outlets and the events that it publishes, in all."""
 
@@ -37,7 +40,7 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True):
 
     `params` is the run's conf. `results` are the results of the direct upstream tasks, by task id. Timed runs, and manual runs
     for a date, have a `logical_date` and a data interval. `try_number` counts from 1. An instance of a mapped task has its
-    element as `item`, and the index of the element in the list, from 0, as `map_index`.
+    element as `item`, and the index of the element in the list, from 0, as `map_index`; the list is not among its `results`.
     """
 
     dag_id: str
@@ -107,9 +110,10 @@ class Run(RunContext, frozen=True, kw_only=True):
     published: list[tuple[str, dict[str, Any]]] = []
 
     @classmethod
-    def of(cls, context: RunContext, outlets: tuple[str, ...]) -> Self:
-        """The run of a context."""
-        return cls(**msgspec.structs.asdict(context), outlets=Outlets(outlets, context.task_id), published=[])
+    def of(cls, context: RunContext, outlets: tuple[str, ...], results: dict[str, Any] | None = None) -> Self:
+        """The run of a context, for a task with these outlets. `results` are those of the context."""
+        fields = msgspec.structs.asdict(context) | ({} if results is None else {"results": results})
+        return cls(**fields, outlets=Outlets(outlets, context.task_id), published=[])
 
     def publish(self, dataset: str | HasUri, extra: Mapping[str, Any] | None = None) -> None:
         """Publish a further dataset event when the task succeeds, exactly once. `extra` is a JSON object.
@@ -123,6 +127,10 @@ def _uri_of(dataset: str | HasUri) -> str:
     return dataset if isinstance(dataset, str) else dataset.uri
 
 
+NONE_CHOSEN = "(none)"
+"""In a choice, in place of the ids: no direct downstream task runs. It is the id of no task."""
+
+
 class Choice(msgspec.Struct, frozen=True):
     """The result of a branching task: the ids of the direct downstream tasks that run. Empty: see `skip_rest`."""
 
@@ -130,8 +138,11 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 def follow(*task_ids: str) -> Choice:
-    """Return this from a task: of its direct downstream tasks these run; others are skipped unless downstream of these."""
-    return Choice(task_ids)
+    """Return this from a task: of its direct downstream tasks these run; others are skipped unless downstream of these.
+
+    Without ids all direct downstream tasks are skipped. What comes after those goes by its trigger rule.
+    """
+    return Choice(task_ids or (NONE_CHOSEN,))
 
 
 def skip_rest() -> Choice:

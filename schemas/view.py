@@ -7,13 +7,24 @@ from uuid import UUID
 
 import msgspec
 
+from tidegate.schemas.columns import Columns
 from tidegate.schemas.conditions.condition import Leaf
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.read_plan import RUN_EVENTS
 from tidegate.schemas.state import KillCause, RunState, RunType, SubmissionState, TaskState
 from tidegate.schemas.timetable.tick import Tick
 
-LATEST = datetime.max.replace(tzinfo=UTC)
+FAR_FUTURE = datetime.max.replace(tzinfo=UTC)
+"""Later than every time that a record may have."""
+
+NO_LIMIT = 1_000_000
+"""More slots than a pool has: stands for no limit where numbers are compared."""
+
+TaskKey = tuple[int, int]
+"""(dag_run_id, task_index)"""
+
+LimitOwner = tuple[int | str, str]
+"""The scope of a limit: a run, a task in a run or in a DAG, as (dag_run_id or dag_id, task_id or ""); or a backfill."""
 
 
 class RunStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +109,7 @@ class PendingEvent(msgspec.Struct, frozen=True):
     dataset_event_id: int
     uri: str
     occurred_at: datetime
-    arrived_at: datetime = LATEST
+    arrived_at: datetime = FAR_FUTURE
     extra: str = "{}"
 
     @property
@@ -114,14 +125,15 @@ class Input(NamedTuple):
     leaves: tuple[Leaf, ...]
 
 
-class LockedDag(msgspec.Struct, frozen=True, kw_only=True):
+class LockedDag(msgspec.Struct, frozen=True):
     """The row of a locked DAG.
 
     `next_run_id` is reserved for a run that this transaction may create. `failed_runs` counts the failed runs since the last
     success. `last_tick` is the last decided tick of the timetable; `timed_since` is when the DAG got a timetable; `due_at` is
     when the clock visits the DAG next. `dataset_run_at` is when the condition last made a run; input deadlines up to
     `deadline_at` are decided; both are None if the schedule does not need them. `last_source` is the source that was served last
-    when several could start a run (`tidegate.handlers.scheduling.round_robin.Source`). `backfilled_by_txn` is the last
+    when several could start a run (`tidegate.handlers.scheduling.round_robin.Source`). `catchup_until` ends the catchup
+    interval after the last late timed run. `backfilled_by_txn` is the last
     transaction that queued events from the ledger.
     """
 
@@ -136,6 +148,7 @@ class LockedDag(msgspec.Struct, frozen=True, kw_only=True):
     dataset_run_at: datetime | None = None
     deadline_at: datetime | None = None
     last_source: str | None = None
+    catchup_until: datetime | None = None
     backfilled_by_txn: int = 0
 
     @property
@@ -167,13 +180,13 @@ class DagView(LockedDag, frozen=True, kw_only=True):
     """A locked DAG, with the rows that its read plan names (`tidegate.schemas.read_plan`).
 
     `running`, `queued` and `next_queued_at` are as in `DagActivity`. `queued_runs` are the first queued runs in the order of
-    promotion, at least as many as may start. `pending` are the oldest pending events. `more_pending` counts the others up to a
-    bound; the newest arrived at `newest_at`. A run consumes at most `run_events` events. `unread`: the DAG inspects events, but
+    promotion, as many as one decision may start. `pending` are the oldest pending events. `more_pending` counts the others up to
+    a bound; the newest arrived at `newest_at`. A run consumes at most `run_events` events. `unread`: the DAG inspects events, but
     its pending events were not read; `arrived` are then its new events. `inputs` are the pending events with the leaves of the
     condition that they match, once a decision has inspected them.
 
-    `run_dates` are the logical dates after `last_tick` that have a run. `timed_run_ids` and `event_run_ids` are reserved, the
-    latter for dataset runs beyond the first.
+    `run_dates` are the first `MAX_RUN_DATES` logical dates after `last_tick` that have a run. `timed_run_ids` and `event_run_ids`
+    are reserved, the latter for dataset runs beyond the first.
     """
 
     running: int
@@ -192,11 +205,7 @@ class DagView(LockedDag, frozen=True, kw_only=True):
     run_events: int = RUN_EVENTS
 
 
-class Columns(msgspec.Struct):
-    """A struct that is stored as columns in the row of the struct that contains it."""
-
-
-class Instance(Columns):
+class Instance(msgspec.Struct, Columns):
     """A task instance of a locked run. `max_tries` is the number of its last try.
 
     `awaited` counts the instances that it waits for, and `success` to `upstream_failed` how many of them ended in each state.
@@ -222,7 +231,8 @@ class Instance(Columns):
 class WaitingTask(msgspec.Struct, frozen=True):
     """A task instance that waits for slots. `per_dag` and `per_run` are limits of its task.
 
-    `is_paused`: its DAG is paused or held. `is_attempted`: an earlier attempt is still open. `backfill_id` is that of its run.
+    `is_paused`: its DAG is paused. `hold_reason`: why its DAG is held; None if it is not. `is_attempted`: an earlier attempt is
+    still open. `backfill_id` is that of its run.
     """
 
     dag_run_id: int
@@ -235,19 +245,13 @@ class WaitingTask(msgspec.Struct, frozen=True):
     per_dag: int | None = None
     per_run: int | None = None
     is_paused: bool = False
+    hold_reason: str | None = None
     is_attempted: bool = False
     backfill_id: int | None = None
 
     @property
-    def key(self) -> tuple[int, int]:
+    def key(self) -> TaskKey:
         return self.dag_run_id, self.task_index
-
-
-TaskKey = tuple[int, int]
-"""(dag_run_id, task_index)"""
-
-LimitOwner = tuple[int | str, str]
-"""The scope of a limit: a run, a task in a run or in a DAG, as (dag_run_id or dag_id, task_id or ""); or a backfill."""
 
 
 class Candidate(NamedTuple):
@@ -289,10 +293,8 @@ class PoolView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def free(self) -> int:
         """The most tasks that may get a slot."""
-        return max(min(MANY if self.open is None else self.open, MANY if self.parallel is None else self.parallel), 0)
-
-
-MANY = 1_000_000
+        limits = [limit for limit in (self.open, self.parallel) if limit is not None]
+        return max(min(limits, default=NO_LIMIT), 0)
 
 
 class DeadlineView(msgspec.Struct, frozen=True):
@@ -308,10 +310,9 @@ class DeadlineView(msgspec.Struct, frozen=True):
 class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt, read after its run was locked.
 
-    `token` proves its end.
-
-    `kill_reason` and `kill_cause` are set once a kill is requested. `killed_before` counts the attempts just before it that were
-    killed for the same cause: an attempt that started, or ended otherwise, ends the count. `host` ran it, or is to run it.
+    `token` proves its end. `kill_reason` and `kill_cause` are set once a kill is requested. `killed_before` counts the attempts
+    just before it that were killed for the same cause: an attempt that started, or ended otherwise, ends the count. `host` runs
+    the attempt, or ran it.
     """
 
     submission_id: UUID

@@ -1,5 +1,7 @@
 """What must be true of backfills at any moment, as SQL that finds what contradicts it."""
 
+MISCOUNTED_STAGES = "a stage whose counts are not those of its dates"
+
 BROKEN = {
     "a date without a run or a reason": """
         SELECT backfill_id, ordinal FROM backfill_date
@@ -29,6 +31,27 @@ BROKEN = {
             WHEN 'cancelling' THEN unfinished > 0 AND was_cancelled
             ELSE unfinished > 0 OR NOT (is_planned OR stop_reason <> '')
         END
+    """,
+    MISCOUNTED_STAGES: """
+        SELECT backfill_id, dag_id, counted.numbers, stage.numbers FROM (
+            SELECT date.backfill_id, run.dag_id, ARRAY[
+                count(*), count(*) FILTER (WHERE date.state = 'retry'), count(*) FILTER (WHERE date.state = 'open'),
+                count(*) FILTER (WHERE date.state = 'success'), count(*) FILTER (WHERE date.state = 'failed'),
+                count(*) FILTER (WHERE date.state = 'skipped'), count(*) FILTER (WHERE date.state = 'cancelled')
+            ] AS numbers
+            FROM backfill_date AS date
+            JOIN backfill ON backfill.id = date.backfill_id AND backfill.outlets = 'cascade'
+            JOIN dag_run AS run ON run.id = date.dag_run_id
+            GROUP BY 1, 2
+        ) AS counted
+        FULL JOIN (
+            SELECT backfill_id, stage.dag_id, ARRAY[
+                stage.dates, waiting, open, stage.succeeded, stage.failed, stage.skipped, stage.cancelled
+            ]::bigint[] AS numbers
+            FROM backfill_stage AS stage JOIN backfill ON backfill.id = backfill_id
+            WHERE NOT deleted AND stage.dates > 0
+        ) AS stage USING (backfill_id, dag_id)
+        WHERE counted.numbers IS DISTINCT FROM stage.numbers
     """,
     "an end without its time, or the other way round": """
         SELECT id, state::text FROM backfill WHERE (state IN ('cancelled', 'success', 'failed')) <> (run_end_date IS NOT NULL)

@@ -4,6 +4,7 @@
 """
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -11,12 +12,13 @@ import anyio
 from aiokafka import AIOKafkaProducer
 
 from tests import formatted_storage, initialized_cluster
-from tests.kept import keeping
+from tests.kept import keeping, require_writable
 from tests.servers import CHEAP_JAVA
 from tests.storms.replace import put
 from tidegate.daemon.standalone import kafka
 from tidegate.daemon.standalone.jars import cache_of
 from tidegate.daemon.standalone.kafka import Kafka
+from tidegate.daemon.standalone.process import ServerError
 from tidegate.events import topics
 from tidegate.schemas.wire.event import Kind
 
@@ -34,7 +36,11 @@ def use(cache: Path) -> None:
 
 
 async def make(cache: Path) -> None:
-    """Start a broker, send it a record, and have it write the archive when it ends; keep the storage of each kind of server."""
+    """Start a broker, send it a record, and have it write the archive when it ends; keep the storage of each kind of server.
+
+    Raises ServerError if the cache is not writable, or a server cannot be started.
+    """
+    require_writable(cache)
     await initialized_cluster.keep(cache)
     os.environ.update(CHEAP_JAVA)
     with keeping(of(cache)) as unfinished, tempfile.TemporaryDirectory() as home:
@@ -47,4 +53,7 @@ async def make(cache: Path) -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(make, cache_of(os.environ))
+    try:
+        anyio.run(make, cache_of(os.environ))
+    except ServerError as error:
+        sys.exit(f"error: {error}")

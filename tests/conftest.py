@@ -3,17 +3,19 @@
 The shared ones live in the loop of their own thread (`portal`), for each test has another loop.
 """
 
+import gc
 import os
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
+import structlog
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from tests import class_archive, formatted_storage, initialized_cluster, order, servers, temporary_folder
@@ -26,13 +28,16 @@ from tidegate.daemon.settings import Settings
 from tidegate.daemon.standalone.jars import cache_of
 from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.daemon.standalone.postgres import Postgres
-from tidegate.daemon.standalone.server import Server
+from tidegate.daemon.standalone.server import Server, ending
 
 LEFT_BEHIND = pytest.StashKey[list[str]]()
 SHARED = pytest.StashKey[SharedServers]()
+PLAIN = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+"""Where a test sets no log up. Rich tracebacks take longer than most tests that log one."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    structlog.configure(processors=[*structlog.get_config()["processors"][:-1], PLAIN])
     temporary_folder.choose()
     class_archive.use(cache_of(os.environ))
     formatted_storage.use(cache_of(os.environ))
@@ -52,6 +57,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not order.counts_for_coverage(item.path):
             item.add_marker("no_cover")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """The garbage collector leaves out the modules and tests: passing over them takes a tenth of the time of short tests."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -103,6 +119,7 @@ def postgres(portal: BlockingPortal, tmp_path_factory: pytest.TempPathFactory) -
     server = Postgres(tmp_path_factory.mktemp("postgres"), fsync=False)
     with portal.wrap_async_context_manager(server):
         yield server.dsn_of("postgres")
+        assert server.process.alive, f"a test ended this Postgres: {ending(server.process)}\n{server.process.tail()}"
     shutil.rmtree(server.home)
 
 
@@ -112,7 +129,7 @@ def broker(request: pytest.FixtureRequest) -> str:
     return address_of(KAFKA, request.config.stash[SHARED])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def secured_kafka(portal: BlockingPortal, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[SecuredKafka]:
     """A Kafka with listeners for logins and certificates, which no test breaks."""
     server = SecuredKafka(tmp_path_factory.mktemp("secured"), cache)
@@ -172,7 +189,7 @@ async def kafka(broker: str, topic_prefix: str) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-def settings(dsn: str, kafka: str, topic_prefix: str, tmp_path: Path) -> MakeSettings:
+def settings(dsn: str, kafka: str, topic_prefix: str, tmp_path: Path) -> Iterator[MakeSettings]:
     """Make the settings of a daemon of this test; any of them may be given."""
     (tmp_path / "dags").mkdir()
 
@@ -187,7 +204,8 @@ def settings(dsn: str, kafka: str, topic_prefix: str, tmp_path: Path) -> MakeSet
         }
         return Settings(**{**mine, **given})
 
-    return make
+    yield make
+    servers.end_runners(tmp_path / "spool")
 
 
 @pytest.fixture

@@ -19,11 +19,10 @@ class Disk:
         self._filler = path / "filler"
 
     def fill(self, leave_mib: int = 0) -> None:
-        """Until so much is free."""
-        with self._filler.open("ab") as filler, suppress(OSError):
+        """Until so much is free. A server may take the last of it meanwhile: no buffer is left that the file could not close."""
+        with self._filler.open("ab", buffering=0) as filler, suppress(OSError):
             while (free := self.free()) > leave_mib * MIB:
                 filler.write(bytes(min(free - leave_mib * MIB, MIB)))
-                filler.flush()
 
     def free(self) -> int:
         found = os.statvfs(self.path)

@@ -1,10 +1,23 @@
 """Files and folders that are kept in the cache, which several checkouts may share."""
 
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
+
+from tidegate.daemon.standalone.process import ServerError
+
+
+def require_writable(cache: Path) -> None:
+    """Raises ServerError if no file can be kept there."""
+    try:
+        tempfile.TemporaryFile(dir=cache).close()
+    except OSError as error:
+        raise ServerError(
+            f"{cache} cannot hold the files of tests: {error.strerror}; set TIDEGATE_CACHE to another directory"
+        ) from error
 
 
 @contextmanager

@@ -61,7 +61,6 @@ COUNTED = (
         for subject in (
             "admission_faults",
             "backfills",
-            "cascade",
             "changed_version",
             "consumers",
             "held_dags",

@@ -15,6 +15,7 @@ import psutil
 from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError
 
+from tests.waiting import until
 from tidegate.daemon.standalone.kafka import Kafka, new_cluster
 from tidegate.daemon.standalone.port import LOOPBACK
 
@@ -133,9 +134,7 @@ class Quorum:
 
     async def until_in_sync(self, within_s: float = SYNC_S) -> None:
         """Until every copy of everything is in sync. Raises TimeoutError."""
-        with anyio.fail_after(within_s):
-            while not await self._in_sync():
-                await anyio.sleep(LOOK_EVERY_S)
+        await until(self._in_sync, within_s, LOOK_EVERY_S)
 
     async def _in_sync(self) -> bool:
         try:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
@@ -12,6 +12,8 @@ import psutil
 from aiokafka.admin import AIOKafkaAdminClient
 
 from tidegate.daemon.settings import Settings
+from tidegate.daemon.spark.process import STAMP
+from tidegate.daemon.spark.spool import spools
 from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.daemon.standalone.postgres import Postgres
 from tidegate.daemon.standalone.process import runs
@@ -22,7 +24,9 @@ StartPostgres = Callable[[], Awaitable[Postgres]]
 StartKafka = Callable[[], Awaitable[Kafka]]
 AnyServer = TypeVar("AnyServer", bound=Server)
 
-MARK = "TEST_SESSION"
+MARK = "LC_TEST_SESSION"
+"""In the environment of all that a session starts. Runners get it as well: of the daemon's environment they have `LC_*`."""
+
 GRACE_S = 5.0
 
 CHEAP_JAVA = {
@@ -95,6 +99,17 @@ async def delete_topics(bootstrap: str, prefix: str) -> None:
             await admin.delete_topics(topics)
     finally:
         await admin.close()
+
+
+def end_runners(spool: Path) -> None:
+    """Kill the runners that the daemons of a test have left at work, and their tasks: they survive the daemons."""
+    ids: set[str] = set()
+    with suppress(OSError):  # the test can have spoiled it
+        ids.update(str(each.submission_id) for each in spools(spool))
+    for process in psutil.process_iter() if ids else ():
+        with suppress(psutil.Error, OSError):
+            if process.environ().get(STAMP) in ids:
+                process.kill()
 
 
 def end_left_behind() -> list[str]:

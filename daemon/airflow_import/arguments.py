@@ -1,20 +1,23 @@
-"""Keywords of DAGs and tasks: each is translated, has no effect, or is listed."""
+"""Keywords of DAGs and tasks: each is translated, has no effect, or is reported as left out."""
 
 import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from tidegate.daemon.airflow_import import vocabulary
+from tidegate.daemon.airflow_import import templates, vocabulary
 from tidegate.daemon.airflow_import.context import Context
 from tidegate.daemon.airflow_import.layout import call, constant, items, keyword
-from tidegate.daemon.airflow_import.listing import list_option, unrepeated
 from tidegate.daemon.airflow_import.report import LeftOutError, left_out, omission
+from tidegate.daemon.airflow_import.unsupported import leave_out_option, unrepeated
 from tidegate.daemon.airflow_import.values import duration, moment
 
 Convert = Callable[[Context, ast.expr], ast.expr]
+Options = Sequence[ast.keyword]
+Made = tuple[str, list[ast.expr], list[ast.keyword], Options]
+"""A method of `Dag`, its arguments after the id, its own keywords, and the options that all tasks have."""
 
 
 def task_options(context: Context, options: Iterable[ast.keyword], owner: str) -> list[ast.keyword]:
-    """The options of a task or of `default_args` in the words of Tidegate; what has none is listed."""
+    """The options of a task or of `default_args` in the words of Tidegate; one without any is left out."""
     given = unrepeated(context, options, owner, vocabulary.RENAMED_OPTIONS)
     converted = [made for option in given if (made := convert(context, option, owner, task_converter(option.arg)))]
     names = {option.arg for option in converted}
@@ -28,11 +31,11 @@ def task_options(context: Context, options: Iterable[ast.keyword], owner: str) -
 
 
 def convert(context: Context, option: ast.keyword, owner: str, converter: tuple[str, Convert] | None) -> ast.keyword | None:
-    """One keyword. It is listed if it has no converter, or its value no equivalent."""
+    """One keyword. It is left out if it has no converter, or its value no equivalent."""
     if option.arg is not None and has_no_effect(option):
         return None
     if converter is None:
-        list_option(context, option, owner)
+        leave_out_option(context, option, owner)
         return None
     try:
         return keyword(converter[0], converter[1](context, option.value))
@@ -43,6 +46,14 @@ def convert(context: Context, option: ast.keyword, owner: str, converter: tuple[
             )
         )
         return None
+
+
+def own_options(
+    context: Context, options: Options, owner: str, known: Mapping[str, tuple[str, Convert]]
+) -> tuple[list[ast.keyword], list[ast.keyword]]:
+    """The options that only tasks of a kind have, in the words of Tidegate, and the other options."""
+    converted = (convert(context, option, owner, known[str(option.arg)]) for option in options if option.arg in known)
+    return [option for option in converted if option is not None], [option for option in options if option.arg not in known]
 
 
 def has_no_effect(option: ast.keyword) -> bool:
@@ -77,7 +88,7 @@ def rule(names: Mapping[str, str], kind: str) -> Convert:
 
 def outlets(context: Context, node: ast.expr) -> ast.expr:
     """A list of datasets."""
-    translated = context.translate_expression(node)
+    translated = context.translate(node)
     return translated if isinstance(translated, ast.List | ast.Tuple | ast.ListComp) else items(translated)
 
 
@@ -85,13 +96,25 @@ def backoff(context: Context, node: ast.expr) -> ast.expr:
     """Airflow 2 says whether the delay doubles, Tidegate by which factor it grows."""
     if isinstance(node, ast.Constant) and isinstance(node.value, bool):
         return constant(2 if node.value else 1)
-    return context.translate_expression(node)
+    return context.translate(node)
 
 
-def take(options: Sequence[ast.keyword], *names: str) -> tuple[ast.expr | None, list[ast.keyword]]:
+def take(options: Options, *names: str) -> tuple[ast.expr | None, list[ast.keyword]]:
     """The value of the first of some keywords, and the other keywords."""
     found = [option.value for wanted in names for option in options if option.arg == wanted]
     return (found[0] if found else None), [option for option in options if option.arg not in names]
+
+
+def template(context: Context, node: ast.expr) -> ast.expr:
+    """An expression whose strings are templates. Raises LeftOutError for one that no run could render, with all reasons."""
+    translated = context.translate(node)
+    for text in ast.walk(translated):
+        if isinstance(text, ast.Constant) and isinstance(text.value, str) and templates.is_template(text.value):
+            text.value = templates.translated(text.value)
+            if problems := ", ".join(templates.problems(text.value)):
+                what = f"template {text.value}"
+                raise left_out(node, problems, "write a name of the table in schemas/docs/writing-dags.md", what)
+    return translated
 
 
 def interpreter(context: Context, node: ast.expr) -> ast.expr:

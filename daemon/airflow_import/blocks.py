@@ -9,10 +9,11 @@ from tidegate.daemon.airflow_import import layout
 from tidegate.daemon.airflow_import.arguments import take
 from tidegate.daemon.airflow_import.context import Context, DagName, lost_names
 from tidegate.daemon.airflow_import.dags import dag_call
+from tidegate.daemon.airflow_import.facts import stored_names
 from tidegate.daemon.airflow_import.groups import group_options, inside_group, write_group
 from tidegate.daemon.airflow_import.layout import keyword
-from tidegate.daemon.airflow_import.listing import list_positional
 from tidegate.daemon.airflow_import.report import left_out
+from tidegate.daemon.airflow_import.unsupported import leave_out_positional
 
 _BRANCH = re.compile(r"\s*(try|except.*|else|finally):$")
 
@@ -53,7 +54,7 @@ def _write_task_group(context: Context, node: ast.With, made: ast.Call, variable
     group_id, rest = take(options, "group_id")
     if group_id is None:
         raise left_out(made, "it has no group_id", "write an id")
-    list_positional(context, made.args[1:], "TaskGroup")
+    leave_out_positional(context, made.args[1:], "TaskGroup")
     group_options(context, rest)
     _emit_head(context, node, [])
     write_group(context, group_id, variable or None)
@@ -102,7 +103,10 @@ def _write_for(context: Context, node: ast.For) -> None:
         context.bind(identifier)
     context.loops = (*outer, *target)
     context.emit(layout.statement(f"for {layout.target(node.target)} in ", iterated, context.indent, ":"))
+    before = set(context.stale)
+    context.stale |= {name for name, _ in stored_names(node, context.facts.task_functions) if name in context.tasks}
     _write_branch(context, node.body)
+    context.stale = before
     context.loops = outer
     _write_else(context, "else", node.orelse)
 

@@ -5,10 +5,11 @@ import textwrap
 from collections.abc import Sequence
 from copy import copy
 
-from tidegate.daemon.airflow_import.context import Context, FunctionNode, imported_paths
+from tidegate.daemon.airflow_import.context import Context
+from tidegate.daemon.airflow_import.facts import FunctionNode, imported_paths
 from tidegate.daemon.airflow_import.report import LeftOutError, omission, shown
 from tidegate.daemon.airflow_import.source import first_line, last_line
-from tidegate.daemon.airflow_import.vocabulary import CONTEXT, UNKNOWN_CONTEXT, operator_hint
+from tidegate.daemon.airflow_import.vocabulary import COMPUTED_CONTEXT, CONTEXT, UNKNOWN_CONTEXT, operator_hint
 
 
 def body_lines(context: Context, function: FunctionNode, indent: str) -> tuple[list[str], list[str]]:
@@ -46,7 +47,7 @@ def read_key(node: ast.AST, context_name: str) -> str | None:
 
 
 def check_function(context: Context, node: FunctionNode) -> None:
-    """List what the body uses of Airflow, and note annotations that cannot be evaluated."""
+    """Report what the body uses of Airflow, and note annotations that cannot be evaluated."""
     annotations = [argument.annotation for argument in all_arguments(node)] + [node.returns]
     if any(_is_unavailable(context, annotation) for annotation in annotations if annotation is not None):
         context.future_annotations = True
@@ -78,16 +79,13 @@ def _check_node(context: Context, function: FunctionNode, child: ast.AST, local:
 
 
 def _check_context(context: Context, node: FunctionNode) -> None:
-    """List the parts of Airflow's context that a run does not have."""
-    for argument in all_arguments(node):
-        if argument.arg in UNKNOWN_CONTEXT and node.name in context.task_functions:
-            _leave_out_key(context, argument, argument.arg, node)
+    """Report the parts of Airflow's context that a run does not have."""
     keywords = node.args.kwarg.arg if node.args.kwarg else ""
     for child in ast.walk(node):
         key = read_key(child, keywords) if keywords else None
-        if key is not None and key not in CONTEXT:
-            _leave_out_key(context, child, key, node)
-    if keywords and node.name in context.task_functions and _uses_whole(node, keywords):
+        if key is not None and key not in CONTEXT and key not in COMPUTED_CONTEXT:
+            leave_out_key(context, child, key, node.name)
+    if keywords and node.name in context.facts.task_functions and _uses_whole(node, keywords):
         context.leave_out(
             omission(
                 node.args.kwarg or node,
@@ -104,15 +102,22 @@ def _uses_whole(node: FunctionNode, keywords: str) -> bool:
     return uses > sum(read_key(child, keywords) is not None for child in ast.walk(node))
 
 
-def _leave_out_key(context: Context, node: ast.AST, key: str, function: FunctionNode) -> None:
+def leave_out_key(context: Context, node: ast.AST, key: str, function: str) -> None:
+    """Report a part of Airflow's context that a function wants, and a run does not have."""
     instead = UNKNOWN_CONTEXT.get(key, "see the attributes of run in schemas/docs/writing-dags.md")
-    context.leave_out(omission(node, f"context {key} in {function.name}", "a run has no such attribute", instead))
+    context.leave_out(omission(node, f"context {key} in {function}", "a run has no such attribute", instead))
 
 
-def function_lines(context: Context, node: FunctionNode, indent: str, *, decorators: bool = False) -> list[str]:
+def own_decorators(context: Context, node: FunctionNode) -> list[ast.expr]:
+    """The decorators that are not of Airflow."""
+    heads = ((given, given.func if isinstance(given, ast.Call) else given) for given in node.decorator_list)
+    return [decorator for decorator, head in heads if context.airflow_name(head) is None]
+
+
+def function_lines(context: Context, node: FunctionNode, indent: str, *, decorators: Sequence[ast.expr] = ()) -> list[str]:
     """A function as written, with the imports of other packages that it uses at its start."""
     inner = f"{indent}    "
-    first = first_line(node) if decorators else node.lineno
+    first = decorators[0].lineno if decorators else node.lineno
     imports = imports_of(context, ast.Module(body=node.body, type_ignores=[]), inner)
     whole = context.source.moved(first, last_line(node), node.col_offset, indent)
     if not imports:
@@ -130,16 +135,16 @@ def class_lines(context: Context, node: ast.ClassDef, indent: str) -> list[str]:
         if isinstance(child, FunctionNode) and not context.source.shares_a_line(node):
             inner = indent + " " * (child.col_offset - node.col_offset)
             lines[first_line(child) - first : last_line(child) - first + 1] = function_lines(
-                context, child, inner, decorators=True
+                context, child, inner, decorators=child.decorator_list
             )
     return lines
 
 
-def _unparsed(node: FunctionNode, imports: Sequence[str], indent: str, *, decorators: bool) -> list[str]:
+def _unparsed(node: FunctionNode, imports: Sequence[str], indent: str, *, decorators: Sequence[ast.expr]) -> list[str]:
     """A function whose body begins on the line of its head, with imports before the body."""
     written = copy(node)
     written.body = [*ast.parse("\n".join(imports)).body, *node.body]
-    written.decorator_list = node.decorator_list if decorators else []
+    written.decorator_list = list(decorators)
     return textwrap.indent(ast.unparse(written), indent).splitlines()
 
 
@@ -148,7 +153,7 @@ def evaluated_parts(node: FunctionNode) -> list[ast.expr]:
     return [*node.decorator_list, *node.args.defaults, *(default for default in node.args.kw_defaults if default)]
 
 
-def all_arguments(node: FunctionNode) -> list[ast.arg]:
+def all_arguments(node: FunctionNode | ast.Lambda) -> list[ast.arg]:
     given = node.args
     extra = [argument for argument in (given.vararg, given.kwarg) if argument]
     return [*given.posonlyargs, *given.args, *given.kwonlyargs, *extra]

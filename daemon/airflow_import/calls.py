@@ -4,23 +4,23 @@ import ast
 
 import msgspec
 
-from tidegate.daemon.airflow_import import vocabulary
+from tidegate.daemon.airflow_import import layout, vocabulary
 from tidegate.daemon.airflow_import.arguments import take
 from tidegate.daemon.airflow_import.context import Context, DagName, Decorated
-from tidegate.daemon.airflow_import.functions import PythonTask, list_task, operator_arguments, write_task
+from tidegate.daemon.airflow_import.functions import PythonTask, list_task, operator_arguments, register, write_task
 from tidegate.daemon.airflow_import.groups import write_dag_function, write_group_function
 from tidegate.daemon.airflow_import.layout import attribute, call, constant, keyword, name
-from tidegate.daemon.airflow_import.listing import list_arguments, list_positional
 from tidegate.daemon.airflow_import.report import LeftOutError, left_out, shown
 from tidegate.daemon.airflow_import.roles import write_role
 from tidegate.daemon.airflow_import.tasks import is_task, placeholder, task_call
+from tidegate.daemon.airflow_import.unsupported import leave_out_arguments, leave_out_positional
 from tidegate.daemon.airflow_import.vocabulary import UNKNOWN
 
-_MAPPING = ("expand", "expand_kwargs", "partial", "override")
+_METHODS = ("expand", "expand_kwargs", "partial", "override")
 
 
 class Invocation(msgspec.Struct, frozen=True):
-    """A call with what is before it: `f.override(…).partial(…).expand(…)`. `options` are by method; `call` is the plain call."""
+    """A call with what is before it: `f.override(…).partial(…).expand(…)`. `calls` are by method; `call` is the plain call."""
 
     base: ast.expr
     calls: dict[str, ast.Call]
@@ -34,7 +34,7 @@ def invocation(node: ast.Call) -> Invocation:
     calls: dict[str, ast.Call] = {}
     current: ast.expr = node
     while isinstance(current, ast.Call):
-        method = current.func.attr if isinstance(current.func, ast.Attribute) and current.func.attr in _MAPPING else "call"
+        method = current.func.attr if isinstance(current.func, ast.Attribute) and current.func.attr in _METHODS else "call"
         calls.setdefault(method, current)
         current = current.func.value if method != "call" and isinstance(current.func, ast.Attribute) else current.func
     return Invocation(current, calls)
@@ -53,54 +53,65 @@ def decorated_call(context: Context, node: ast.Call, found: Invocation, decorate
 
 def _decorated_task(context: Context, node: ast.Call, found: Invocation, decorated: Decorated, variable: str) -> ast.expr:
     if decorated.kind == UNKNOWN:
-        return _unknown_task(context, node, decorated)
+        return _unknown_task(context, node, decorated, variable)
     override = found.calls["override"].keywords if "override" in found.calls else []
     if "override" in found.calls:
-        list_positional(context, found.calls["override"].args, f"{decorated.node.name}.override")
+        leave_out_positional(context, found.calls["override"].args, f"{decorated.node.name}.override")
     overridden = {option.arg for option in override}
     options = [*(option for option in decorated.options if option.arg not in overridden), *override]
     task_id, options = take(options, "task_id")
     partial = found.calls["partial"].keywords if "partial" in found.calls else []
     if "partial" in found.calls:
-        list_positional(context, found.calls["partial"].args, f"{decorated.node.name}.partial")
+        leave_out_positional(context, found.calls["partial"].args, f"{decorated.node.name}.partial")
     called = found.calls.get("call")
     mapped = _mapped_arguments(context, found, decorated.node.name) if found.mapped else ([], [], None)
     fails, options = take(options, "on_failure_fail_dagrun")
-    task = write_task(
-        context,
-        PythonTask(
-            node=node,
-            kind=decorated.kind,
-            callee=name(decorated.node.name),
-            function=decorated.node,
-            args=[*(called.args if called else []), *mapped[0]],
-            keywords=[*(called.keywords if called else []), *partial, *mapped[1]],
-            options=options,
-            task_id=task_id if task_id is not None else _own_id(context, node, decorated.node.name),
-            variable=variable,
-            item_of=mapped[2],
-            may_inline=task_id is None,
-        ),
+    written_id = task_id if task_id is not None else _own_id(context, node, decorated.node.name)
+    asked = PythonTask(
+        node=node,
+        kind=decorated.kind,
+        callee=name(decorated.node.name),
+        function=decorated.node,
+        args=[*(called.args if called else []), *mapped[0]],
+        keywords=[*(called.keywords if called else []), *partial, *mapped[1]],
+        options=options,
+        task_id=written_id,
+        variable=variable,
+        item_of=mapped[2],
+        may_inline=task_id is None,
     )
+    try:
+        task = write_task(context, asked)
+    except LeftOutError as left:
+        return _failing_task(context, node, decorated, left, [keyword("task_id", written_id), *options], variable)
     write_role(context, node, task, decorated.role, fails)
     return task
 
 
-def _unknown_task(context: Context, node: ast.Call, decorated: Decorated) -> ast.expr:
+def _unknown_task(context: Context, node: ast.Call, decorated: Decorated, variable: str) -> ast.expr:
     """A task that fails, for a decorator without an equivalent."""
     left = left_out(node, *vocabulary.operator_hint(decorated.role))
     task_id, options = take(decorated.options, "task_id")
     written_id = task_id if task_id is not None else _own_id(context, node, decorated.node.name)
-    return placeholder(context, node, f"@{decorated.role}", left, [keyword("task_id", written_id), *options])
+    return _failing_task(context, node, decorated, left, [keyword("task_id", written_id), *options], variable)
+
+
+def _failing_task(
+    context: Context, node: ast.Call, decorated: Decorated, left: LeftOutError, options: list[ast.keyword], variable: str
+) -> ast.expr:
+    """A task that fails, in place of one that is left out. It has a variable: the call may be an argument of another task."""
+    made = placeholder(context, node, f"@{decorated.role}", left, options)
+    chosen = variable or context.fresh(f"{decorated.node.name}_task")
+    context.emit(layout.statement(f"{chosen} = ", made, context.indent))
+    register(context, chosen, made.args[0])
+    return name(chosen)
 
 
 def _own_id(context: Context, node: ast.expr, function: str) -> ast.expr:
     """Airflow appends `__1` to the id of the second task of one function."""
     if context.loops:
         raise left_out(node, "the tasks of a loop need ids of their own", f'write {function}.override(task_id=f"…")')
-    key = f"{context.dag.name if context.dag else ''} {context.group} {function}"
-    context.inlined[key] += 1
-    count = context.inlined[key] - 1
+    count = context.count_call(function)
     return constant(function if not count else f"{function}__{count}")
 
 
@@ -109,7 +120,7 @@ def _mapped_arguments(context: Context, found: Invocation, function: str) -> tup
     item = attribute(name("run"), "item")
     if "expand_kwargs" in found.calls:
         node = found.calls["expand_kwargs"]
-        list_arguments(context, node, f"{function}.expand_kwargs", after=1)
+        leave_out_arguments(context, node, f"{function}.expand_kwargs", after=1)
         over = list_task(context, (node.args or [constant(None)])[0], f"{function}_items")
         return [], [ast.keyword(arg=None, value=item)], over
     node = found.calls["expand"]
@@ -125,7 +136,7 @@ def operator_call(context: Context, node: ast.Call, found: Invocation, class_nam
         return None
     given = found.calls.get("partial", found.calls.get("call", node))
     options = [*(keyword("task_id", arg) for arg in given.args[:1]), *given.keywords]
-    list_positional(context, given.args[1:], class_name)
+    leave_out_positional(context, given.args[1:], class_name)
     try:
         return _mapped_operator(context, node, found, class_name, options, variable)
     except LeftOutError as left:
@@ -172,7 +183,7 @@ def _python_operator(
     task_id, rest = take(rest, "task_id")
     dag_option, rest = take(rest, "dag")
     args, keywords, rest = operator_arguments(rest)
-    function = context.functions.get(callee.id) if isinstance(callee, ast.Name) else None
+    function = context.facts.functions.get(callee.id) if isinstance(callee, ast.Name) else None
     if callee is None or task_id is None:
         raise left_out(node, "it lacks python_callable or task_id", "write both")
     with context.within(_named_dag(context, dag_option)):

@@ -8,12 +8,11 @@ from contextlib import contextmanager
 
 import msgspec
 
+from tidegate.daemon.airflow_import.facts import FunctionNode, facts_of
 from tidegate.daemon.airflow_import.layout import attribute, name
 from tidegate.daemon.airflow_import.report import LeftOutError, Omission, left_out, omission
 from tidegate.daemon.airflow_import.source import Source, last_line
 from tidegate.daemon.airflow_import.vocabulary import operator_hint
-
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -36,11 +35,12 @@ class GroupName(msgspec.Struct, frozen=True):
 
 
 class DagName(msgspec.Struct, frozen=True):
-    """A DAG, its variable, and what its tasks have to know."""
+    """A DAG, its variable, and what its tasks have to know. `number` tells DAGs of one variable apart."""
 
     name: str
     timezone: str = "UTC"
     has_retry_delay: bool = False
+    number: int = 0
 
 
 class Decorated(msgspec.Struct, frozen=True):
@@ -54,11 +54,20 @@ class Decorated(msgspec.Struct, frozen=True):
 
 Binding = Lost | TaskName | GroupName | DagName | Decorated
 
+Translate = Callable[["Context", ast.expr], ast.expr]
+WriteBlock = Callable[["Context", Sequence[ast.stmt]], None]
+"""How expressions are translated, and blocks written: by files that need the context themselves."""
+
 
 class Context:
-    """Names are those of the module: the bodies of functions that make DAGs and groups are written where they are called."""
+    """Names are those of the module: the bodies of functions that make DAGs and groups are written where they are called.
 
-    def __init__(self, source: Source) -> None:
+    `holders` are collections of tasks; `stale` are tasks before a loop, in whose place the loop puts its own.
+    """
+
+    def __init__(self, source: Source, translate: "Translate", write_block: "WriteBlock") -> None:
+        self._translate = translate
+        self._write_block = write_block
         self.source = source
         self.omissions: list[Omission] = []
         self.lines: list[str] = []
@@ -76,26 +85,25 @@ class Context:
         self.reads_star = False
         self.dag: DagName | None = None
         self.loops: tuple[str, ...] = ()
+        self.holders: set[str] = set()
+        self.stale: set[str] = set()
         self.tasks: dict[str, TaskName] = {}
         self.group_results: dict[str, TaskName] = {}
         self.dags: dict[str, DagName] = {}
         self.group = ""
-        self.inlined: Counter[str] = Counter()
+        self.made_dags = 0
+        self.call_counts: Counter[tuple[DagName | None, str, str]] = Counter()
         self.future_annotations = False
-        self.constants = _constants(source.tree)
-        self.functions = {node.name: node for node in ast.walk(source.tree) if isinstance(node, FunctionNode)}
-        self.uses = Counter(node.id for node in ast.walk(source.tree) if isinstance(node, ast.Name))
-        self.taken = {*_stored(source.tree), *self.functions, *dir(builtins)}
-        self.default_args = _keyword_names(source.tree, "default_args")
-        self.task_functions = _keyword_names(source.tree, "python_callable") | _decorated_functions(source.tree)
-        self.only_dag: DagName | None = None
-        self.airflow3 = _is_airflow3(source.tree)
-        self.translate_expression: Callable[[ast.expr], ast.expr] = lambda node: node
-        self.write_body: Callable[[Sequence[ast.stmt]], None] = lambda _: None
+        self.facts = facts_of(source.tree)
+        self.taken = {*_stored(source.tree), *self.facts.functions, *dir(builtins)}
 
     def translate(self, node: ast.expr) -> ast.expr:
         """The expression in the words of Tidegate. Raises LeftOutError."""
-        return self.translate_expression(node)
+        return self._translate(self, node)
+
+    def write_body(self, body: Sequence[ast.stmt]) -> None:
+        """Write statements at the current indentation."""
+        self._write_block(self, body)
 
     def origin(self, node: ast.expr) -> str | None:
         """The dotted name of what an expression imports, such as `airflow.operators.bash.BashOperator`."""
@@ -121,7 +129,7 @@ class Context:
         return ".".join(parts[first:])
 
     def leave_out(self, left: LeftOutError | Omission, *, remark: bool = False) -> None:
-        """List a part, with a comment at its place for statements and tasks."""
+        """Report a part as left out, with a comment at its place for statements and tasks."""
         omitted = left.omission if isinstance(left, LeftOutError) else left
         self.omissions.append(omitted)
         if remark:
@@ -145,6 +153,7 @@ class Context:
         self.bindings.pop(identifier, None)
         self.imports.pop(identifier, None)
         self.external.pop(identifier, None)
+        self.stale.discard(identifier)
         self.bound.add(identifier)
         if binding is not None:
             self.bindings[identifier] = binding
@@ -162,6 +171,11 @@ class Context:
             return attribute(name(module), identifier)
         self.needed.add((module, identifier))
         return name(identifier)
+
+    def count_call(self, function: str) -> int:
+        """How many calls of a function came before this one, in the same group of the same DAG."""
+        self.call_counts[self.dag, self.group, function] += 1
+        return self.call_counts[self.dag, self.group, function] - 1
 
     def prefixed(self, task_id: ast.expr) -> ast.expr:
         """The whole id of a task of the current group."""
@@ -232,45 +246,9 @@ def omitted(node: ast.AST, left: LeftOutError, what: str) -> Omission:
     return omission(node, what, left.omission.why, left.omission.instead)
 
 
-def _constants(tree: ast.Module) -> dict[str, ast.expr]:
-    """The values of variables that the file sets once."""
-    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)]
-    counts = Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-    named = ((target.id, node.value) for node in assigned for target in node.targets if isinstance(target, ast.Name))
-    return {target: value for target, value in named if counts[target] == 1}
-
-
 def _stored(tree: ast.Module) -> set[str]:
     """The variables of the file, except for what it imports from Airflow and never sets."""
     imports = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("airflow"))
     airflow = {alias.asname or alias.name for node in imports for alias in node.names}
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     return {node.id for node in names if isinstance(node.ctx, ast.Store)} | ({node.id for node in names} - airflow)
-
-
-def _keyword_names(tree: ast.Module, option: str) -> set[str]:
-    """The variables that are the value of a keyword somewhere in the file."""
-    keywords = (node for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == option)
-    return {node.value.id for node in keywords if isinstance(node.value, ast.Name)}
-
-
-def _decorated_functions(tree: ast.Module) -> set[str]:
-    """Functions with a decorator that begins with `task`, `setup` or `teardown`."""
-    functions = [node for node in ast.walk(tree) if isinstance(node, FunctionNode)]
-    roots = ("task", "setup", "teardown")
-    return {node.name for node in functions if any(ast.unparse(decorator).startswith(roots) for decorator in node.decorator_list)}
-
-
-def _is_airflow3(tree: ast.Module) -> bool:
-    """Airflow 3 has `airflow.sdk`, and calls datasets assets."""
-    return any(
-        isinstance(node, ast.ImportFrom | ast.Import)
-        and any(".sdk" in path or path.endswith((".Asset", ".standard")) or ".standard." in path for path in imported_paths(node))
-        for node in ast.walk(tree)
-    )
-
-
-def imported_paths(node: ast.ImportFrom | ast.Import) -> list[str]:
-    """The dotted paths that an import names."""
-    prefix = f"{'.' * node.level}{node.module or ''}." if isinstance(node, ast.ImportFrom) else ""
-    return [f"{prefix}{alias.name}" for alias in node.names]

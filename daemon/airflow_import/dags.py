@@ -8,9 +8,9 @@ import msgspec
 from tidegate.daemon.airflow_import.arguments import Convert, convert, take, task_options
 from tidegate.daemon.airflow_import.context import Context, DagName
 from tidegate.daemon.airflow_import.layout import call, constant, keyword
-from tidegate.daemon.airflow_import.listing import list_positional, unrepeated
-from tidegate.daemon.airflow_import.report import LeftOutError, left_out, omission
-from tidegate.daemon.airflow_import.schedules import default_schedule, is_timed, schedule
+from tidegate.daemon.airflow_import.report import LeftOutError, left_out, omission, shown
+from tidegate.daemon.airflow_import.schedules import can_miss_runs, default_schedule, schedule
+from tidegate.daemon.airflow_import.unsupported import leave_out_positional, unrepeated
 from tidegate.daemon.airflow_import.values import duration, moment, zone_of
 from tidegate.daemon.airflow_import.vocabulary import RENAMED_DAG_OPTIONS, SAME_DAG_OPTIONS
 
@@ -29,7 +29,7 @@ class _Defaults(msgspec.Struct, frozen=True):
 def dag_call(context: Context, node: ast.Call, variable: str, function: str = "") -> tuple[ast.Call, DagName]:
     """The call of `Dag`, and the DAG that its tasks belong to. Raises LeftOutError without a dag_id."""
     given = unrepeated(context, _keywords(node), "DAG", RENAMED_DAG_OPTIONS)
-    list_positional(context, node.args[len(_POSITIONS) :], "DAG")
+    leave_out_positional(context, node.args[len(_POSITIONS) :], "DAG")
     dag_id, given = take(given, "dag_id")
     if dag_id is None and not function:
         raise left_out(node, "it has no dag_id", "write an id")
@@ -38,21 +38,25 @@ def dag_call(context: Context, node: ast.Call, variable: str, function: str = ""
     defaults = _defaults(context, default_args)
     start, given = take(given, "start_date")
     timezone = zone_of(context, start or defaults.start or node) or "UTC"
-    made, options = _schedule(context, given, timezone)
-    options = [option for option in options if option.arg not in _SCHEDULES]
-    catchup, options = take(options, "catchup")
-    begin = _start(context, start or defaults.start)
+    planned, given = take(given, *_SCHEDULES)
+    made = _schedule(context, planned, timezone)
+    catchup, options = take(given, "catchup")
+    begin = start if start is not None else defaults.start
+    timed = made is not None and (planned is None or can_miss_runs(context, planned))
+    if timed or planned is None:
+        _report_version(context)
     written = [
         *([keyword("schedule", made)] if made is not None else []),
         *([keyword("timezone", constant(timezone))] if timezone != "UTC" else []),
-        *begin,
-        *_catchup(context, catchup, made, begins=bool(begin)),
+        *_start(context, begin),
+        *(_catchup(context, catchup) if timed and (begin is not None or catchup is not None) else []),
         *_options(context, options),
         *([keyword("default_args", defaults.value)] if defaults.value is not None else []),
     ]
     names = {option.arg for option in defaults.options}
+    context.made_dags += 1
     return call(context.need("tidegate", "Dag"), [context.translate(name)], written), DagName(
-        variable, timezone, "retry_delay" in names or "retries" in names
+        variable, timezone, "retry_delay" in names or "retries" in names, context.made_dags
     )
 
 
@@ -68,8 +72,8 @@ def default_arguments(context: Context, node: ast.expr) -> ast.expr | None:
 def dict_options(context: Context, node: ast.expr) -> list[ast.keyword] | None:
     """The items of a dict as keywords; None if its keys are not all literals."""
     match node:
-        case ast.Name() if node.id in context.constants:
-            return dict_options(context, context.constants[node.id])
+        case ast.Name() if node.id in context.facts.constants:
+            return dict_options(context, context.facts.constants[node.id])
         case ast.Call(func=ast.Name(id="dict"), args=[]):
             return node.keywords
         case ast.Dict():
@@ -102,17 +106,25 @@ def _defaults(context: Context, node: ast.expr | None) -> _Defaults:
     return _Defaults(written if isinstance(written, ast.Dict) and written.keys else None, tuple(rest), start)
 
 
-def _schedule(context: Context, options: Sequence[ast.keyword], timezone: str) -> tuple[ast.expr | None, list[ast.keyword]]:
-    given, rest = take(options, *_SCHEDULES)
+def _schedule(context: Context, given: ast.expr | None, timezone: str) -> ast.expr | None:
     if given is None:
-        return default_schedule(context, timezone), rest
+        return default_schedule(context, timezone)
     try:
-        return schedule(context, given, timezone), rest
+        return schedule(context, given, timezone)
     except LeftOutError as left:
         context.leave_out(
             omission(given, "schedule= of DAG", f"{left.omission.what}: {left.omission.why}", left.omission.instead)
         )
-        return None, rest
+        return None
+
+
+def _report_version(context: Context) -> None:
+    """The two versions of Airflow differ in the data intervals of a cron schedule, and in `catchup`."""
+    found = context.facts.of_both
+    if found is not None:
+        why = f"Airflow 2 and 3 both have it; the schedules are read as those of Airflow {3 if context.facts.is_airflow3 else 2}"
+        instead = "compare mode= of cron(…) and catchup= with the runs in Airflow"
+        context.leave_out(omission(found, f"the version of Airflow that {shown(found)} means", why, instead))
 
 
 def _start(context: Context, node: ast.expr | None) -> list[ast.keyword]:
@@ -120,12 +132,10 @@ def _start(context: Context, node: ast.expr | None) -> list[ast.keyword]:
     return [start] if start is not None else []
 
 
-def _catchup(context: Context, node: ast.expr | None, made: ast.expr | None, *, begins: bool) -> list[ast.keyword]:
+def _catchup(context: Context, node: ast.expr | None) -> list[ast.keyword]:
     """Airflow 2 catches up unless told otherwise. Of datasets, Airflow has nothing to catch up."""
-    if not is_timed(context, made) or not begins or (node is None and context.airflow3):
-        return []
     if node is None:
-        return [keyword("catchup", constant(value=True))]
+        return [] if context.facts.is_airflow3 else [keyword("catchup", constant(value=True))]
     if isinstance(node, ast.Constant) and node.value is False:
         return []
     catchup = convert(context, keyword("catchup", node), "DAG", ("catchup", Context.translate))
@@ -145,7 +155,7 @@ def _converter(option: str | None) -> tuple[str, Convert] | None:
 
 
 def _params(context: Context, node: ast.expr) -> ast.expr:
-    """Parameters that are neither `Param` nor JSON are listed one by one."""
+    """Parameters that are neither `Param` nor JSON are left out one by one."""
     if not isinstance(node, ast.Dict):
         return context.translate(node)
     pairs = []

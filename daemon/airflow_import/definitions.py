@@ -3,13 +3,22 @@
 import ast
 import sys
 
-from tidegate.daemon.airflow_import.bodies import all_arguments, check_function, evaluated_parts, function_lines, uses_airflow
-from tidegate.daemon.airflow_import.context import Context, Decorated, FunctionNode, imported_paths
+from tidegate.daemon.airflow_import.bodies import (
+    all_arguments,
+    check_function,
+    evaluated_parts,
+    function_lines,
+    own_decorators,
+    uses_airflow,
+)
+from tidegate.daemon.airflow_import.context import Context, DagName, Decorated
+from tidegate.daemon.airflow_import.facts import FunctionNode, imported_paths
 from tidegate.daemon.airflow_import.report import left_out, omission, shown
 from tidegate.daemon.airflow_import.tasks import is_task
 from tidegate.daemon.airflow_import.vocabulary import DECORATORS, UNKNOWN, operator_hint
 
 _PARTS = {"dag": "dag", "task_group": "task_group"}
+_ROLES = ("setup", "teardown")
 
 
 def read_import(context: Context, node: ast.Import | ast.ImportFrom) -> None:
@@ -31,10 +40,11 @@ def _read_name(context: Context, node: ast.Import | ast.ImportFrom, alias: ast.a
         context.future_annotations = context.future_annotations or alias.name == "annotations"
         return
     context.bindings.pop(local, None)
-    context.imports[local] = path if alias.asname or isinstance(node, ast.ImportFrom) else local
+    whole = isinstance(node, ast.Import) and not alias.asname
+    context.imports[local] = local if whole else path
     if package in sys.stdlib_module_names:
         context.bound.add(local)
-        context.standard[local] = (
+        context.standard[path if whole else local] = (
             path if isinstance(node, ast.Import) else path.rpartition(".")[0],
             alias,
             isinstance(node, ast.Import),
@@ -44,7 +54,9 @@ def _read_name(context: Context, node: ast.Import | ast.ImportFrom, alias: ast.a
         context.emit([context.indent + _import_text(node, alias)])
         context.bind(local)
     elif package != "airflow":
-        context.external[local] = _import_text(node, alias)
+        before = f"{context.external[local]}, " if whole and local in context.external else ""
+        added = alias.name if before else _import_text(node, alias)
+        context.external[local] = f"{before}{added}"
 
 
 def _import_text(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
@@ -62,10 +74,10 @@ def read_function(context: Context, node: FunctionNode) -> None:
     context.bindings[node.name] = decorated
     if decorated.kind == UNKNOWN:
         context.leave_out(omission(node, f"@{decorated.role} def {node.name}", *operator_hint(decorated.role)))
-    elif decorated.kind not in _PARTS.values() and context.uses[node.name] > 1:
-        context.emit(function_lines(context, node, context.indent))
+    elif decorated.kind not in _PARTS.values() and context.facts.uses[node.name] > 1:
+        context.emit(function_lines(context, node, context.indent, decorators=own_decorators(context, node)))
         check_function(context, node)
-    elif context.uses[node.name] == 0:
+    elif context.facts.uses[node.name] == 0:
         why = "the function is never called, so that it makes no part of a DAG"
         context.leave_out(omission(node, f"@{decorated.kind} def {node.name}", why, "call it, or delete it"), remark=True)
 
@@ -78,23 +90,38 @@ def is_pending(context: Context, node: FunctionNode) -> bool:
 
 def _decorated(context: Context, node: FunctionNode) -> Decorated | None:
     """Raises LeftOutError for a decorator of Airflow without an equivalent."""
-    for decorator in node.decorator_list:
-        head = decorator.func if isinstance(decorator, ast.Call) else decorator
-        airflow = context.airflow_name(head)
-        if airflow is None:
-            continue
-        if len(node.decorator_list) > 1 and airflow not in ("setup", "teardown", "task"):
-            raise left_out(node, "several decorators cannot be combined", "write one function for each", f"def {node.name}")
-        kind = _PARTS.get(airflow) or DECORATORS.get(airflow) or (UNKNOWN if airflow.startswith("task.") else None)
-        if kind is None:
-            raise left_out(node, *operator_hint(airflow), f"@{airflow} def {node.name}")
-        given = decorator if isinstance(decorator, ast.Call) else ast.Call(func=head, args=[], keywords=[])
-        positional = [
-            ast.keyword(arg=f"{'dag' if kind == 'dag' else 'group' if kind == 'task_group' else 'task'}_id", value=arg)
-            for arg in given.args[:1]
-        ]
-        return Decorated(node, kind, (*positional, *given.keywords), airflow)
-    return None
+    own = own_decorators(context, node)
+    airflow = node.decorator_list[: len(node.decorator_list) - len(own)]
+    if not airflow:
+        return None
+    names = [context.airflow_name(_head(decorator)) or "" for decorator in airflow]
+    kinds = [name for name in names if name not in _ROLES]
+    if (
+        node.decorator_list[len(airflow) :] != own
+        or len(kinds) > 1
+        or len(names) - len(kinds) > 1
+        or (own and names[0] in _PARTS)
+    ):
+        raise left_out(node, "its decorators cannot be combined", "write one function for each", f"def {node.name}")
+    name = kinds[0] if kinds else names[0]
+    kind = _PARTS.get(name) or DECORATORS.get(name) or (UNKNOWN if name.startswith("task.") else None)
+    if kind is None:
+        raise left_out(node, *operator_hint(name), f"@{name} def {node.name}")
+    for decorator in own:
+        context.translate(decorator)
+    role = next((given for given in names if given in _ROLES), name)
+    return Decorated(node, kind, tuple(option for decorator in airflow for option in _options(decorator, kind)), role)
+
+
+def _head(decorator: ast.expr) -> ast.expr:
+    return decorator.func if isinstance(decorator, ast.Call) else decorator
+
+
+def _options(decorator: ast.expr, kind: str) -> list[ast.keyword]:
+    if not isinstance(decorator, ast.Call):
+        return []
+    option = {"dag": "dag_id", "task_group": "group_id"}.get(kind, "task_id")
+    return [*(ast.keyword(arg=option, value=arg) for arg in decorator.args[:1]), *decorator.keywords]
 
 
 def write_function(context: Context, node: FunctionNode) -> None:
@@ -109,7 +136,7 @@ def write_function(context: Context, node: FunctionNode) -> None:
         return
     if uses_airflow(context, node):
         context.runtime_only.add(node.name)
-    context.emit(function_lines(context, node, context.indent, decorators=True))
+    context.emit(function_lines(context, node, context.indent, decorators=node.decorator_list))
     context.bind(node.name)
     check_function(context, node)
 
@@ -118,7 +145,8 @@ def makes_tasks(context: Context, node: FunctionNode) -> bool:
     """Whether a function makes tasks, groups or DAGs when it is called."""
     calls = (child.func for child in ast.walk(node) if isinstance(child, ast.Call))
     names = {context.airflow_name(called) or "" for called in calls}
-    return node.name not in context.task_functions and any(is_task(called) or called in ("DAG", "TaskGroup") for called in names)
+    makes = any(is_task(called) or called in ("DAG", "TaskGroup") for called in names)
+    return makes and node.name not in context.facts.task_functions
 
 
 def _write_maker(context: Context, node: FunctionNode) -> None:
@@ -132,7 +160,8 @@ def _write_maker(context: Context, node: FunctionNode) -> None:
     outer, context.loops = context.loops, (*context.loops, *(argument.arg for argument in all_arguments(node)))
     for argument in all_arguments(node):
         context.bind(argument.arg)
-    with context.within(context.only_dag), context.indented():
+    only_dag = context.facts.only_dag
+    with context.within(DagName(only_dag) if only_dag else None), context.indented():
         context.write_body(node.body)
     context.loops = outer
     context.bindings = before

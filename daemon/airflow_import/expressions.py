@@ -6,12 +6,14 @@ import copy
 from tidegate.daemon.airflow_import import vocabulary
 from tidegate.daemon.airflow_import.calls import Invocation, decorated_call, foreign_task, invocation, operator_call
 from tidegate.daemon.airflow_import.context import Context, DagName, Decorated, GroupName, TaskName
+from tidegate.daemon.airflow_import.functions import holds_task
 from tidegate.daemon.airflow_import.layout import constant, name
 from tidegate.daemon.airflow_import.objects import other_call
 from tidegate.daemon.airflow_import.report import left_out
 from tidegate.daemon.airflow_import.values import time_call
 
 _TASK_METHODS = frozenset({"as_setup", "as_teardown", "task_id", "dag_id"})
+_ADDING = frozenset({"append", "extend", "insert", "add", "setdefault", "update"})
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
@@ -98,6 +100,8 @@ class _Expressions(ast.NodeTransformer):
                 node, "the function uses Airflow, or a package that is not part of Python's library", "call it in a function task"
             )
         visited = self.generic_visit(node)
+        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.func.attr in _ADDING:
+            self.context.holders |= {node.func.value.id} if any(holds_task(self.context, arg) for arg in node.args) else set()
         return visited if isinstance(visited, ast.expr) else node
 
     def _with_locals(self, node: ast.AST) -> ast.AST:

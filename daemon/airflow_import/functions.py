@@ -1,17 +1,19 @@
 """Tasks that call Python functions: each becomes a function of `spark` and `run`, which calls the one of the Airflow file."""
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from tidegate.daemon.airflow_import import layout, templates
-from tidegate.daemon.airflow_import.arguments import take, task_options
-from tidegate.daemon.airflow_import.bodies import body_lines, check_function, function_lines, imports_of, read_key
-from tidegate.daemon.airflow_import.context import Context, FunctionNode, TaskName
+from tidegate.daemon.airflow_import.arguments import Convert, own_options, take, task_options
+from tidegate.daemon.airflow_import.bodies import body_lines, check_function, function_lines, imports_of, own_decorators
+from tidegate.daemon.airflow_import.context import Context, TaskName
+from tidegate.daemon.airflow_import.facts import FunctionNode
 from tidegate.daemon.airflow_import.layout import attribute, call, constant, items, keyword, name
 from tidegate.daemon.airflow_import.report import left_out, omission
-from tidegate.daemon.airflow_import.vocabulary import CONTEXT
+from tidegate.daemon.airflow_import.run_values import RUN, captured, context_arguments, rendered
+from tidegate.daemon.airflow_import.texts import text_values
 
 
 class PythonTask(msgspec.Struct, frozen=True):
@@ -38,14 +40,26 @@ class Arguments(msgspec.Struct, frozen=True):
     upstream: list[str]
 
 
-RUN = name("run")
+_OF_FUNCTIONS: Mapping[str, Mapping[str, tuple[str, Convert]]] = {
+    "task": {"env_vars": ("env", text_values)},
+    "bash": {"env": ("env", text_values)},
+}
+"""The variables that Airflow adds to the environment of a function, or of the command that it returns."""
+
+
+_MAKERS = {"empty", "command", "sql", "submit"}
 
 
 def write_task(context: Context, task: PythonTask) -> ast.expr:
     """Write the function, and return its name, which is the task."""
     dag = context.dag_of(task.node)
     arguments = _arguments(context, task)
-    options = task_options(context, task.options, "the task")
+    if task.item_of in arguments.upstream:
+        raise left_out(
+            task.node, "an instance of a mapped task has its element, and not the list", "put what it needs into each element"
+        )
+    own, common = own_options(context, task.options, "the task", _OF_FUNCTIONS["bash" if task.kind == "bash" else "task"])
+    options = [*own, *task_options(context, common, "the task")]
     inline = task.may_inline and _can_inline(context, task, arguments)
     variable = _variable(context, task, inline=inline)
     decorator = attribute(name(dag.name), "task")
@@ -55,7 +69,8 @@ def write_task(context: Context, task: PythonTask) -> ast.expr:
     _write_function_once(context, task, inline=inline)
     context.emit(layout.statement("@", call(decorator, [], given) if given else decorator, context.indent))
     body = _inlined(context, task, arguments) if inline else _wrapped(context, task, arguments)
-    context.emit([f"{context.indent}def {variable}(spark, run{_captured(context, body)}):", *body])
+    read = list(_passed(task.function, arguments).values()) if inline and task.function else [task.callee, *_values(arguments)]
+    context.emit([f"{context.indent}def {variable}(spark, run{captured(context, read)}):", *body])
     register(context, variable, written_id)
     _link(context, variable, arguments.upstream, task.item_of)
     return name(variable)
@@ -69,8 +84,16 @@ def _write_function_once(context: Context, task: PythonTask, *, inline: bool) ->
     remarks = context.pending.pop(function.name)
     context.emit([context.indent + remark for remark in remarks])
     if not inline:
-        context.emit([*function_lines(context, function, context.indent), ""])
+        context.emit([*function_lines(context, function, context.indent, decorators=own_decorators(context, function)), ""])
     check_function(context, function)
+
+
+def holds_task(context: Context, value: ast.expr) -> bool:
+    """Whether a translated expression has a task in it, by its name or by the call that makes it."""
+    names = {child.id for child in ast.walk(value) if isinstance(child, ast.Name)}
+    made = {child.func.attr for child in ast.walk(value) if isinstance(child, ast.Call) and isinstance(child.func, ast.Attribute)}
+    dags = {dag.name for dag in context.dags.values()}
+    return bool(names & (context.tasks.keys() | context.holders)) or bool(names & dags and made & _MAKERS)
 
 
 def register(context: Context, variable: str, task_id: ast.expr) -> None:
@@ -91,7 +114,7 @@ def list_task(context: Context, node: ast.expr, wanted: str) -> str:
     context.emit(layout.statement("@", decorator, context.indent))
     arguments = _results(context, [translated], [])
     returned = layout.statement("return ", arguments.args[0], f"{context.indent}    ")
-    context.emit([f"{context.indent}def {variable}(spark, run{_captured(context, returned)}):", *returned])
+    context.emit([f"{context.indent}def {variable}(spark, run{captured(context, arguments.args)}):", *returned])
     register(context, variable, constant(variable))
     _link(context, variable, arguments.upstream, None)
     return variable
@@ -113,7 +136,7 @@ def operator_arguments(options: Sequence[ast.keyword]) -> tuple[list[ast.expr], 
 def _arguments(context: Context, task: PythonTask) -> Arguments:
     args = [_argument(context, arg) for arg in task.args]
     keywords = [ast.keyword(arg=option.arg, value=_argument(context, option.value)) for option in task.keywords]
-    keywords += _context_arguments(task, len(args), {option.arg for option in keywords})
+    keywords += context_arguments(context, task.callee, task.function, len(args), {option.arg for option in keywords})
     return _results(context, args, keywords)
 
 
@@ -122,9 +145,9 @@ def _argument(context: Context, node: ast.expr) -> ast.expr:
     translated = context.translate(node)
     for text in ast.walk(translated):
         if isinstance(text, ast.Constant) and isinstance(text.value, str) and templates.is_template(text.value):
-            only = CONTEXT.get(templates.only_name(templates.translated(text.value)) or "")
+            only = rendered(templates.only_name(templates.translated(text.value)) or "")
             if only is not None and text is translated:
-                return attribute(RUN, only)
+                return only
             context.leave_out(
                 omission(
                     node,
@@ -163,6 +186,10 @@ class _Results(ast.NodeTransformer):
         return visited if isinstance(visited, ast.expr) else node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.context.holders or node.id in self.context.stale:
+            raise left_out(
+                node, "the file does not say which tasks it holds", "link the tasks, and read run.results in the function"
+            )
         task = self.context.tasks.get(node.id) or self.context.group_results.get(node.id)
         if task is None:
             return node
@@ -170,32 +197,15 @@ class _Results(ast.NodeTransformer):
         return ast.Subscript(value=attribute(RUN, "results"), slice=task.task_id, ctx=ast.Load())
 
 
-def _context_arguments(task: PythonTask, positional: int, given: set[str | None]) -> list[ast.keyword]:
-    """What Airflow passes by the names of the parameters."""
-    if task.function is None:
-        return []
-    parameters = task.function.args
-    named = [parameter.arg for parameter in [*parameters.posonlyargs, *parameters.args][positional:] + parameters.kwonlyargs]
-    wanted = [*named, *(_read_keys(task.function, parameters.kwarg.arg) if parameters.kwarg else [])]
-    known = [key for key in dict.fromkeys(wanted) if key in CONTEXT and key not in given]
-    passed = [keyword(key, attribute(RUN, CONTEXT[key])) for key in known]
-    return passed + ([keyword("spark", name("spark"))] if "spark" in wanted and "spark" not in given else [])
-
-
-def _read_keys(function: FunctionNode, context_name: str) -> list[str]:
-    """The keys that a function reads from its `**context`, as `context["ds"]` or `context.get("ds")`."""
-    return [key for node in ast.walk(function) if (key := read_key(node, context_name)) is not None]
-
-
 def _variable(context: Context, task: PythonTask, *, inline: bool) -> str:
     function = task.callee.id if isinstance(task.callee, ast.Name) else ""
     if inline:
         return function
-    if task.variable and task.variable not in context.functions and task.variable not in context.tasks:
+    if task.variable and task.variable not in context.facts.functions and task.variable not in context.tasks:
         return task.variable
     wanted = str(task.task_id.value) if isinstance(task.task_id, ast.Constant) else f"{function or 'call'}_task"
     identifier = "".join(character if character.isalnum() else "_" for character in wanted)
-    if not identifier.isidentifier() or identifier in context.functions:
+    if not identifier.isidentifier() or identifier in context.facts.functions:
         identifier = f"{function or 'call'}_task"
     return context.fresh(identifier)
 
@@ -203,11 +213,17 @@ def _variable(context: Context, task: PythonTask, *, inline: bool) -> str:
 def _can_inline(context: Context, task: PythonTask, arguments: Arguments) -> bool:
     """Whether the function itself can become the task: it is used once, and its parameters get their values at its start."""
     function = task.function
-    if function is None or isinstance(function, ast.AsyncFunctionDef) or context.loops or context.uses[function.name] != 1:
+    if function is None or isinstance(function, ast.AsyncFunctionDef) or context.loops or context.facts.uses[function.name] != 1:
         return False
     parameters = [parameter.arg for parameter in [*function.args.args, *function.args.kwonlyargs]]
     read = {node.id for value in _values(arguments) for node in ast.walk(value) if isinstance(node, ast.Name)}
-    unusual = function.args.vararg or function.args.kwarg or function.args.posonlyargs or task.item_of
+    unusual = (
+        own_decorators(context, function)
+        or function.args.vararg
+        or function.args.kwarg
+        or function.args.posonlyargs
+        or task.item_of
+    )
     clashing = {"run", *parameters} & read - {"run", "spark"} or "run" in parameters
     starred = any(isinstance(arg, ast.Starred) for arg in arguments.args) or any(
         option.arg is None for option in arguments.keywords
@@ -258,7 +274,9 @@ def _wrapped(context: Context, task: PythonTask, arguments: Arguments) -> list[s
     made = call(task.callee, arguments.args, arguments.keywords)
     lines = imports_of(context, task.callee, indent)
     if task.kind == "branch":
-        return [*lines, *layout.statement("chosen = ", made, indent), *_followed(context, indent)]
+        chosen = layout.statement("chosen = ", ast.BoolOp(op=ast.Or(), values=[made, ast.Tuple(elts=[])]), indent)
+        follow = layout.flat(context.need("tidegate", "follow"))
+        return [*lines, *chosen, f"{indent}return {follow}(*([chosen] if isinstance(chosen, str) else chosen))"]
     if task.kind == "short_circuit":
         skipped = call(context.need("tidegate", "skip_rest"))
         made_or_skip = ast.BoolOp(op=ast.Or(), values=[made, skipped])
@@ -270,32 +288,9 @@ def _wrapped(context: Context, task: PythonTask, arguments: Arguments) -> list[s
     return [*lines, *layout.statement("return ", made, indent)]
 
 
-def _followed(context: Context, indent: str) -> list[str]:
-    skip, follow = layout.flat(context.need("tidegate", "skip_rest")), layout.flat(context.need("tidegate", "follow"))
-    return [
-        f"{indent}if not chosen:",
-        f"{indent}    return {skip}()",
-        f"{indent}return {follow}(*([chosen] if isinstance(chosen, str) else chosen))",
-    ]
-
-
-def _captured(context: Context, body: Sequence[str]) -> str:
-    """Parameters that keep the values which the variables of loops have now."""
-    if not context.loops:
-        return ""
-    text = "\n".join(body)
-    words = {node.id for node in ast.walk(ast.parse(_dedented(text))) if isinstance(node, ast.Name)}
-    return "".join(f", {variable}={variable}" for variable in context.loops if variable in words)
-
-
-def _dedented(text: str) -> str:
-    return f"if True:\n{text}" if text.startswith(" ") else text
-
-
 def _link(context: Context, variable: str, upstream: Sequence[str], item_of: str | None) -> None:
-    before = [task for task in upstream if task != item_of]
-    if before:
-        first = name(before[0]) if len(before) == 1 else items(*(name(task) for task in before))
+    if upstream:
+        first = name(upstream[0]) if len(upstream) == 1 else items(*(name(task) for task in upstream))
         linked = ast.BinOp(left=first, op=ast.RShift(), right=name(variable))
         context.emit(["", *layout.statement("", linked, context.indent)])
     if item_of is not None:

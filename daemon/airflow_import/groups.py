@@ -1,6 +1,7 @@
 """Functions that Airflow makes DAGs and groups of: their bodies are written where they are called."""
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -8,9 +9,11 @@ from tidegate.daemon.airflow_import import layout
 from tidegate.daemon.airflow_import.arguments import take
 from tidegate.daemon.airflow_import.context import Context, Decorated, GroupName, TaskName
 from tidegate.daemon.airflow_import.dags import dag_call
+from tidegate.daemon.airflow_import.facts import FunctionNode, stored_names
 from tidegate.daemon.airflow_import.layout import attribute, call, constant, keyword, name
-from tidegate.daemon.airflow_import.listing import list_arguments, list_option
 from tidegate.daemon.airflow_import.report import omission
+from tidegate.daemon.airflow_import.run_values import free_names
+from tidegate.daemon.airflow_import.unsupported import leave_out_arguments, leave_out_option
 
 
 def write_dag_function(context: Context, node: ast.Call, decorated: Decorated, variable: str) -> ast.expr:
@@ -39,8 +42,7 @@ def _description(decorated: Decorated) -> list[ast.keyword]:
 def write_group_function(context: Context, node: ast.Call, decorated: Decorated) -> ast.expr:
     """`with dag.group(…) as group:` with the body of the function; the result is its variable."""
     group_id, rest = take(decorated.options, "group_id")
-    context.inlined[f"{context.group}/{decorated.node.name}"] += 1
-    count = context.inlined[f"{context.group}/{decorated.node.name}"] - 1
+    count = context.count_call(decorated.node.name)
     wanted = group_id if group_id is not None else constant(decorated.node.name)
     if count and isinstance(wanted, ast.Constant):
         wanted = constant(f"{wanted.value!s}__{count}")
@@ -62,11 +64,11 @@ def write_group(context: Context, group_id: ast.expr, variable: str | None) -> N
 
 
 def group_options(context: Context, options: list[ast.keyword]) -> None:
-    """Groups have no options; the ones which matter are listed."""
+    """Groups have no options: an option that would change something is left out."""
     for option in options:
         if option.arg in ("dag", "parent_group") or (option.arg == "prefix_group_id" and _is_true(option.value)):
             continue
-        list_option(context, option, "TaskGroup")
+        leave_out_option(context, option, "TaskGroup")
 
 
 @contextmanager
@@ -84,12 +86,34 @@ def inside_group(context: Context, group_id: ast.expr) -> Iterator[None]:
 def _write_inlined(context: Context, node: ast.Call, decorated: Decorated) -> None:
     """The parameters, then the body without its docstring and its `return`."""
     function = decorated.node
+    _report_shared(context, function)
     _bind_parameters(context, node, decorated)
     documented = ast.get_docstring(function) is not None
     if documented and decorated.kind != "dag":
         context.emit([f"{context.indent}# {line}".rstrip() for line in (ast.get_docstring(function) or "").splitlines()])
     body = function.body[1:] if documented else function.body
     context.write_body([_without_return(statement) for statement in body if not _returns_name(statement)])
+
+
+def _report_shared(context: Context, function: FunctionNode) -> None:
+    """Functions inside read the variables of this one, which become those of the file: others must not set them."""
+    own = Counter(name for name, _ in stored_names(function, context.facts.task_functions))
+    is_again = context.facts.uses[function.name] > 1
+    shared = {
+        name for name, count in own.items() if context.facts.stores[name] > count or (is_again and name in _values(function))
+    }
+    for inner in ast.walk(function):
+        if isinstance(inner, FunctionNode) and inner is not function:
+            for read in sorted(shared & free_names(inner)):
+                why = f"it becomes a variable of the file, where {function.name} is not the only one that sets it"
+                what = f"{read} of {function.name} in {inner.name}"
+                context.leave_out(omission(inner, what, why, "give it a name that nothing else has"))
+
+
+def _values(function: FunctionNode) -> set[str]:
+    """The variables of a function that can have other values each time it is called."""
+    nested = {inner.name for inner in ast.walk(function) if isinstance(inner, FunctionNode)}
+    return {name for name, _ in stored_names(function, nested)} - nested
 
 
 def _bind_parameters(context: Context, node: ast.Call, decorated: Decorated) -> None:
@@ -102,7 +126,7 @@ def _bind_parameters(context: Context, node: ast.Call, decorated: Decorated) -> 
         **dict(zip(names, node.args, strict=False)),
         **{str(option.arg): option.value for option in node.keywords},
     }
-    list_arguments(context, node, decorated.node.name, after=len(names), known=names)
+    leave_out_arguments(context, node, decorated.node.name, after=len(names), known=names)
     for parameter in names:
         if parameter in given:
             _bind_parameter(context, parameter, given[parameter])

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from tidegate.daemon.airflow_import import layout
 from tidegate.daemon.airflow_import.arguments import take
 from tidegate.daemon.airflow_import.context import Context
-from tidegate.daemon.airflow_import.listing import list_arguments
 from tidegate.daemon.airflow_import.report import left_out, omission
+from tidegate.daemon.airflow_import.unsupported import leave_out_arguments
 from tidegate.daemon.airflow_import.vocabulary import OPERATOR_HINTS
 
 _CHAINS = ("chain", "chain_linear", "cross_downstream")
@@ -21,7 +21,7 @@ def is_chain(context: Context, node: ast.Call) -> bool:
 def chain_lines(context: Context, node: ast.Call) -> list[str]:
     """The statements of a chain. Raises LeftOutError for one whose lists have other lengths."""
     kind = context.airflow_name(node.func)
-    list_arguments(context, node, kind or "chain", after=len(node.args), known=("from_tasks", "to_tasks"))
+    leave_out_arguments(context, node, kind or "chain", after=len(node.args), known=("from_tasks", "to_tasks"))
     if len(node.args) == 1 and isinstance(node.args[0], ast.Starred):
         return _starred(context, node.args[0].value)
     if kind == "cross_downstream" and node.keywords:
@@ -44,7 +44,7 @@ def set_order(context: Context, node: ast.expr) -> ast.expr | None:
             node.args or node.keywords
         ):
             named, rest = take(node.keywords, "task_or_task_list")
-            list_arguments(
+            leave_out_arguments(
                 context, ast.Call(func=node.func, args=node.args, keywords=rest), method, after=1 if named is None else 0
             )
             if named is None and not node.args:
@@ -62,30 +62,31 @@ def _linked(context: Context, node: ast.BinOp) -> ast.expr | None:
     """`a >> Label("x") >> b` without the label; None if there is no label."""
     if not any(_is_label(context, child) for child in ast.walk(node)):
         return None
-    operands, operator = _operands(node), node.op
-    kept = []
-    for operand in operands:
+    first, *rest = _operands(node, node.op)
+    linked = context.translate(first[1])
+    for operator, operand in rest:
         if _is_label(context, operand):
             context.leave_out(omission(operand, ast.unparse(operand), *OPERATOR_HINTS["Label"]))
         else:
-            kept.append(context.translate(operand))
-    return _shifted(kept, operator)
+            linked = ast.BinOp(left=linked, op=operator, right=context.translate(operand))
+    return linked
 
 
-def _operands(node: ast.expr) -> list[ast.expr]:
+def _operands(node: ast.expr, operator: ast.operator) -> list[tuple[ast.operator, ast.expr]]:
+    """The operands from left to right, each with the operator before it."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.RShift | ast.LShift):
-        return [*_operands(node.left), node.right]
-    return [node]
+        return [*_operands(node.left, node.op), (node.op, node.right)]
+    return [(operator, node)]
 
 
 def _is_label(context: Context, node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and context.airflow_name(node.func) == "Label"
 
 
-def _shifted(parts: Sequence[ast.expr], operator: ast.operator | None = None) -> ast.expr:
+def _shifted(parts: Sequence[ast.expr]) -> ast.expr:
     first, *rest = parts
     for part in rest:
-        first = ast.BinOp(left=first, op=operator or ast.RShift(), right=part)
+        first = ast.BinOp(left=first, op=ast.RShift(), right=part)
     return first
 
 

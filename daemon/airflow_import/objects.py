@@ -6,9 +6,9 @@ from tidegate.daemon.airflow_import.arguments import convert, take
 from tidegate.daemon.airflow_import.context import Context
 from tidegate.daemon.airflow_import.dags import dag_call
 from tidegate.daemon.airflow_import.layout import call, keyword
-from tidegate.daemon.airflow_import.listing import list_arguments, list_option, list_positional
 from tidegate.daemon.airflow_import.report import left_out
 from tidegate.daemon.airflow_import.schedules import joined_datasets
+from tidegate.daemon.airflow_import.unsupported import leave_out_arguments, leave_out_option, leave_out_positional
 
 
 def other_call(context: Context, node: ast.Call, class_name: str, variable: str) -> ast.expr | None:
@@ -23,7 +23,7 @@ def other_call(context: Context, node: ast.Call, class_name: str, variable: str)
         context.dags[dag_variable] = dag
         return made
     if class_name == "XComArg" and node.args:
-        list_arguments(context, node, class_name, after=1)
+        leave_out_arguments(context, node, class_name, after=1)
         return context.translate(node.args[0])
     return joined_datasets(context, node, class_name)
 
@@ -35,7 +35,7 @@ def _dataset(context: Context, node: ast.Call, class_name: str) -> ast.expr:
         keyword(option, value)
         for option, value in zip(("uri",) if len(node.args) == 1 else ("name", "uri"), node.args, strict=False)
     ]
-    list_positional(context, node.args[2:], class_name)
+    leave_out_positional(context, node.args[2:], class_name)
     uri, options = take([*positional, *options], "uri")
     named, options = take(options, "name")
     uri = uri if uri is not None else named
@@ -48,7 +48,7 @@ def _dataset(context: Context, node: ast.Call, class_name: str) -> ast.expr:
     return call(
         context.need("tidegate", "Dataset"),
         [context.translate(uri)],
-        [ast.keyword(arg=k.arg, value=context.translate(k.value)) for k in kept],
+        [ast.keyword(arg=option.arg, value=context.translate(option.value)) for option in kept],
     )
 
 
@@ -58,11 +58,11 @@ def _is_uri(value: object) -> bool:
 
 def _param(context: Context, node: ast.Call) -> ast.expr:
     args = [context.translate(arg) for arg in node.args[:1]]
-    list_positional(context, node.args[1:], "Param")
+    leave_out_positional(context, node.args[1:], "Param")
     schema, options = take(node.keywords, "schema")
     default, options = take(options, "default")
     if schema is not None:
-        list_option(context, keyword("schema", schema), "Param")
+        leave_out_option(context, keyword("schema", schema), "Param")
     given = [context.translate(default)] if default is not None else args
     return call(
         context.need("tidegate", "Param"),

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 from tidegate.daemon.airflow_import.context import Context
 from tidegate.daemon.airflow_import.layout import call, constant, items, keyword
-from tidegate.daemon.airflow_import.listing import list_arguments
 from tidegate.daemon.airflow_import.report import left_out, omission, shown
+from tidegate.daemon.airflow_import.unsupported import leave_out_arguments
 from tidegate.daemon.airflow_import.values import duration, is_duration, moment, zone_name
 from tidegate.schemas.authoring.schedule import cron
 from tidegate.schemas.error import DagError
-from tidegate.schemas.timetable.spec import PRESETS
+from tidegate.schemas.timetable.cron import PRESETS
 
 _CRON_TIMETABLES = ("CronTriggerTimetable", "MultipleCronTriggerTimetable", "CronDataIntervalTimetable")
 _DELTA_TIMETABLES = ("DeltaTriggerTimetable", "DeltaDataIntervalTimetable")
@@ -30,33 +30,25 @@ def schedule(context: Context, node: ast.expr, timezone: str) -> ast.expr | None
         case ast.Constant(value=str(text)):
             return _named(context, resolved, text, timezone)
         case ast.Call() if is_duration(context, resolved):
-            return _interval(context, resolved, timezone, interval=not context.airflow3)
+            return _interval(context, resolved, timezone, interval=not context.facts.is_airflow3)
         case ast.Call():
             return _of_call(context, resolved, timezone)
         case ast.List() | ast.Tuple():
-            return items(*(context.translate_expression(element) for element in resolved.elts))
-        case ast.BinOp():
-            return context.translate_expression(node)
+            return items(*(context.translate(element) for element in resolved.elts))
         case _:
             return _dynamic(context, node)
 
 
 def default_schedule(context: Context, timezone: str) -> ast.expr | None:
     """Airflow 2 runs a DAG without a schedule every day; Airflow 3 only on request."""
-    return None if context.airflow3 else _every(context, [keyword("days", constant(1))], timezone, interval=True)
+    return None if context.facts.is_airflow3 else _every(context, [keyword("days", constant(1))], timezone, interval=True)
 
 
-def is_timed(context: Context, node: ast.expr | None) -> bool:
-    """Whether a translated schedule is a time, of which runs can be missed."""
-    match node:
-        case ast.Constant(value=str(text)):
-            return text not in ("@once", "@continuous")
-        case ast.Call(func=ast.Name(id=called)):
-            return called != "Dataset"
-        case ast.Name():
-            return not _is_set_once(context, node)
-        case _:
-            return False
+def can_miss_runs(context: Context, node: ast.expr) -> bool:
+    """Whether a schedule of Airflow is a time with more than one run, or may be one."""
+    resolved = _resolved(context, node)
+    once = isinstance(resolved, ast.Constant) and resolved.value in ("@once", "@continuous")
+    return not once and not _is_datasets(context, resolved)
 
 
 def joined_datasets(context: Context, node: ast.Call, class_name: str) -> ast.expr | None:
@@ -64,8 +56,8 @@ def joined_datasets(context: Context, node: ast.Call, class_name: str) -> ast.ex
     operator = _DATASETS.get(class_name)
     if operator is None or not node.args:
         return None
-    list_arguments(context, node, class_name, after=len(node.args))
-    first, *rest = (context.translate_expression(arg) for arg in node.args)
+    leave_out_arguments(context, node, class_name, after=len(node.args))
+    first, *rest = (context.translate(arg) for arg in node.args)
     for operand in rest:
         first = ast.BinOp(left=first, op=operator(), right=operand)
     return first
@@ -73,7 +65,7 @@ def joined_datasets(context: Context, node: ast.Call, class_name: str) -> ast.ex
 
 def _resolved(context: Context, node: ast.expr) -> ast.expr:
     """The value of a variable that is set once to a literal or a duration; datasets keep their variables."""
-    value = context.constants.get(node.id) if isinstance(node, ast.Name) else None
+    value = context.facts.constants.get(node.id) if isinstance(node, ast.Name) else None
     literal = isinstance(value, ast.Constant) or (
         value is not None and (is_duration(context, value) or _is_timetable(context, value))
     )
@@ -90,7 +82,7 @@ def _named(context: Context, node: ast.expr, text: str, timezone: str) -> ast.ex
         return constant(text) if text in ("@once", "@continuous") else None
     expression = PRESETS.get(text, text)
     _check_cron(node, expression)
-    if context.airflow3:
+    if context.facts.is_airflow3:
         return constant(text)
     return _cron(context, [constant(expression)], timezone, interval=True)
 
@@ -118,7 +110,7 @@ def _timing(timezone: str, *, interval: bool) -> list[ast.keyword]:
 def _interval(context: Context, node: ast.Call, timezone: str, *, interval: bool) -> ast.expr:
     """A timedelta, or a calendar interval in Airflow 2, whose runs have the period before them as data interval."""
     if not interval:
-        return context.translate_expression(node)
+        return context.translate(node)
     lengths = [keyword(unit, value) for unit, value in zip(_UNITS, node.args, strict=False)]
     return _every(context, [*lengths, *node.keywords], timezone, interval=True)
 
@@ -130,23 +122,23 @@ def _of_call(context: Context, node: ast.Call, timezone: str) -> ast.expr:
         return _cron_timetable(context, node, class_name, options, timezone)
     if class_name in _DELTA_TIMETABLES:
         length = next(iter([*node.args, *options.values()]), node)
-        list_arguments(context, node, class_name, after=1, known=() if node.args else list(options)[:1])
+        leave_out_arguments(context, node, class_name, after=1, known=() if node.args else list(options)[:1])
         if isinstance(length, ast.Call) and is_duration(context, length):
             return _interval(context, length, timezone, interval="Interval" in class_name)
     if class_name in ("DatasetOrTimeSchedule", "AssetOrTimeSchedule"):
         return _datasets_or_time(context, options, node, timezone)
-    if class_name == "EventsTimetable" and isinstance(options.get("event_dates"), ast.List):
-        return _dates(context, node, options)
+    if class_name == "EventsTimetable" and isinstance(dates := options.get("event_dates"), ast.List):
+        return _dates(context, node, dates)
     if (context.origin(node.func) or "").endswith("relativedelta"):
         return _calendar(context, node, timezone)
-    return context.translate_expression(node)
+    return _dynamic(context, node)
 
 
 def _calendar(context: Context, node: ast.Call, timezone: str) -> ast.expr:
     """A relative delta of whole units; one that sets a day or a weekday is a cron expression."""
     if node.args or any(option.arg not in _CALENDAR_UNITS for option in node.keywords):
         raise left_out(node, "it is not a number of calendar units", "write every(months=…), or a cron expression")
-    return _every(context, node.keywords, timezone, interval=not context.airflow3)
+    return _every(context, node.keywords, timezone, interval=not context.facts.is_airflow3)
 
 
 def _cron_timetable(context: Context, node: ast.Call, class_name: str, options: dict[str, ast.expr], timezone: str) -> ast.expr:
@@ -165,7 +157,7 @@ def _cron_timetable(context: Context, node: ast.Call, class_name: str, options: 
 
 
 def _datasets_or_time(context: Context, options: dict[str, ast.expr], node: ast.Call, timezone: str) -> ast.expr:
-    list_arguments(context, node, "the schedule", known=("datasets", "assets", "timetable"))
+    leave_out_arguments(context, node, "the schedule", known=("datasets", "assets", "timetable"))
     datasets = options.get("datasets", options.get("assets"))
     time = schedule(context, options["timetable"], timezone) if "timetable" in options else None
     if datasets is None or time is None:
@@ -174,29 +166,28 @@ def _datasets_or_time(context: Context, options: dict[str, ast.expr], node: ast.
     return call(context.need("tidegate", "DatasetOrTime"), [*([condition] if condition else []), time])
 
 
-def _dates(context: Context, node: ast.Call, options: dict[str, ast.expr]) -> ast.expr:
+def _dates(context: Context, node: ast.Call, dates: ast.List) -> ast.expr:
     for option in node.keywords:
         if option.arg != "event_dates":
             context.leave_out(
                 omission(option.value, f"{option.arg}= of EventsTimetable", "a list of times has no options", "leave it out")
             )
-    listed = options["event_dates"]
-    return (
-        items(*(moment(context, date) for date in listed.elts if isinstance(listed, ast.List)))
-        if isinstance(listed, ast.List)
-        else node
-    )
+    return items(*(moment(context, date) for date in dates.elts))
 
 
-def _is_set_once(context: Context, node: ast.expr) -> bool:
-    """Whether it is a variable that the file sets once: to datasets, as a variable of a time was replaced by the time."""
-    return isinstance(node, ast.Name) and node.id in context.constants
+def _is_datasets(context: Context, node: ast.expr) -> bool:
+    """Whether it is a condition over datasets, or a variable that the file sets once to one."""
+    value = context.facts.constants.get(node.id, node) if isinstance(node, ast.Name) else node
+    if isinstance(value, ast.Call):
+        return context.airflow_name(value.func) in ("Dataset", "Asset", *_DATASETS)
+    condition = isinstance(value, ast.BinOp) and isinstance(value.op, ast.BitAnd | ast.BitOr)
+    return condition or isinstance(value, ast.List | ast.Tuple | ast.ListComp)
 
 
 def _dynamic(context: Context, node: ast.expr) -> ast.expr:
-    """A schedule that is known only when the file runs; it is passed on as it is."""
-    translated = context.translate_expression(node)
-    if not context.airflow3 and not _is_set_once(context, node):
+    """Datasets, or a schedule that is known only when the file runs; both are passed on as they are."""
+    translated = context.translate(node)
+    if not context.facts.is_airflow3 and not _is_datasets(context, node):
         context.leave_out(
             omission(
                 node,

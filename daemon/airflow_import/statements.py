@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from tidegate.daemon.airflow_import import layout
 from tidegate.daemon.airflow_import.blocks import write_compound, write_with
 from tidegate.daemon.airflow_import.bodies import check_function, class_lines, evaluated_parts
-from tidegate.daemon.airflow_import.context import Context, DagName, FunctionNode, GroupName, TaskName, lost_names, omitted
+from tidegate.daemon.airflow_import.context import Context, DagName, GroupName, TaskName, lost_names, omitted
 from tidegate.daemon.airflow_import.dags import default_arguments
 from tidegate.daemon.airflow_import.definitions import is_pending, read_function, read_import
 from tidegate.daemon.airflow_import.expressions import translate
-from tidegate.daemon.airflow_import.functions import register
+from tidegate.daemon.airflow_import.facts import FunctionNode
+from tidegate.daemon.airflow_import.functions import holds_task, register
 from tidegate.daemon.airflow_import.links import chain_lines, is_chain, set_order
 from tidegate.daemon.airflow_import.report import LeftOutError, left_out
 from tidegate.daemon.airflow_import.source import first_line, last_line
@@ -83,8 +84,9 @@ def _write_simple(context: Context, node: ast.stmt) -> None:
             context.emit_translated(node, layout.statement("return ", context.translate(value), context.indent))
         case ast.AugAssign(target=ast.Name() as target):
             context.translate(layout.name(target.id))
-            head = f"{target.id} {layout.operator_symbol(node.op)}= "
-            context.emit_translated(node, layout.statement(head, context.translate(node.value), context.indent))
+            head, value = f"{target.id} {layout.operator_symbol(node.op)}= ", context.translate(node.value)
+            _note_holders(context, [ast.Subscript(value=target, slice=value, ctx=ast.Store())], value)
+            context.emit_translated(node, layout.statement(head, value, context.indent))
         case _:
             _write_plain(context, node)
 
@@ -102,7 +104,7 @@ def _write_assignment(context: Context, node: ast.Assign | ast.AnnAssign) -> Non
     if isinstance(value, ast.Name) and value.id == variable and variable in context.tasks:
         return
     named = isinstance(value, ast.Name) and value.id in {*context.tasks, *context.dags} | _groups(context)
-    if named and isinstance(value, ast.Name) and variable in context.constants and not context.loops:
+    if named and isinstance(value, ast.Name) and variable in context.facts.constants and not context.loops:
         _alias(context, variable, value.id)
         return
     _emit_assignment(context, node, targets, value)
@@ -114,7 +116,7 @@ def _groups(context: Context) -> set[str]:
 
 
 def _assigned_value(context: Context, node: ast.expr, variable: str) -> ast.expr:
-    if variable in context.default_args:
+    if variable in context.facts.default_args:
         written = default_arguments(context, node)
         if written is None:
             raise left_out(node, "the file does not say which options it holds", "write a dict of options")
@@ -138,6 +140,7 @@ def _emit_assignment(context: Context, node: ast.Assign | ast.AnnAssign, targets
 
 
 def _bind_targets(context: Context, targets: Sequence[ast.expr], value: ast.expr) -> None:
+    _note_holders(context, targets, value)
     for target in targets:
         stored = [child.id for child in ast.walk(target) if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)]
         for identifier in stored:
@@ -147,6 +150,15 @@ def _bind_targets(context: Context, targets: Sequence[ast.expr], value: ast.expr
             context.bind(target.id, context.tasks[target.id])
         elif isinstance(target, ast.Name) and (task_id := _task_id(context, value)) is not None:
             register(context, target.id, task_id)
+
+
+def _note_holders(context: Context, targets: Sequence[ast.expr], value: ast.expr) -> None:
+    """A collection of tasks, or one that gets a task as an element, holds tasks from now on."""
+    collections = (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.ListComp, ast.DictComp)
+    for target in targets:
+        holder = target.value if isinstance(target, ast.Subscript) else target if isinstance(value, collections) else None
+        if isinstance(holder, ast.Name) and holds_task(context, value):
+            context.holders.add(holder.id)
 
 
 def _task_id(context: Context, value: ast.expr) -> ast.expr | None:

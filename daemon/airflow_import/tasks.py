@@ -1,17 +1,15 @@
-"""Operators as tasks: `dag.empty`, `dag.command`, `dag.sql` and `dag.submit`. `functions` has those of Python."""
+"""Operators as tasks: `dag.empty`, `dag.command` and `dag.sql`. `applications` has Spark, `functions` has Python."""
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import PurePosixPath
+from collections.abc import Callable, Mapping
 
-from tidegate.daemon.airflow_import import templates, vocabulary
-from tidegate.daemon.airflow_import.arguments import take, task_options
+from tidegate.daemon.airflow_import import vocabulary
+from tidegate.daemon.airflow_import.applications import application_task, is_elsewhere
+from tidegate.daemon.airflow_import.arguments import Convert, Made, Options, own_options, take, task_options, template
 from tidegate.daemon.airflow_import.context import Context
-from tidegate.daemon.airflow_import.layout import attribute, call, constant, items, keyword, name
+from tidegate.daemon.airflow_import.layout import attribute, call, constant, items, name
 from tidegate.daemon.airflow_import.report import LeftOutError, left_out, omission, shown
-from tidegate.daemon.spark.runner.submit import conf_problem
-
-Options = Sequence[ast.keyword]
+from tidegate.daemon.airflow_import.texts import text_values
 
 
 def task_call(context: Context, node: ast.expr, class_name: str, options: Options) -> ast.Call:
@@ -32,7 +30,7 @@ def task_call(context: Context, node: ast.expr, class_name: str, options: Option
 
 
 def placeholder(context: Context, node: ast.expr, class_name: str, left: LeftOutError, options: Options) -> ast.Call:
-    """A task that fails; what its operator would have done is listed, its options are kept."""
+    """A task that fails; what its operator would have done is reported, its options are kept."""
     task_id, rest = take(options, "task_id")
     written_id = context.translate(task_id) if task_id is not None else constant("left_out")
     what = f"{class_name} {shown(task_id)}" if task_id is not None else class_name
@@ -44,10 +42,6 @@ def placeholder(context: Context, node: ast.expr, class_name: str, left: LeftOut
     ]
     kept = task_options(context, known, class_name)
     return call(attribute(name(context.dag_of(node).name), "command"), [written_id, items(constant("false"))], kept)
-
-
-Made = tuple[str, list[ast.expr], list[ast.keyword], Options]
-"""A method of `Dag`, its arguments after the id, its own keywords, and the options that all tasks have."""
 
 
 def is_task(class_name: str) -> bool:
@@ -63,7 +57,7 @@ def _empty(_context: Context, _class_name: str, options: Options) -> Made:
 
 def _bash(context: Context, class_name: str, options: Options) -> Made:
     command, rest = take(options, "bash_command")
-    env, rest = take(rest, "env")
+    own, rest = own_options(context, rest, class_name, _OF_COMMANDS)
     if command is None:
         raise left_out(name(class_name), "it has no bash_command", "write a command")
     if _text(command).rstrip().endswith((".sh", ".bash")) and not _text(command).endswith(" "):
@@ -73,16 +67,17 @@ def _bash(context: Context, class_name: str, options: Options) -> Made:
             "run the file below the DAG folder with dag.command",
         )
     argv = items(constant("bash"), constant("-c"), template(context, command))
-    environment = [] if env is None else _environment(context, env)
-    return "command", [argv], environment, rest
+    return "command", [argv], own, rest
 
 
-def _environment(context: Context, node: ast.expr) -> list[ast.keyword]:
-    try:
-        return [keyword("env", template(context, node))]
-    except LeftOutError as left:
-        context.leave_out(omission(node, "env= of BashOperator", left.omission.why, left.omission.instead))
-        return []
+def _working_folder(context: Context, node: ast.expr) -> ast.expr:
+    """The folder of a command. One outside of the DAG folder is left out."""
+    if not _text(node) or is_elsewhere(_text(node)):
+        raise left_out(node, *vocabulary.OPTION_HINTS["cwd"])
+    return template(context, node)
+
+
+_OF_COMMANDS: Mapping[str, tuple[str, Convert]] = {"env": ("env", text_values), "cwd": ("cwd", _working_folder)}
 
 
 def _sql(context: Context, class_name: str, options: Options) -> Made:
@@ -95,121 +90,12 @@ def _sql(context: Context, class_name: str, options: Options) -> Made:
         raise left_out(statement, "Airflow reads the statement from that file", "write Path(…).read_text(), or the statement")
     if ";" in _text(statement).strip().rstrip(";"):
         raise left_out(statement, "a task runs one statement", "write a task for each statement")
-    connections = [option for option in rest if (option.arg or "").endswith("conn_id")]
+    connections = [option for option in rest if (option.arg or "").endswith("conn_id") and class_name not in vocabulary.SPARK_SQL]
     for option in connections:
-        context.leave_out(omission(option.value, f"{option.arg}= of {class_name}", *vocabulary.OPTION_HINTS["conn_id"]))
+        context.leave_out(omission(option.value, f"{option.arg}= of {class_name}", *vocabulary.DATABASE_HINT))
+    if not connections and class_name not in (*vocabulary.SPARK_SQL, "HiveOperator"):
+        context.leave_out(omission(statement, f"the database of {class_name}", *vocabulary.DATABASE_HINT))
     return "sql", [_without_semicolon(template(context, statement))], [], [option for option in rest if option not in connections]
-
-
-def _submit(context: Context, class_name: str, options: Options) -> Made:
-    application, rest = take(options, "application")
-    arguments, rest = take(rest, "application_args")
-    conf, rest = take(rest, "conf")
-    if application is None:
-        raise left_out(name(class_name), "it has no application", "write the path of the application below the DAG folder")
-    specific = [] if arguments is None else [keyword("args", _texts(context, arguments))]
-    settings = _conf(context, conf, [option for option in rest if option.arg in vocabulary.SPARK_CONF])
-    if settings.keys:
-        specific.append(keyword("conf", settings))
-    return (
-        "submit",
-        [_application(context, application)],
-        specific,
-        [option for option in rest if option.arg not in vocabulary.SPARK_CONF],
-    )
-
-
-def _application(context: Context, node: ast.expr) -> ast.expr:
-    """The path of the application; one outside of the DAG folder is listed, and its name kept."""
-    if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
-        return context.translate(node)
-    if templates.is_template(node.value):
-        raise left_out(node, "the path of an application is no template", "write the path")
-    if "://" in node.value or node.value.startswith(("/", "..")):
-        file = PurePosixPath(node.value).name
-        context.leave_out(
-            omission(node, f"application {node.value}", "an application lies below the DAG folder", f"copy it there as {file}")
-        )
-        return constant(file)
-    return node
-
-
-Setting = tuple[ast.expr | None, ast.expr]
-"""A name and a value; without a name, a dict of settings."""
-
-
-def _conf(context: Context, conf: ast.expr | None, options: Options) -> ast.Dict:
-    """The configuration of Spark, with the keywords that stand for a setting; without the settings that no task may set."""
-    settings: list[Setting] = []
-    conf = _literal(context, conf)
-    if isinstance(conf, ast.Dict):
-        pairs = zip(conf.keys, conf.values, strict=True)
-        settings += [(key and context.translate(key), _as_text(context, value)) for key, value in pairs if _may_set(context, key)]
-    elif conf is not None:
-        settings.append((None, context.translate(conf)))
-    for option in options:
-        key = ast.copy_location(constant(vocabulary.SPARK_CONF[option.arg or ""]), option.value)
-        if _may_set(context, key, f"{option.arg}="):
-            settings.append((key, _as_text(context, option.value)))
-    return ast.Dict(keys=[key for key, _ in settings], values=[value for _, value in settings])
-
-
-def _may_set(context: Context, key: ast.expr | None, what: str = "") -> bool:
-    """Whether a task may set the setting. One that is refused is listed."""
-    problem = _refusal(key)
-    if problem is not None and key is not None:
-        left = omission(
-            key, f"{what or shown(key)} of SparkSubmitOperator", problem, "leave it out, or ask an operator to set it"
-        )
-        context.leave_out(left)
-    return problem is None
-
-
-def _refusal(key: ast.expr | None) -> str | None:
-    return conf_problem(key.value, "") if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
-
-
-def _literal(context: Context, node: ast.expr | None) -> ast.expr | None:
-    """The dict that a variable holds, if a value of it has to be written as text, or a task may not set all of its settings."""
-    value = context.constants.get(node.id) if isinstance(node, ast.Name) else None
-    if isinstance(value, ast.Dict) and (not all(map(_is_text, value.values)) or any(map(_refusal, value.keys))):
-        return value
-    return node
-
-
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
-
-
-def _texts(context: Context, node: ast.expr) -> ast.expr:
-    if isinstance(node, ast.List | ast.Tuple):
-        return items(*(_as_text(context, element) for element in node.elts))
-    return context.translate(node)
-
-
-def _as_text(context: Context, node: ast.expr) -> ast.expr:
-    """A literal as the text that spark-submit gets; any other value through `str`, unless it is a text already."""
-    match node:
-        case ast.Constant(value=bool()):
-            return constant(str(node.value).lower())
-        case ast.Constant(value=int() | float()):
-            return constant(str(node.value))
-        case ast.Constant() | ast.JoinedStr() | ast.Starred():
-            return template(context, node)
-        case _:
-            return call(name("str"), [template(context, node)])
-
-
-def template(context: Context, node: ast.expr) -> ast.expr:
-    """An expression whose strings are templates. Raises LeftOutError for one that no run could render, with all reasons."""
-    translated = context.translate(node)
-    for text in ast.walk(translated):
-        if isinstance(text, ast.Constant) and isinstance(text.value, str) and templates.is_template(text.value):
-            text.value = templates.translated(text.value)
-            if problems := ", ".join(templates.problems(text.value)):
-                what = f"template {text.value}"
-                raise left_out(node, problems, "write a name of the table in schemas/docs/writing-dags.md", what)
-    return translated
 
 
 def _without_semicolon(node: ast.expr) -> ast.expr:
@@ -226,5 +112,5 @@ _MAKERS: Mapping[str, Callable[[Context, str, Options], Made]] = {
     **dict.fromkeys(vocabulary.EMPTY, _empty),
     **dict.fromkeys(vocabulary.BASH, _bash),
     **dict.fromkeys(vocabulary.SQL, _sql),
-    **dict.fromkeys(vocabulary.SUBMIT, _submit),
+    **dict.fromkeys(vocabulary.SUBMIT, application_task),
 }

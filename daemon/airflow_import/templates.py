@@ -5,19 +5,13 @@ from collections.abc import Iterator
 
 from jinja2 import Environment, TemplateError, meta, nodes
 
-KNOWN = frozenset(
-    {
-        *("run_id", "dag_id", "task_id", "try_number", "params", "events", "triggering_dataset_events", "results", "item"),
-        *("map_index", "run_after", "logical_date", "data_interval_start", "data_interval_end", "ds", "ts", "ds_nodash"),
-        *("ts_nodash", "run"),
-    }
-)
-"""Names that templates of Tidegate may use."""
+from tidegate.daemon.spark.runner.template import NAMES
 
 _ID = r"""['"](?P<id>[\w.-]+)['"]"""
-_PULL = rf"(?:ti|task_instance)\.xcom_pull\(\s*(?:task_ids\s*=\s*)?(?:\[\s*)?{_ID}(?:\s*\])?\s*\)"
+_PULL = r"(?:ti|task_instance)\.xcom_pull\(\s*(?:task_ids\s*=\s*)?"
 _WORDS = (
-    (_PULL, r"results['\g<id>']"),
+    (rf"{_PULL}{_ID}\s*\)", r"results['\g<id>']"),
+    (rf"{_PULL}\[\s*{_ID}\s*\]\s*\)", r"[results['\g<id>']]"),
     (r"\bdag\.dag_id\b", "dag_id"),
     (r"\btask\.task_id\b", "task_id"),
     (r"\bdag_run\.run_id\b", "run_id"),
@@ -45,7 +39,7 @@ def problems(text: str) -> Iterator[str]:
         filters = {found.name for found in tree.find_all(nodes.Filter)} - environment.filters.keys()
         # The search for names compiles the template, which fails for an unknown filter.
         environment.filters.update(dict.fromkeys(filters, str))
-        names = meta.find_undeclared_variables(tree) - KNOWN
+        names = meta.find_undeclared_variables(tree) - set(NAMES)
     except TemplateError as error:
         yield f"it is not a template: {error.message}"
         return
@@ -55,6 +49,11 @@ def problems(text: str) -> Iterator[str]:
 
 def is_template(text: str) -> bool:
     return any(mark in text for mark in ("{{", "{%", "{#"))
+
+
+def expressions(text: str) -> list[str]:
+    """What Jinja evaluates of a text."""
+    return _EXPRESSION.findall(text)
 
 
 def only_name(text: str) -> str | None:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from tidegate.daemon.airflow_import.context import Context, DagName
+from tidegate.daemon.airflow_import.context import Context
 from tidegate.daemon.airflow_import.expressions import translate
 from tidegate.daemon.airflow_import.report import Translation, omission, ordered
 from tidegate.daemon.airflow_import.source import Source, UnreadableFileError, first_line, last_line, parse_source, read_source
@@ -27,15 +27,12 @@ def translate_file(path: Path) -> Translation:
 
 def translate_source(source: Source) -> Translation:
     """The same source gives the same translation."""
-    context = Context(source)
-    context.translate_expression = lambda node: translate(context, node)
-    context.write_body = lambda body: write_block(context, body)
-    context.only_dag = _only_dag(source.tree)
+    context = Context(source, translate, write_block)
     head, body = _head(source)
     end = last_line(body[-1]) + 1 if body else len(head) + 1
     write_statements(context, body, len(head) + 1)
     for name in context.pending:
-        node = context.functions[name]
+        node = context.facts.functions[name]
         context.leave_out(
             omission(node, f"def {name}", "the call that makes a task of it was left out", "translate the call first")
         )
@@ -53,25 +50,6 @@ def _head(source: Source) -> tuple[list[str], list[ast.stmt]]:
     while length + 1 < first and (length + 1 in source.comments or not source.lines[length].strip()):
         length += 1
     return source.moved(1, length, 0, ""), body
-
-
-def _only_dag(tree: ast.Module) -> DagName | None:
-    """The variable of the DAG that functions of the file add tasks to, if there is only one."""
-    blocks = [
-        item.optional_vars
-        for node in ast.walk(tree)
-        if isinstance(node, ast.With)
-        for item in node.items
-        if _makes_dag(item.context_expr)
-    ]
-    assigned = [node.targets[0] for node in ast.walk(tree) if isinstance(node, ast.Assign) and _makes_dag(node.value)]
-    names = [target.id for target in [*blocks, *assigned] if isinstance(target, ast.Name)]
-    return DagName(names[0]) if len(names) == 1 else None
-
-
-def _makes_dag(node: ast.expr) -> bool:
-    called = node.func if isinstance(node, ast.Call) else None
-    return (isinstance(called, ast.Name) and called.id == "DAG") or (isinstance(called, ast.Attribute) and called.attr == "DAG")
 
 
 def _assembled(context: Context, head: list[str]) -> list[str]:
@@ -100,7 +78,7 @@ def _imports(context: Context, used: set[str], *, ours: bool) -> list[str]:
 
 
 def _standard(context: Context, used: set[str]) -> Iterator[tuple[str, ast.alias, bool]]:
-    yield from (found for local, found in sorted(context.standard.items()) if local in used)
+    yield from (found for local, found in sorted(context.standard.items()) if local.split(".")[0] in used)
 
 
 def _isort_key(identifier: str) -> tuple[int, str]:

@@ -1,12 +1,13 @@
 """Moments, durations and time zones of Airflow files."""
 
 import ast
+from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tidegate.daemon.airflow_import.context import Context
 from tidegate.daemon.airflow_import.layout import attribute, call, constant, keyword
-from tidegate.daemon.airflow_import.listing import list_arguments
 from tidegate.daemon.airflow_import.report import left_out
+from tidegate.daemon.airflow_import.unsupported import leave_out_arguments
 from tidegate.daemon.airflow_import.vocabulary import operator_hint
 
 _PENDULUM_MOMENTS = ("pendulum.datetime", "airflow.utils.timezone.datetime", "airflow.sdk.timezone.datetime")
@@ -18,26 +19,48 @@ _MOVING = ("days_ago", "today", "now", "utcnow", "yesterday", "tomorrow")
 
 def moment(context: Context, node: ast.expr) -> ast.expr:
     """A datetime with a zone; Airflow reads one without a zone as UTC. Raises LeftOutError."""
-    if isinstance(node, ast.Name) and node.id in context.constants:
-        named = context.translate_expression(node)
-        return named if zone_of(context, node) else call(attribute(named, "replace"), [], [_utc(context)])
     if isinstance(node, ast.Constant) and node.value is None:
         return node
-    if not isinstance(node, ast.Call):
+    made = context.facts.constants.get(node.id) if isinstance(node, ast.Name) else node
+    if made is None or (made is node and not isinstance(made, ast.Call)):
         raise left_out(node, "its time is known only when Airflow runs", "write datetime(…, tzinfo=UTC)")
-    if _last(node.func) in _MOVING:
+    if isinstance(made, ast.Call) and _last(made.func) in _MOVING:
         raise left_out(node, *operator_hint("days_ago"))
-    translated = context.translate_expression(node)
-    if zone_of(context, node):
+    translated = context.translate(node)
+    if zone_of(context, made):
         return translated
-    if context.origin(node.func) == "datetime.datetime" and isinstance(translated, ast.Call):
+    if isinstance(made, ast.Call) and _has_other_zone(context, made):
+        raise left_out(node, "its time zone has no name", 'write datetime(…, tzinfo=ZoneInfo("…")), and timezone= of the DAG')
+    if isinstance(node, ast.Call) and isinstance(translated, ast.Call) and context.origin(node.func) == "datetime.datetime":
         return call(translated.func, translated.args, [*translated.keywords, _utc(context)])
     return call(attribute(translated, "replace"), [], [_utc(context)])
 
 
+def _has_other_zone(context: Context, node: ast.Call) -> bool:
+    """Whether a moment is in a zone without a name, or may be."""
+    zones = [option for option in node.keywords if option.arg in ("tz", "tzinfo")]
+    texts = [arg.value if isinstance(arg, ast.Constant) else None for arg in node.args]
+    match [context.origin(node.func), *texts]:
+        case ["datetime.datetime.fromisoformat", str(text)]:
+            return _is_aware(text)
+        case ["datetime.datetime.strptime", _, str(text)]:
+            return "%z" in text
+        case ["datetime.datetime.fromisoformat" | "datetime.datetime.strptime", *_]:
+            return True
+        case _:
+            return bool(zones)
+
+
+def _is_aware(text: str) -> bool:
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return True
+
+
 def zone_of(context: Context, node: ast.expr) -> str | None:
     """The zone that a moment is written in; None if it has none."""
-    resolved = context.constants.get(node.id, node) if isinstance(node, ast.Name) else node
+    resolved = context.facts.constants.get(node.id, node) if isinstance(node, ast.Name) else node
     if not isinstance(resolved, ast.Call):
         return None
     origin = context.origin(resolved.func)
@@ -49,7 +72,7 @@ def zone_of(context: Context, node: ast.expr) -> str | None:
 
 def zone_name(context: Context, node: ast.expr) -> str | None:
     """The name of a zone written as a literal."""
-    resolved = context.constants.get(node.id, node) if isinstance(node, ast.Name) else node
+    resolved = context.facts.constants.get(node.id, node) if isinstance(node, ast.Name) else node
     if isinstance(resolved, ast.Constant) and isinstance(resolved.value, str):
         return resolved.value
     if context.origin(resolved) in _UTC:
@@ -66,12 +89,12 @@ def time_call(context: Context, node: ast.Call) -> ast.expr | None:
         rest = [option for option in node.keywords if option.arg not in ("tz", "tzinfo")]
         zone = [option.value for option in node.keywords if option.arg in ("tz", "tzinfo")]
         zone_node = zone_object(context, zone[0]) if zone else context.need("datetime", "UTC")
-        args = [context.translate_expression(arg) for arg in node.args]
+        args = [context.translate(arg) for arg in node.args]
         return call(context.need("datetime", "datetime"), args, [*rest, keyword("tzinfo", zone_node)])
     if origin in _DURATIONS[1:]:
         return call(context.need("datetime", "timedelta"), node.args, node.keywords)
     if origin in _ZONES and not (origin or "").startswith("zoneinfo."):
-        list_arguments(context, node, "the time zone", after=1)
+        leave_out_arguments(context, node, "the time zone", after=1)
         return zone_object(context, node)
     return None
 
@@ -96,7 +119,7 @@ def duration(context: Context, node: ast.expr) -> ast.expr:
         case ast.Constant():
             raise left_out(node, "it is not a duration", "write a timedelta")
         case _:
-            return context.translate_expression(node)
+            return context.translate(node)
 
 
 def is_duration(context: Context, node: ast.expr) -> bool:

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from tidegate.schemas.dag import TriggerRule, WeightRule
+
 SAME_TASK_OPTIONS = frozenset(
     {
         *("retries", "pool", "pool_slots", "priority_weight", "max_active_tis_per_dag", "max_active_tis_per_dagrun"),
@@ -18,11 +20,18 @@ SAME_DAG_OPTIONS = frozenset(
 RENAMED_DAG_OPTIONS: Mapping[str, str] = {"concurrency": "max_active_tasks", "fail_stop": "fail_fast"}
 
 WITHOUT_EFFECT: Mapping[str, frozenset[object]] = {
+    **dict.fromkeys(("cwd", "env", "env_vars", "conf", "application_args"), frozenset({None})),
+    **dict.fromkeys(("jars", "packages", "exclude_packages", "repositories", "py_files", "files", "archives"), frozenset({None})),
+    **dict.fromkeys(("executor_memory", "executor_cores", "num_executors", "total_executor_cores"), frozenset({None})),
+    **dict.fromkeys(("driver_memory", "queue", "yarn_queue", "principal", "keytab"), frozenset({None})),
     "email_on_failure": frozenset({False}),
     "email_on_retry": frozenset({False}),
     "provide_context": frozenset({True, False}),
     "multiple_outputs": frozenset({True, False}),
     "append_env": frozenset({True}),
+    "skip_on_exit_code": frozenset({None}),
+    "inherit_env": frozenset({True}),
+    "deploy_mode": frozenset({"client"}),
     "verbose": frozenset({False}),
     "prefix_group_id": frozenset({True}),
     "ignore_downstream_trigger_rules": frozenset({True}),
@@ -35,19 +44,14 @@ WITHOUT_EFFECT: Mapping[str, frozenset[object]] = {
 """Keywords whose value says what Tidegate does anyway."""
 
 TRIGGER_RULES: Mapping[str, str] = {
-    **{
-        rule: rule
-        for rule in (
-            *("all_success", "all_failed", "all_done", "all_done_min_one_success", "all_skipped", "one_success", "one_failed"),
-            *("one_done", "none_failed", "none_failed_min_one_success", "none_skipped", "always"),
-        )
-    },
+    **{rule.value: rule.value for rule in TriggerRule},
     "dummy": "always",
     "none_failed_or_skipped": "none_failed_min_one_success",
 }
-WEIGHT_RULES: Mapping[str, str] = {rule: rule for rule in ("downstream", "upstream", "absolute")}
+WEIGHT_RULES: Mapping[str, str] = {rule.value: rule.value for rule in WeightRule}
 
 _CALLBACK = "write a function of one CallbackContext, or Webhook(…) or Email(…), and pass it as {}="
+_CLUSTER = "enter the cluster in TIDEGATE_SPARK_CLUSTERS, and write cluster= with its name"
 _READERS = "Tidegate has no web form for it"
 OPTION_HINTS: Mapping[str, tuple[str, str]] = {
     "owner": ("tasks have no owner", "write it into tags of the DAG"),
@@ -64,8 +68,11 @@ OPTION_HINTS: Mapping[str, tuple[str, str]] = {
     "deadline": ("its reference and callback differ", "write deadlines=[Deadline(name, after=…)] and on_deadline="),
     "queue": ("tasks go to a backend by their kind, not to a queue", "leave it out"),
     "executor": ("tasks go to a backend by their kind", "leave it out"),
-    "executor_config": ("tasks go to a backend by their kind", "set the resources in the settings of the runner"),
-    "resources": ("tasks have no resources of their own", "set the resources in the settings of the runner"),
+    "executor_config": ("tasks go to a backend by their kind", "write the memory and the processors as resources="),
+    "resources": (
+        "the resources of a task in Tidegate are limits, and a try that uses more memory fails",
+        "write resources={'memory': '2g', 'cpus': 1.5}",
+    ),
     "run_as_user": ("tasks run as the user of the runner", "run a runner of that user"),
     "inlets": ("inputs of a task have no effect in Tidegate", "name the datasets in the schedule"),
     "doc_md": ("texts for readers are the description of the DAG", "write description=, or a comment"),
@@ -87,20 +94,26 @@ OPTION_HINTS: Mapping[str, tuple[str, str]] = {
     "ui_color": (_READERS, "leave it out"),
     "ui_fgcolor": (_READERS, "leave it out"),
     "prefix_group_id": ("ids of tasks always begin with their group", "leave it out, and name tasks by their new ids"),
-    "conn_id": (
-        "there are no connections: all work runs on the Spark of the runner",
-        "register a database as a catalog of Spark",
-    ),
+    "conn_id": ("there are no connections: without cluster= a task runs on the default cluster", _CLUSTER),
     "java_class": ("an application is started by its file", "name the main class in the manifest of the JAR"),
-    "master": ("the cluster is a setting of the runner", "set it there"),
+    "master": ("a task names its cluster", _CLUSTER),
+    "deploy_mode": (
+        "the daemon could neither follow nor end a driver inside of the cluster",
+        "leave deploy_mode= out: the driver runs on the host of the daemon",
+    ),
     "edge_modifier": ("links have no labels", "write a comment"),
-    "cwd": ("a command starts in the folder of its attempt", "begin the command with `cd DIR && `"),
+    "skip_on_exit_code": ("every exit code but 0 is a failure", "raise SkipTask in a function task that runs the program"),
+    "cwd": ("a command starts in the DAG folder, or in cwd= below it", "begin the command with `cd DIR && `"),
     "parameters": ("a statement takes templates only", "write {{ params.name }} into the statement"),
-    "env_vars": ("an application gets its environment from Spark", "write spark.executorEnv.NAME into conf"),
+    "env": ("variables belong to the tasks that need them", "write env= at each of them"),
+    "env_vars": ("variables belong to the tasks that need them", "write env= at each of them"),
     "op_args": ("they are not a list in the file", "call the function in a task of its own"),
     "op_kwargs": ("they are not a dict in the file", "call the function in a task of its own"),
 }
 """By keyword: why it has no equivalent, and what to do instead."""
+
+DATABASE_HINT = ("there are no connections: the statement runs on Spark", "register the database as a catalog of Spark")
+"""For the connection of an operator of SQL."""
 
 UNKNOWN_OPTION = ("it has no equivalent", "leave it out, or see schemas/docs/writing-dags.md for the options there are")
 
@@ -120,6 +133,7 @@ SQL = frozenset(
         *("DatabricksSqlOperator",),
     }
 )
+SPARK_SQL = frozenset({"SparkSqlOperator"})
 SUBMIT = frozenset({"SparkSubmitOperator"})
 
 UNKNOWN = "unknown"
@@ -156,9 +170,16 @@ SPARK_CONF: Mapping[str, str] = {
     "yarn_queue": "spark.yarn.queue",
     "principal": "spark.kerberos.principal",
     "keytab": "spark.kerberos.keytab",
-    "deploy_mode": "spark.submit.deployMode",
 }
 """By keyword of SparkSubmitOperator, the setting of Spark that it stands for."""
+
+REFUSED = "leave it out, or ask an operator to set it"
+REFUSED_CONF: Mapping[str, str] = {
+    "spark.app.name": "leave it out: Spark shows the DAG and the task",
+    "spark.master": _CLUSTER,
+    "spark.submit.deployMode": OPTION_HINTS["deploy_mode"][1],
+}
+"""By setting of Spark that the daemon decides, what to do instead."""
 
 _WAITING = "Tidegate reacts instead of polling"
 _BY_EVENT = "publish a dataset event when the data has arrived, and name the dataset in the schedule"
@@ -182,8 +203,8 @@ OPERATOR_HINTS: Mapping[str, tuple[str, str]] = {
     ),
     "SSHOperator": ("Tidegate has no remote shell", "run `ssh` with dag.command"),
     "FileSensor": (_WAITING, _BY_EVENT),
-    "Variable": ("Tidegate has no variables", "use params of the DAG, or the environment of the runner"),
-    "Connection": ("Tidegate has no connections", "use the settings of Spark, or the environment of the runner"),
+    "Variable": ("Tidegate has no variables", "use params of the DAG, or env= of the task"),
+    "Connection": ("Tidegate has no connections", "use the settings of Spark, or env= of the task with Secret(…)"),
     "BaseHook": ("Tidegate has no connections and hooks", "use the settings of Spark, or a client library in the function"),
     "Label": ("links have no labels", "write a comment"),
     "DatasetAlias": ("a task names its outlets in the file", "write the dataset, or wait for a DatasetPattern"),
@@ -221,10 +242,49 @@ CONTEXT: Mapping[str, str] = {
 }
 """By name in the context of Airflow, the attribute of `Run`."""
 
+COMPUTED_CONTEXT: Mapping[str, str] = {
+    "ds_nodash": 'run.ds.replace("-", "")',
+    "ts_nodash": 'run.logical_date.strftime("%Y%m%dT%H%M%S")',
+}
+"""By name in the context of Airflow, what it is made of."""
+
+NOT_PASSED = frozenset({"dag_id", "task_id", "map_index", "run_after"})
+"""Attributes of `Run` that Airflow passes to no parameter of their name."""
+
 UNKNOWN_CONTEXT: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            *(
+                "conn",
+                "var",
+                "macros",
+                "exception",
+                "reason",
+                "expanded_ti_count",
+                "map_index_template",
+                "start_date",
+                "test_mode",
+            ),
+            *("inlets", "outlets", "inlet_events", "outlet_events", "triggering_dataset_events", "triggering_asset_events"),
+            *("next_ds", "next_ds_nodash", "next_execution_date", "prev_ds", "prev_ds_nodash", "prev_execution_date"),
+            *("prev_execution_date_success", "prev_start_date_success", "prev_end_date_success"),
+            *("prev_data_interval_start_success", "prev_data_interval_end_success", "task_instance_key_str"),
+            *(
+                "task_reschedule_count",
+                "templates_dict",
+                "tomorrow_ds",
+                "tomorrow_ds_nodash",
+                "yesterday_ds",
+                "yesterday_ds_nodash",
+            ),
+            *("ts_nodash_with_tz",),
+        ),
+        "see the attributes of run in schemas/docs/writing-dags.md",
+    ),
     **dict.fromkeys(("ti", "task_instance"), "read results of upstream tasks from run.results, and return the own one"),
     "dag_run": "use run.params, run.run_id and run.events",
     "dag": "use run.dag_id",
     "task": "use run.task_id",
     "conf": "use run.params",
 }
+"""By name in the context of Airflow, what to do instead where a run does not have it."""

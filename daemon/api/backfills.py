@@ -9,12 +9,14 @@ from msgspec import Meta
 from tidegate.daemon import backfills
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read, check_rights
-from tidegate.daemon.gateway.lists import Id, Keyset, Limit, Listed, ListedOfDag, Time, newest_first
+from tidegate.daemon.gateway.lists import Id, Keyset, Listed, ListedOfDag, Time, newest_first
 from tidegate.daemon.gateway.paths import BackfillPath
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.backfill import BackfillPage, read_backfill, read_page, with_reasons
+from tidegate.daemon.read_model.backfill import BackfillPage, read_backfill, read_backfill_page
 from tidegate.daemon.read_model.backfill_effects import ChangedBackfill
 from tidegate.daemon.read_model.backfill_preview import Preview
+from tidegate.daemon.read_model.backfill_progress import MOST_COUNTED
+from tidegate.daemon.read_model.backfill_reasons import with_reasons
 from tidegate.daemon.read_model.lookup import list_of_dag
 from tidegate.schemas.backfill import (
     MAX_DESCRIPTION,
@@ -85,7 +87,7 @@ class NewBackfill(Limits, Params, frozen=True):
 class PreviewQuery(Params, frozen=True):
     """`limit`: only so many dates."""
 
-    limit: Limit = 100
+    limit: Annotated[int, Meta(ge=1, le=MOST_COUNTED)] = 100
 
 
 class BackfillPatch(Params, frozen=True):
@@ -118,24 +120,24 @@ class Retry(Params, frozen=True):
 
 async def list_backfills(db: Db, call: Call[BackfillList]) -> Page[BackfillRow]:
     """List backfills, newest first."""
-    wanted = call.params
-    filters = {"state": wanted.state, "deleted": wanted.deleted, "before": NEWEST.first(wanted)}
-    rows = await list_of_dag(db, backfill_pages.list_backfills, wanted.dag_id, limit=wanted.limit + 1, **filters)
-    return NEWEST.page(rows, wanted)
+    params = call.params
+    filters = {"state": params.state, "deleted": params.deleted, "before": NEWEST.first(params)}
+    rows = await list_of_dag(db, backfill_pages.list_backfills, params.dag_id, limit=params.limit + 1, **filters)
+    return NEWEST.page(rows, params)
 
 
 async def show_backfill(db: Db, call: Call[BackfillPath]) -> BackfillPage:
     """Show a backfill: what was asked for, how far it has come, and its last dates."""
-    return await read_page(db, call.params.backfill_id)
+    return await read_backfill_page(db, call.params.backfill_id)
 
 
 async def list_dates(db: Db, call: Call[DateList]) -> Page[DateRow]:
     """List the planned dates of a backfill in their order, each with its run or why it has none, and what it waits for."""
-    wanted = call.params
-    backfill = await read_backfill(db, wanted.backfill_id, deleted=True)
-    after = DATES.first(wanted) or wanted.after
-    rows = await backfill_pages.list_dates(db, wanted.backfill_id, wanted.state, after, wanted.limit + 1)
-    return DATES.page(await with_reasons(db, backfill, rows), wanted)
+    params = call.params
+    backfill = await read_backfill(db, params.backfill_id, deleted=True)
+    after = DATES.first(params) or params.after
+    rows = await backfill_pages.list_dates(db, params.backfill_id, params.state, after, params.limit + 1)
+    return DATES.page(await with_reasons(db, backfill, rows), params)
 
 
 async def preview_backfill(call: Call[PreviewQuery], body: NewBackfill) -> Preview:
@@ -153,7 +155,7 @@ async def create_backfill(call: Call[Params], body: NewBackfill) -> BackfillRow:
 
 async def change_backfill(call: Call[BackfillPath], body: BackfillPatch) -> ChangedBackfill:
     """Change the limits of a backfill while it runs, or add dates at its end."""
-    id_, tag = await _permitted(call, "change"), call.facts.if_match
+    id_, tag = (await permitted(call, "change")).id, call.facts.if_match
     expected = None if tag is None else tag.strip('"')
     return await backfills.change(call.database, call.settings, call.caller, id_, body.limits, body.end_date, expected=expected)
 
@@ -184,16 +186,15 @@ async def delete_backfill(call: Call[BackfillPath], _body: Nothing) -> BackfillR
 
 
 async def _act(call: Call[BackfillPath], verb: str, act: backfills.Action) -> BackfillRow:
-    id_ = await _permitted(call, verb)
-    return await act(call.database, call.settings, call.caller, id_)
+    row = await permitted(call, verb)
+    return await act(call.database, call.settings, call.caller, row.id)
 
 
-async def _permitted(call: Call[BackfillPath], verb: str) -> int:
-    """The number of a backfill that the caller may change. Raises ForbiddenError."""
-    id_ = call.params.backfill_id
-    row = await backfills.get(call.database, id_)
-    await check_rights(call, Right.BACKFILL, f"{verb} backfill {id_}", row.dags)
-    return id_
+async def permitted(call: Call[BackfillPath], verb: str) -> BackfillRow:
+    """The backfill, whose DAGs the caller may change. Raises NotFoundError or ForbiddenError."""
+    row = await backfills.get(call.database, call.params.backfill_id)
+    await check_rights(call, Right.BACKFILL, f"{verb} backfill {row.id}", row.dags)
+    return row
 
 
 def _version(page: BackfillPage) -> str:
@@ -204,7 +205,7 @@ ID = "/backfills/{backfill_id}"
 
 ENDPOINTS = (
     Read("/backfills", Right.VIEW, list_backfills, BackfillList, Page[BackfillRow]),
-    Read(ID, Right.VIEW, show_backfill, BackfillPath, BackfillPage, version=_version),
+    Read(ID, Right.VIEW, show_backfill, BackfillPath, BackfillPage, version=_version, is_fresh=True),
     Read(f"{ID}/dates", Right.VIEW, list_dates, DateList, Page[DateRow]),
     Act("POST", "/backfills/preview", Right.VIEW, preview_backfill, PreviewQuery, NewBackfill, Preview),
     Act("POST", "/backfills", Right.BACKFILL, create_backfill, Params, NewBackfill, BackfillRow, status=201),

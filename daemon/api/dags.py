@@ -7,24 +7,22 @@ from msgspec import Meta
 from tidegate.daemon import runs
 from tidegate.daemon.gateway.cursor import NOT_OURS, Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
-from tidegate.daemon.gateway.lists import Keyset, Limit, Listed, Time
+from tidegate.daemon.gateway.lists import Keyset, Limit, Listed, Time, Year
 from tidegate.daemon.gateway.paths import DagPath
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.dag import DagPage, ListedDag, read_list, read_page
+from tidegate.daemon.read_model.dag import DagPage, ListedDag, read_dag_page, read_list
 from tidegate.daemon.read_model.history import DagHistory, read_history
 from tidegate.daemon.read_model.lookup import find_timed_dag
-from tidegate.daemon.read_model.plan import Planned, list_planned
+from tidegate.daemon.read_model.plan import DagClock, Planned, list_planned, read_clock
 from tidegate.daemon.read_model.task_graph import TaskGraph, read_graph
 from tidegate.daemon.read_model.version import VersionFiles, list_versions, read_files
-from tidegate.daemon.read_model.why_not import dag_document, read_dag
+from tidegate.daemon.read_model.why_not import dag_document, read_dag_why_not
 from tidegate.schemas.queries.dag_pages import DagRow, ImportErrorRow, list_import_errors
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.grid import VersionRow
-from tidegate.schemas.time_range import EARLIEST, LATEST
 
 Number = Annotated[int, Meta(ge=1, le=2**31 - 1)]
-Year = Annotated[int, Meta(ge=EARLIEST.year, le=LATEST.year)]
 
 BY_ID = Keyset("dags", ("dag.dag_id",), (str,))
 BY_PATH = Keyset("import errors", ("path",), (str,))
@@ -37,11 +35,20 @@ class DagList(Listed, frozen=True):
 
 
 class NextRuns(Listed, frozen=True, kw_only=True):
-    """The next runs of a DAG. `after`: only runs due later than this time, which may be past."""
+    """The next runs of a DAG. `after`: only runs due later than this time, which may be past.
+
+    `since`: instead runs with this logical date or a later one.
+    """
 
     dag_id: str
     after: Time | None = None
+    since: Time | None = None
     limit: Limit = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.after is not None and self.since is not None:
+            raise ValueError("give either after or since")
 
 
 class HistoryOf(DagPath, frozen=True):
@@ -78,28 +85,34 @@ class DagPatch(Params, frozen=True):
 
 async def list_dags(db: Db, call: Call[DagList]) -> Page[ListedDag]:
     """List DAGs by id, each with its next run by time."""
-    wanted = call.params
-    rows = await read_list(db, after=BY_ID.first(wanted), search=wanted.search, limit=wanted.limit + 1)
-    return BY_ID.page(rows, wanted)
+    params = call.params
+    rows = await read_list(db, after=BY_ID.first(params), search=params.search, limit=params.limit + 1)
+    return BY_ID.page(rows, params)
 
 
 async def show_dag(db: Db, call: Call[DagPath]) -> DagPage:
     """Show a DAG: its schedule, pending events, limits, tasks, next and last runs."""
-    return await read_page(db, call.params.dag_id)
+    return await read_dag_page(db, call.params.dag_id)
 
 
 async def why_not_dag(db: Db, call: Call[DagPath]) -> dict[str, Any]:
     """Explain why a DAG has no new run: the state of each gate, and the change that opens it."""
-    return dag_document(await read_dag(db, call.params.dag_id))
+    return dag_document(await read_dag_why_not(db, call.params.dag_id))
+
+
+async def show_timetable(db: Db, call: Call[DagPath]) -> DagClock:
+    """Show the time zone of a DAG's timetable, and whether the runs that it plans start."""
+    return await read_clock(db, call.params.dag_id)
 
 
 async def next_runs(db: Db, call: Call[NextRuns]) -> Page[Planned]:
-    """List the next runs that a DAG's timetable plans; without `after` from the one that starts next."""
-    wanted = call.params
-    keyset = Keyset(f"next runs of {wanted.dag_id}", Planned.__struct_fields__, (Time,) * 4)
-    last = _planned(keyset.position(wanted))
-    dag = await find_timed_dag(db, wanted.dag_id)
-    return keyset.page(list_planned(dag, db.now, wanted.limit + 1, due_after=wanted.after, last=last), wanted)
+    """List the next runs that a DAG's timetable plans; without `after` and `since` from the one that starts next."""
+    params = call.params
+    keyset = Keyset(f"next runs of {params.dag_id}", Planned.__struct_fields__, (Time,) * 4)
+    last = _planned(keyset.position(params))
+    dag = await find_timed_dag(db, params.dag_id)
+    runs = list_planned(dag, db.now, params.limit + 1, due_after=params.after, since=params.since, last=last)
+    return keyset.page(runs, params)
 
 
 def _planned(key: tuple[Any, ...] | None) -> Planned | None:
@@ -120,11 +133,15 @@ async def show_graph(db: Db, call: Call[GraphOf]) -> TaskGraph:
     return await read_graph(db, call.params.dag_id, call.params.group)
 
 
+def by_number(dag_id: str) -> Keyset:
+    return Keyset(f"versions of {dag_id}", ("number",), (Number,))
+
+
 async def show_versions(db: Db, call: Call[VersionsOf]) -> Page[VersionRow]:
     """List the versions of a DAG, newest first."""
-    wanted = call.params
-    keyset = Keyset(f"versions of {wanted.dag_id}", ("number",), (Number,))
-    return keyset.page(await list_versions(db, wanted.dag_id, wanted.limit + 1, keyset.first(wanted)), wanted)
+    params = call.params
+    keyset = by_number(params.dag_id)
+    return keyset.page(await list_versions(db, params.dag_id, params.limit + 1, keyset.first(params)), params)
 
 
 async def show_source(db: Db, call: Call[SourceOf]) -> VersionFiles:
@@ -143,26 +160,30 @@ async def release_dag(call: Call[DagPath], _body: Nothing) -> DagRow:
 
 
 async def delete_dag(call: Call[DagPath], _body: Nothing) -> DagRow:
-    """Delete a DAG that is in no DAG file: its versions, runs and pending events. Returns it as it was."""
+    """Delete a DAG that is in no DAG file: its versions, runs and pending events. Returns it as it was.
+
+    A long history takes minutes; a call that was interrupted can be repeated.
+    """
     return await runs.delete(call.database, call.params.dag_id)
 
 
 async def import_errors(db: Db, call: Call[Listed]) -> Page[ImportErrorRow]:
     """List the DAG files that cannot be parsed, and why, by path."""
-    wanted = call.params
-    return BY_PATH.page(await list_import_errors(db, after=BY_PATH.first(wanted), limit=wanted.limit + 1), wanted)
+    params = call.params
+    return BY_PATH.page(await list_import_errors(db, after=BY_PATH.first(params), limit=params.limit + 1), params)
 
 
 ENDPOINTS = (
     Read("/dags", Right.VIEW, list_dags, DagList, Page[ListedDag]),
     Read("/dags/{dag_id}", Right.VIEW, show_dag, DagPath, DagPage),
     Read("/dags/{dag_id}/why-not", Right.VIEW, why_not_dag, DagPath, dict[str, Any]),
+    Read("/dags/{dag_id}/timetable", Right.VIEW, show_timetable, DagPath, DagClock),
     Read("/dags/{dag_id}/next-runs", Right.VIEW, next_runs, NextRuns, Page[Planned]),
     Read("/dags/{dag_id}/history", Right.VIEW, show_history, HistoryOf, DagHistory),
     Read("/dags/{dag_id}/graph", Right.VIEW, show_graph, GraphOf, TaskGraph),
     Read("/dags/{dag_id}/versions", Right.VIEW, show_versions, VersionsOf, Page[VersionRow]),
     Read("/dags/{dag_id}/source", Right.VIEW, show_source, SourceOf, VersionFiles),
-    Act("PATCH", "/dags/{dag_id}", Right.EDIT, change_dag, DagPath, DagPatch, DagRow),
+    Act("PATCH", "/dags/{dag_id}", Right.EDIT, change_dag, DagPath, DagPatch, DagRow, resumes=True),
     Act("POST", "/dags/{dag_id}/release", Right.EDIT, release_dag, DagPath, Nothing, DagRow),
     Act("DELETE", "/dags/{dag_id}", Right.EDIT, delete_dag, DagPath, Nothing, DagRow),
     Read("/import-errors", Right.VIEW, import_errors, Listed, Page[ImportErrorRow]),

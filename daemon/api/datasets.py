@@ -10,9 +10,9 @@ from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
 from tidegate.daemon.gateway.lists import Id, Keyset, Listed
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.dataset_graph import DatasetGraph, read_graph
-from tidegate.daemon.read_model.datasets import EventOutcomes, read_events
+from tidegate.daemon.read_model.datasets import EventOutcomes, Retention, read_events, read_retention
 from tidegate.daemon.read_model.event import EventLife, read_life
-from tidegate.events import Publisher
+from tidegate.events.shared_publisher import SharedPublisher
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import datasets
 from tidegate.schemas.queries.datasets import DatasetRow
@@ -22,6 +22,9 @@ BY_URI = Keyset("datasets", ("uri",), (str,))
 EVENTS = Keyset("events", ("event.number",), (Id,))
 
 SOURCE = "tidegate-api"
+
+PUBLISH_S = 10.0
+"""The time that Kafka has for an event."""
 
 
 class DatasetList(Listed, frozen=True):
@@ -71,16 +74,21 @@ class Published(msgspec.Struct, frozen=True):
 
 
 async def list_datasets(db: Db, call: Call[DatasetList]) -> Page[DatasetRow]:
-    """List datasets by URI."""
-    wanted = call.params
-    return BY_URI.page(await datasets.list_datasets(db, wanted.prefix, wanted.limit + 1, BY_URI.first(wanted)), wanted)
+    """List datasets by URI. `last_event_at` is the arrival of the last event; 10,001 `events` stand for more than 10,000."""
+    params = call.params
+    return BY_URI.page(await datasets.list_datasets(db, params.prefix, params.limit + 1, BY_URI.first(params)), params)
 
 
 async def list_events(db: Db, call: Call[EventList]) -> Page[EventOutcomes]:
     """List the newest events of a dataset, with the outcome of each for every subscribed DAG."""
-    wanted = call.params
-    found = await read_events(db, wanted.uri, wanted.event_id, before=EVENTS.first(wanted), limit=wanted.limit + 1)
-    return EVENTS.page(found, wanted)
+    params = call.params
+    found = await read_events(db, params.uri, params.event_id, before=EVENTS.first(params), limit=params.limit + 1)
+    return EVENTS.page(found, params)
+
+
+async def show_retention(db: Db, _call: Call[Params]) -> Retention:
+    """Show from which day on all events are kept. Earlier ones are kept only where they are still needed."""
+    return await read_retention(db)
 
 
 async def show_event(db: Db, call: Call[EventPath]) -> EventLife:
@@ -98,10 +106,14 @@ async def publish_event(call: Call[Params], body: NewEvent) -> Published:
     settings, event_id = call.settings, body.event_id or id_of_key(call, body)
     if not settings.kafka_servers:
         raise RequestError("this server cannot publish: its setting TIDEGATE_KAFKA_SERVERS is empty")
-    async with Publisher(
-        settings.kafka_servers, source=body.source, topic_prefix=settings.topic_prefix, security=settings.kafka_security
-    ) as publisher:
-        identity = await publisher.dataset_updated(body.uri, body.extra, event_id=event_id)
+    publisher = SharedPublisher(
+        call.service.sink,
+        settings.kafka_servers,
+        source=body.source,
+        topic_prefix=settings.topic_prefix,
+        timeout_s=PUBLISH_S,
+    )
+    identity = await publisher.dataset_updated(body.uri, body.extra, event_id=event_id)
     return Published(body.uri, identity.source, identity.id)
 
 
@@ -109,6 +121,7 @@ ENDPOINTS = (
     Read("/datasets", Right.VIEW, list_datasets, DatasetList, Page[DatasetRow]),
     Read("/datasets/graph", Right.VIEW, show_dataset_graph, DataGraphOf, DatasetGraph),
     Read("/events", Right.VIEW, list_events, EventList, Page[EventOutcomes]),
+    Read("/events/retention", Right.VIEW, show_retention, Params, Retention),
     Read("/events/{number}", Right.VIEW, show_event, EventPath, EventLife),
     Act("POST", "/events", Right.OPERATE, publish_event, Params, NewEvent, Published, status=201, resumes=True),
 )

@@ -1,6 +1,6 @@
 """Dead letters: records that could not be processed."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -9,7 +9,7 @@ from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
 from tidegate.daemon.gateway.lists import Id, Listed, Time, newest_first
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.dead_letter import Change, ListedState, Outcome, document, find_dead_letter
+from tidegate.daemon.read_model.dead_letter import Change, DeadLetterPage, ListedState, Outcome, read_dead_letter_page
 from tidegate.schemas.queries import dead_letters
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.dead_letters import DeadLetterFilter, DeadLetterRow, DeadLetterState
@@ -61,15 +61,15 @@ def check_because(text: str) -> None:
 
 async def list_dead_letters(db: Db, call: Call[DeadLetterList]) -> Page[DeadLetterRow]:
     """List dead letters, newest first."""
-    wanted = call.params
-    chosen = DeadLetterFilter(wanted.reason, wanted.topic, wanted.since, wanted.until)
-    state = None if wanted.state is ListedState.ALL else DeadLetterState(wanted.state)
-    return NEWEST.page(await dead_letters.list_dead_letters(db, state, chosen, wanted.limit + 1, NEWEST.first(wanted)), wanted)
+    params = call.params
+    chosen = DeadLetterFilter(params.reason, params.topic, params.since, params.until)
+    state = None if params.state is ListedState.ALL else DeadLetterState(params.state)
+    return NEWEST.page(await dead_letters.list_dead_letters(db, state, chosen, params.limit + 1, NEWEST.first(params)), params)
 
 
-async def show_dead_letter(db: Db, call: Call[DeadLetterPath]) -> dict[str, Any]:
+async def show_dead_letter(db: Db, call: Call[DeadLetterPath]) -> DeadLetterPage:
     """Show a dead letter with its headers and value. What is not UTF-8 is base64, and `…_encoding` says so."""
-    return document(await find_dead_letter(db, call.params.id))
+    return await read_dead_letter_page(db, call.params.id)
 
 
 async def replay_dead_letters(call: Call[Params], body: Replay) -> Outcome:
@@ -89,7 +89,7 @@ async def _change(call: Call[Params], change: Change, ids: tuple[int, ...], beca
 
 ENDPOINTS = (
     Read("/dead-letters", Right.VIEW, list_dead_letters, DeadLetterList, Page[DeadLetterRow]),
-    Read("/dead-letters/{id}", Right.VIEW, show_dead_letter, DeadLetterPath, dict[str, Any]),
+    Read("/dead-letters/{id}", Right.VIEW, show_dead_letter, DeadLetterPath, DeadLetterPage),
     Act("POST", "/dead-letters/replay", Right.OPERATE, replay_dead_letters, Params, Replay, Outcome),
     Act("POST", "/dead-letters/discard", Right.OPERATE, discard_dead_letters, Params, Discard, Outcome),
 )

@@ -4,16 +4,18 @@ Keys are of their user, and kept for a day. A refused request changes nothing, s
 """
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
 import msgspec
 
 from tidegate.daemon.gateway.endpoint import Act, Call
-from tidegate.daemon.gateway.problem import InvalidError, ReusedKeyError
-from tidegate.schemas.error import RequestError
+from tidegate.daemon.gateway.problem import AtWorkError, InvalidError, ReusedKeyError
+from tidegate.daemon.gateway.service import Service
+from tidegate.schemas.error import FATAL, DagFaultError, RequestError, UnavailableError
 from tidegate.schemas.queries import idempotency
-from tidegate.schemas.queries.idempotency import Known
+from tidegate.schemas.queries.idempotency import KnownRequest
 
 LONGEST_KEY = 255
 UNFINISHED_S = 90.0
@@ -22,8 +24,8 @@ UNFINISHED_S = 90.0
 REUSED = "another request had this Idempotency-Key; use a new key for each request, and the same one only for its repeats"
 AT_WORK = "the first request with this Idempotency-Key is at work; repeat it later"
 UNKNOWN = (
-    "the server of the first request with this Idempotency-Key ended before its answer: look whether it took effect, and if not,"
-    " send it with a new key"
+    "the first request with this Idempotency-Key failed, or its server ended before it answered: look whether it took effect,"
+    " and if not, send it with a new key"
 )
 
 Content = tuple[int, bytes]
@@ -46,6 +48,9 @@ async def once(call: Call[Any], endpoint: Act[Any, Any, Any], path: str, body: b
     _check(key)
     digest = sha256(b"\n".join((endpoint.method.encode(), path.encode(), body))).digest()
     who = (call.caller.username, key)
+    if who in call.service.given_up:
+        call.service.given_up.discard(who)
+        await _give_up(call.service, who)
     known = await call.service.database.run(idempotency.claim, *who, digest)
     if known is None:
         return await _stored(call, who, work)
@@ -61,19 +66,19 @@ def _check(key: str) -> None:
         raise InvalidError(f"Idempotency-Key: a key is 1 to {LONGEST_KEY} printable characters")
 
 
-def _check_same(known: Known, digest: bytes) -> None:
+def _check_same(known: KnownRequest, digest: bytes) -> None:
     if known.digest != digest:
         raise ReusedKeyError(REUSED)
 
 
-async def _resume(call: Call[Any], endpoint: Act[Any, Any, Any], who: tuple[str, str], known: Known) -> None:
-    """Raises RequestError for a request that is at work, and for one whose outcome is unknown."""
+async def _resume(call: Call[Any], endpoint: Act[Any, Any, Any], who: tuple[str, str], known: KnownRequest) -> None:
+    """Raises AtWorkError for a request that is at work, and RequestError for one whose outcome is unknown."""
     if known.age_s < UNFINISHED_S:
-        raise RequestError(AT_WORK)
+        raise AtWorkError(AT_WORK)
     if not endpoint.resumes:
         raise RequestError(UNKNOWN)
     if not await call.service.database.run(idempotency.take_over, *who, UNFINISHED_S):
-        raise RequestError(AT_WORK)
+        raise AtWorkError(AT_WORK)
 
 
 def _resumed(call: Call[Any]) -> Call[Any]:
@@ -84,8 +89,26 @@ async def _stored(call: Call[Any], who: tuple[str, str], work: Work) -> Content:
     database = call.service.database
     try:
         result = await work(call)
-    except RequestError:
+        await database.run(idempotency.finish, *who, *result)
+    except (RequestError, DagFaultError):
         await database.run(idempotency.release, *who)
         raise
-    await database.run(idempotency.finish, *who, *result)
+    except FATAL:
+        raise
+    except Exception:
+        with suppress(UnavailableError):
+            await _give_up(call.service, who)
+        raise
     return result
+
+
+async def _give_up(service: Service, who: tuple[str, str]) -> None:
+    """Nothing is at work for this key any more, and what was done is not known: a repeat need not wait.
+
+    While Postgres is away, this server remembers it for the repeat.
+    """
+    try:
+        await service.database.run(idempotency.give_up, *who)
+    except UnavailableError:
+        service.given_up.add(who)
+        raise

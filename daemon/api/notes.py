@@ -54,8 +54,8 @@ RUN = "/dags/{dag_id}/runs/{run_id}/note"
 TASK = "/dags/{dag_id}/runs/{run_id}/tasks/{task_id}/note"
 
 ENDPOINTS = (
-    Act("PUT", RUN, Right.EDIT, note_run, RunPath, NewNote, list[Note]),
-    Act("DELETE", RUN, Right.EDIT, remove_run_note, RunPath, Nothing, list[Note]),
-    Act("PUT", TASK, Right.EDIT, note_task, TaskPath, NewNote, list[Note]),
-    Act("DELETE", TASK, Right.EDIT, remove_task_note, TaskPath, Nothing, list[Note]),
+    Act("PUT", RUN, Right.EDIT, note_run, RunPath, NewNote, list[Note], resumes=True),
+    Act("DELETE", RUN, Right.EDIT, remove_run_note, RunPath, Nothing, list[Note], resumes=True),
+    Act("PUT", TASK, Right.EDIT, note_task, TaskPath, NewNote, list[Note], resumes=True),
+    Act("DELETE", TASK, Right.EDIT, remove_task_note, TaskPath, Nothing, list[Note], resumes=True),
 )

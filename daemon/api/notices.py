@@ -27,18 +27,18 @@ class NotificationList(ListedOfDag, frozen=True):
 
 async def list_deadlines(db: Db, call: Call[DeadlineList]) -> Page[DeadlineRow]:
     """List deadlines of runs and tasks, newest runs first."""
-    wanted = call.params
-    page = {"before": DEADLINES.first(wanted), "limit": wanted.limit + 1}
-    rows = await list_of_dag(db, deadlines.list_deadlines, wanted.dag_id, missed=wanted.missed, **page)
-    return DEADLINES.page(rows, wanted)
+    params = call.params
+    page = {"before": DEADLINES.first(params), "limit": params.limit + 1}
+    rows = await list_of_dag(db, deadlines.list_deadlines, params.dag_id, missed=params.missed, **page)
+    return DEADLINES.page(rows, params)
 
 
 async def list_notifications(db: Db, call: Call[NotificationList]) -> Page[NotificationRow]:
     """List notifications, newest first."""
-    wanted = call.params
-    page = {"before": NOTIFICATIONS.first(wanted), "limit": wanted.limit + 1}
-    rows = await list_of_dag(db, notifications.list_notifications, wanted.dag_id, failed=wanted.failed, **page)
-    return NOTIFICATIONS.page(rows, wanted)
+    params = call.params
+    page = {"before": NOTIFICATIONS.first(params), "limit": params.limit + 1}
+    rows = await list_of_dag(db, notifications.list_notifications, params.dag_id, failed=params.failed, **page)
+    return NOTIFICATIONS.page(rows, params)
 
 
 ENDPOINTS = (

@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
-from tidegate.daemon.gateway.endpoint import Act, Endpoint, Nothing, Stream
+from tidegate.daemon.gateway.endpoint import Act, Endpoint, Nothing, Read, Stream
 from tidegate.daemon.gateway.problem import Problem
+from tidegate.daemon.permissions import Right
 
 PREFIX = "/api/v1"
 REF = "#/components/schemas/{name}"
@@ -23,10 +24,12 @@ PROBLEMS = {
 }
 """By status, the problems of every endpoint."""
 
+FORBIDDEN = {"403": "The caller lacks the right for this"}
+"""That of changes, and of reads that not every caller may do."""
+
 ACT_PROBLEMS = {
-    "403": "The caller lacks the right for this",
     "408": "The body came too slowly",
-    "412": "The subject was changed since the ETag that If-Match names",
+    "412": "The subject is not what If-Match or If-None-Match names",
     "413": "The body is too large",
     "422": "Another request had this Idempotency-Key",
 }
@@ -35,6 +38,8 @@ ACT_PROBLEMS = {
 KEY = "A repeat of the request with the same key, of at most 255 characters and for a day, returns the first result."
 AFTER = "The `id` that the client received last: the stream continues with the changes after it."
 TAG = "The ETag of what the caller saw: the change is refused if it was changed since."
+ANY = "*"
+ABSENT = "The caller saw none: the change is refused if there is one."
 
 
 AnyEndpoint = Endpoint | Stream[Any]
@@ -83,16 +88,22 @@ def _operation(endpoint: AnyEndpoint, schemas: Mapping[str, Any], components: Ma
 
 def _responses(endpoint: AnyEndpoint, schemas: Mapping[str, Any]) -> dict[str, Any]:
     content = {"application/problem+json": {"schema": schemas[str(Problem)]}}
-    problems = PROBLEMS | ACT_PROBLEMS if isinstance(endpoint, Act) else PROBLEMS
-    responses = {status: {"description": text, "content": content} for status, text in sorted(problems.items())}
+    responses = {status: {"description": text, "content": content} for status, text in sorted(_problems(endpoint).items())}
     result = _content("The result", schemas[str(endpoint.result)])
     if isinstance(endpoint, Act):
         return {str(endpoint.status): result, **responses}
     if isinstance(endpoint, Stream):
         return {"200": _content("The events, without end", schemas[str(endpoint.result)], "text/event-stream"), **responses}
     tag = {"ETag": {"description": "The version of the result", "schema": {"type": "string"}}}
-    unchanged = {"description": "The caller has the result: `If-None-Match` names its ETag"}
-    return {"200": {**result, "headers": tag}, "304": unchanged, **responses}
+    unchanged = {"304": {"description": "The caller has the result: `If-None-Match` names its ETag"}}
+    is_versioned = isinstance(endpoint, Read) and endpoint.version is not None
+    return {"200": {**result, "headers": tag}, **({} if is_versioned else unchanged), **responses}
+
+
+def _problems(endpoint: AnyEndpoint) -> Mapping[str, str]:
+    if isinstance(endpoint, Act):
+        return PROBLEMS | FORBIDDEN | ACT_PROBLEMS
+    return PROBLEMS if endpoint.right is Right.VIEW else PROBLEMS | FORBIDDEN
 
 
 def _content(description: str, schema: Any, media_type: str = "application/json") -> dict[str, Any]:
@@ -104,6 +115,8 @@ def _headers(endpoint: AnyEndpoint) -> Iterator[dict[str, Any]]:
         yield _header("Idempotency-Key", KEY, {"type": "string", "minLength": 1, "maxLength": 255})
     if isinstance(endpoint, Act) and endpoint.versioned:
         yield _header("If-Match", TAG, {"type": "string"})
+    if isinstance(endpoint, Act) and endpoint.creates:
+        yield _header("If-None-Match", ABSENT, {"const": ANY})
     if isinstance(endpoint, Stream):
         yield _header("Last-Event-ID", AFTER, {"type": "string"})
 

@@ -14,9 +14,7 @@ from tidegate.daemon.read_model.queue import PoolQueue, read_queue
 from tidegate.schemas.error import NotFoundError, StaleError
 from tidegate.schemas.queries import pools
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.pools import UNLIMITED, ChangedPool, DeletedPool, PoolRow
-
-LONGEST_NAME = 250
+from tidegate.schemas.queries.pools import LONGEST_NAME, NAME_RULE, UNLIMITED, ChangedPool, DeletedPool, PoolRow
 
 SlotCount = Annotated[int, Meta(ge=UNLIMITED, le=2**31 - 1)]
 BY_NAME = Keyset("pools", ("name",), (str,))
@@ -42,8 +40,8 @@ class Slots(Params, frozen=True):
 
 async def list_pools(db: Db, call: Call[Listed]) -> Page[PoolRow]:
     """List pools by name."""
-    wanted = call.params
-    return BY_NAME.page(await pools.list_pools(db, after=BY_NAME.first(wanted), limit=wanted.limit + 1), wanted)
+    params = call.params
+    return BY_NAME.page(await pools.list_pools(db, after=BY_NAME.first(params), limit=params.limit + 1), params)
 
 
 async def show_pool(db: Db, call: Call[PoolPath]) -> PoolRow:
@@ -62,14 +60,15 @@ async def set_pool(call: Call[PoolPath], body: Slots) -> ChangedPool:
     """Create a pool, or change its number of slots. Active tasks continue."""
     name = call.params.name
     check_name(name)
-    before = await changes.set_slots(call.database, call.caller.username, name, body.slots, expected=_expected(call))
+    expected = changes.Absent.ABSENT if call.facts.if_none_match else _expected(call)
+    before = await changes.set_slots(call.database, call.caller.username, name, body.slots, expected=expected)
     return ChangedPool(name, body.slots, before)
 
 
 def check_name(name: str) -> None:
     """Raises InvalidError."""
-    if not name.isprintable() or not 1 <= len(name) <= LONGEST_NAME:
-        raise InvalidError(f"name: a name is 1 to {LONGEST_NAME} printable characters")
+    if not pools.is_name(name):
+        raise InvalidError(f"name: {NAME_RULE}")
 
 
 async def delete_pool(call: Call[PoolPath], _body: Nothing) -> DeletedPool:
@@ -95,8 +94,8 @@ def _expected(call: Call[Any]) -> int | None:
 
 ENDPOINTS = (
     Read("/pools", Right.VIEW, list_pools, Listed, Page[PoolRow]),
+    Read("/pools/{name}/queue", Right.VIEW, list_queue, QueuePath, PoolQueue),  # first: a name may have slashes
     Read("/pools/{name}", Right.VIEW, show_pool, PoolPath, PoolRow, version=_version),
-    Read("/pools/{name}/queue", Right.VIEW, list_queue, QueuePath, PoolQueue),
     Act("PUT", "/pools/{name}", Right.OPERATE, set_pool, PoolPath, Slots, ChangedPool, versioned=True),
     Act("DELETE", "/pools/{name}", Right.OPERATE, delete_pool, PoolPath, Nothing, DeletedPool, versioned=True),
 )

@@ -1,7 +1,7 @@
 """The routes of the API, made from the tables of endpoints."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from http import HTTPStatus
 from typing import Any
@@ -27,7 +27,7 @@ from tidegate.daemon.api import (
     tasks,
     tokens,
 )
-from tidegate.daemon.api.openapi import document
+from tidegate.daemon.api.openapi import ANY, document
 from tidegate.daemon.gateway import json_input
 from tidegate.daemon.gateway.authenticate import require
 from tidegate.daemon.gateway.endpoint import Act, Call, Endpoint, Load, Read, Stream, call_of, check_origin, converted, perform
@@ -60,13 +60,18 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 def routes(service: Service) -> list[Route]:
     """A route for each endpoint, and the OpenAPI document."""
-    content = msgspec.json.encode(document((*ENDPOINTS, *STREAMS)))
-
-    async def openapi(_request: Request) -> Response:
-        return Response(content, media_type=JSON)
-
     made = [Route(_path(endpoint), handler(endpoint, service), methods=[endpoint.method]) for endpoint in (*ENDPOINTS, *STREAMS)]
     return [*made, Route("/openapi.json", openapi)]
+
+
+async def openapi(_request: Request) -> Response:
+    return Response(_document(), media_type=JSON)
+
+
+@cache
+def _document() -> bytes:
+    """The document takes a tenth of the start of a server, so the first request for it makes it."""
+    return msgspec.json.encode(document((*ENDPOINTS, *STREAMS)))
 
 
 def _path(endpoint: Endpoint | Stream[Any]) -> str:
@@ -103,9 +108,13 @@ async def _answer(request: Request, endpoint: Endpoint | Stream[Any], service: S
 
 
 def _check_match(call: Call[Any], endpoint: Act[Any, Any, Any]) -> None:
-    """A change that cannot compare If-Match must not be done as if it had."""
+    """A change that cannot compare a header must not be done as if it had."""
     if call.facts.if_match is not None and not endpoint.versioned:
         raise InvalidError("If-Match: this change compares no ETag; leave the header out")
+    if call.facts.if_none_match not in ((None, ANY) if endpoint.creates else (None,)):
+        raise InvalidError(f"If-None-Match: {'write *, or ' if endpoint.creates else ''}leave the header out of this change")
+    if None not in (call.facts.if_match, call.facts.if_none_match):
+        raise InvalidError("If-Match and If-None-Match exclude each other: send one of them")
 
 
 async def _done(endpoint: Act[Any, Any, Any], body: Any, call: Call[Any]) -> idempotency.Content:

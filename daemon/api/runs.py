@@ -15,20 +15,19 @@ from tidegate.daemon.gateway.paths import DagPath, RunPath
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.postgres.database import Database
-from tidegate.daemon.read_model.clearing import ClearedRun, preview
+from tidegate.daemon.read_model.clearing import ClearedRun
 from tidegate.daemon.read_model.lookup import find_run, list_of_dag
-from tidegate.daemon.read_model.run import RunPage, read_page
-from tidegate.daemon.read_model.run_origin import RunOrigin
-from tidegate.daemon.read_model.run_origin import read_page as read_origin
-from tidegate.daemon.read_model.run_progress import read_page as read_progress
-from tidegate.daemon.request import apply_request
-from tidegate.schemas.error import NotFoundError, RequestError
+from tidegate.daemon.read_model.run import RunPage, read_open, read_run_page
+from tidegate.daemon.read_model.run_origin import RunOrigin, read_run_origin
+from tidegate.daemon.read_model.run_progress import read_run_progress
+from tidegate.schemas.error import NotFoundError, RequestError, UnavailableError
+from tidegate.schemas.explain.gates import RunProgress
 from tidegate.schemas.message import ClearRequested, RunRequested
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.run_pages import RunRow
+from tidegate.schemas.queries.run_pages import RunAttemptRow, RunRow
 from tidegate.schemas.state import RUN_ENDED, RunState, RunType
-from tidegate.schemas.timetable.text import seconds
+from tidegate.schemas.text import seconds
 
 BY_AGE = Keyset("runs", ("dag_id", "run_id"), (str, str))
 
@@ -75,7 +74,9 @@ class Mark(Params, frozen=True):
 class Clear(Params, frozen=True):
     """The tasks to clear: of one run, or of all runs from `since` to `until`; without `task_ids` all tasks.
 
-    `dry_run`: only return what would be cleared.
+    `newest_version`: of the newest version of the DAG; refused while one of the runs is running with an older one.
+
+    `dry_run`: only return what would be cleared. `shown`: the ids of the runs that it returned; others are refused.
     """
 
     run_id: str | None = None
@@ -86,6 +87,7 @@ class Clear(Params, frozen=True):
     downstream: bool = True
     only_failed: bool = False
     newest_version: bool = False
+    shown: tuple[str, ...] | None = None
     dry_run: bool = False
 
     def __post_init__(self) -> None:
@@ -96,20 +98,20 @@ class Clear(Params, frozen=True):
 
 async def list_runs(db: Db, call: Call[RunList]) -> Page[RunRow]:
     """List runs, newest first."""
-    wanted = call.params
+    params = call.params
     rows = await list_of_dag(
         db,
         run_pages.list_runs,
-        wanted.dag_id,
-        state=wanted.state,
-        run_type=wanted.run_type,
-        since=wanted.since,
-        until=wanted.until,
-        backfill_id=wanted.backfill_id,
-        before=await _number(db, BY_AGE.position(wanted)),
-        limit=wanted.limit + 1,
+        params.dag_id,
+        state=params.state,
+        run_type=params.run_type,
+        since=params.since,
+        until=params.until,
+        backfill_id=params.backfill_id,
+        before=await _number(db, BY_AGE.position(params)),
+        limit=params.limit + 1,
     )
-    return BY_AGE.page(rows, wanted)
+    return BY_AGE.page(rows, params)
 
 
 async def _number(db: Db, key: tuple[Any, ...] | None) -> int | None:
@@ -123,19 +125,27 @@ async def _number(db: Db, key: tuple[Any, ...] | None) -> int | None:
 
 async def show_run(db: Db, call: Call[RunPath]) -> RunPage:
     """Show a run: the events it consumed, its state changes, its tasks and their attempts."""
-    return await read_page(db, await find_run(db, call.params.dag_id, call.params.run_id))
+    return await read_run_page(db, await find_run(db, call.params.dag_id, call.params.run_id))
 
 
-async def run_progress(db: Db, call: Call[RunPath]) -> dict[str, Any]:
+async def run_state(db: Db, call: Call[RunPath]) -> RunRow:
+    """Show the state of a run, without its tasks and events: what a client reads until it has ended."""
+    return await find_run(db, call.params.dag_id, call.params.run_id)
+
+
+async def open_attempts(db: Db, call: Call[RunPath]) -> list[RunAttemptRow]:
+    """List the attempts of a run that have not ended. A killed one is open until its backend has confirmed that."""
+    return await read_open(db, await find_run(db, call.params.dag_id, call.params.run_id))
+
+
+async def run_progress(db: Db, call: Call[RunPath]) -> RunProgress:
     """Show the active tasks of a run, and what each other one awaits."""
-    run = await find_run(db, call.params.dag_id, call.params.run_id)
-    document: dict[str, Any] = msgspec.to_builtins(await read_progress(db, run, call.settings))
-    return document
+    return await read_run_progress(db, await find_run(db, call.params.dag_id, call.params.run_id), call.settings)
 
 
 async def explain_run(db: Db, call: Call[RunPath]) -> RunOrigin:
     """Explain why a run exists, and how long each stage took."""
-    return await read_origin(db, await find_run(db, call.params.dag_id, call.params.run_id))
+    return await read_run_origin(db, await find_run(db, call.params.dag_id, call.params.run_id))
 
 
 async def trigger_run(call: Call[NewRunQuery], body: NewRun) -> RunRow:
@@ -167,11 +177,15 @@ def _checked_id(given: str | None) -> str:
 
 
 async def _ended(database: Database, run: RunRow, wait_s: float) -> RunRow:
-    """The run at its end, or after the time; as it was last where it is deleted meanwhile."""
+    """The run at its end, or after the time; as it was last where it is deleted meanwhile, or Postgres is away.
+
+    An error would be an answer that asks for a repeat, which is another run.
+    """
     with anyio.move_on_after(wait_s), suppress(NotFoundError):
         while run.state not in RUN_ENDED:
             await anyio.sleep(POLL_S)
-            run = await database.run(find_run, run.dag_id, run.run_id)
+            with suppress(UnavailableError):
+                run = await database.run(find_run, run.dag_id, run.run_id)
     return run
 
 
@@ -198,20 +212,29 @@ async def clear_tasks(call: Call[DagPath], body: Clear) -> list[ClearedRun]:
         downstream=body.downstream,
         only_failed=body.only_failed,
         newest=body.newest_version,
+        shown=body.shown,
     )
-    request, cleared = await call.database.run(preview, request)
-    if not body.dry_run:
-        await apply_request(call.database, request)
-    return cleared
+    return await runs.clear(call.database, request, dry_run=body.dry_run)
 
 
 ENDPOINTS = (
     Read("/runs", Right.VIEW, list_runs, RunList, Page[RunRow]),
     Act("POST", "/dags/{dag_id}/runs", Right.EDIT, trigger_run, NewRunQuery, NewRun, RunRow, status=201, resumes=True),
     Read("/dags/{dag_id}/runs/{run_id}", Right.VIEW, show_run, RunPath, RunPage),
-    Read("/dags/{dag_id}/runs/{run_id}/progress", Right.VIEW, run_progress, RunPath, dict[str, Any]),
+    Read("/dags/{dag_id}/runs/{run_id}/state", Right.VIEW, run_state, RunPath, RunRow, is_fresh=True),
+    Read("/dags/{dag_id}/runs/{run_id}/open-attempts", Right.VIEW, open_attempts, RunPath, list[RunAttemptRow], is_fresh=True),
+    Read("/dags/{dag_id}/runs/{run_id}/progress", Right.VIEW, run_progress, RunPath, RunProgress, is_fresh=True),
     Read("/dags/{dag_id}/runs/{run_id}/origin", Right.VIEW, explain_run, RunPath, RunOrigin),
     Act("POST", "/dags/{dag_id}/runs/{run_id}/cancel", Right.EDIT, cancel_run, RunPath, Nothing, RunRow),
-    Act("POST", "/dags/{dag_id}/runs/{run_id}/mark", Right.EDIT, mark_run, RunPath, Mark, RunRow),
-    Act("POST", "/dags/{dag_id}/clear", Right.EDIT, clear_tasks, DagPath, Clear, list[ClearedRun]),
+    Act("POST", "/dags/{dag_id}/runs/{run_id}/mark", Right.EDIT, mark_run, RunPath, Mark, RunRow, resumes=True),
+    Act(
+        "POST",
+        "/dags/{dag_id}/clear",
+        Right.EDIT,
+        clear_tasks,
+        DagPath,
+        Clear,
+        list[ClearedRun],
+        only_shows=lambda body: body.dry_run,
+    ),
 )

@@ -12,14 +12,14 @@ from tidegate.daemon.gateway.lists import Keyset, Listed
 from tidegate.daemon.gateway.paths import TaskPath
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.logs import Log, LogReader, LogRequest
+from tidegate.daemon.read_model.logs import Encoding, Log, LogReader, LogRequest
 from tidegate.daemon.read_model.lookup import find_run
 from tidegate.daemon.read_model.results import read_result
-from tidegate.daemon.read_model.why_not import read_task, task_document
+from tidegate.daemon.read_model.why_not import read_task_why_not, task_document
 from tidegate.schemas.graph import is_removed
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
+from tidegate.schemas.queries.run_pages import IndexedTask, RunRow, RunTaskRow
 from tidegate.schemas.state import TaskState
 
 MapIndex = Annotated[int, Meta(ge=0, lt=2**31)]
@@ -30,28 +30,39 @@ LOG_BYTES = 1 << 20
 
 
 class TaskList(Listed, frozen=True, kw_only=True):
-    """The tasks of a run. A cursor belongs to its run, also where the path says `latest`."""
+    """The tasks of a run, those in a state. A cursor belongs to its run, also where the path says `latest`."""
 
     dag_id: str
     run_id: str
+    state: TaskState | None = None
 
 
 class LogQuery(TaskPath, frozen=True):
-    """`try_number`: of this try; without it the last one. `offset`: from this byte on; without it the end of the log."""
+    """`try_number`: of this try; without it the last one. `offset`: from this byte on; without it the end of the log.
+
+    `encoding`: `base64` keeps each byte; in `text`, bytes that are not UTF-8 are replaced. `follow`: the log is empty before the
+    try begins, which is refused otherwise.
+    """
 
     try_number: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
     offset: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
+    encoding: Encoding = "text"
+    follow: bool = False
 
 
 async def list_tasks(db: Db, call: Call[TaskList]) -> Page[RunTaskRow]:
     """List the tasks of a run, each after the tasks it waits for."""
-    run = await _run(db, call)
+    page = await tasks_page(db, await _run(db, call), call.params)
+    return Page([task.row for task in page.items], page.next_cursor)
+
+
+async def tasks_page(db: Db, run: RunRow, params: TaskList) -> Page[IndexedTask]:
+    """The tasks of a run with their indexes. Raises InvalidError for a cursor that is none of it."""
     name = f"tasks of {run.dag_id} {run.run_id}"
     keyset = Keyset(name, ("row.task_id", "row.map_index", "index"), (str, MapIndex | None, Index))
-    after = await _index(db, run, keyset.position(call.params))
-    found = await run_pages.page_of_tasks(db, run.dag_id, run.run_id, after=after, limit=call.params.limit + 1)
-    page = keyset.page(found, call.params)
-    return Page([task.row for task in page.items], page.next_cursor)
+    after = await _index(db, run, keyset.position(params))
+    key, limit = (run.dag_id, run.run_id), params.limit + 1
+    return keyset.page(await run_pages.page_of_tasks(db, *key, after=after, limit=limit, state=params.state), params)
 
 
 async def _index(db: Db, run: RunRow, key: tuple[Any, ...] | None) -> int | None:
@@ -67,9 +78,10 @@ async def _index(db: Db, run: RunRow, key: tuple[Any, ...] | None) -> int | None
 
 async def task_log(call: Call[LogQuery]) -> Log:
     """Read what a try of a task wrote to stdout and stderr, a mebibyte at a time. Only on the host where it ran."""
-    run = await call.service.reader.run(_run, call)
-    request = LogRequest(run.dag_id, run.run_id, call.params.task_id, call.params.try_number)
-    return await LogReader(call.settings, call.service.reader, request).document(LOG_BYTES, call.params.offset)
+    run, params = await call.service.reader.run(_run, call), call.params
+    request = LogRequest(run.dag_id, run.run_id, params.task_id, params.try_number)
+    reader = LogReader(call.settings, call.service.reader, request, call.service.backends)
+    return await reader.document(LOG_BYTES, params.offset, params.encoding, is_followed=params.follow)
 
 
 async def task_result(db: Db, call: Call[TaskPath]) -> Any:
@@ -79,14 +91,14 @@ async def task_result(db: Db, call: Call[TaskPath]) -> Any:
 
 async def why_not_task(db: Db, call: Call[TaskPath]) -> dict[str, Any]:
     """Explain why a task does not run: the state of each gate, and the change that opens it."""
-    return task_document(await read_task(db, await _run(db, call), call.params.task_id, call.settings))
+    return task_document(await read_task_why_not(db, await _run(db, call), call.params.task_id, call.settings))
 
 
 async def mark_task(call: Call[TaskPath], body: Mark) -> RunTaskRow:
     """Set a task to success or failed. An active attempt is killed, and the tasks after it are decided again."""
-    wanted = call.params
+    params = call.params
     user, state = call.caller.username, TaskState(body.state)
-    return await runs.mark_task(call.database, user, wanted.dag_id, wanted.run_id, wanted.task_id, state)
+    return await runs.mark_task(call.database, user, params.dag_id, params.run_id, params.task_id, state)
 
 
 async def _run(db: Db, call: Call[Any]) -> RunRow:
@@ -96,9 +108,9 @@ async def _run(db: Db, call: Call[Any]) -> RunRow:
 RUN = "/dags/{dag_id}/runs/{run_id}"
 
 ENDPOINTS = (
-    Read(f"{RUN}/tasks", Right.VIEW, list_tasks, TaskList, Page[RunTaskRow]),
+    Read(f"{RUN}/tasks", Right.VIEW, list_tasks, TaskList, Page[RunTaskRow], is_fresh=True),
     Load(f"{RUN}/tasks/{{task_id}}/log", Right.VIEW, task_log, LogQuery, Log),
     Read(f"{RUN}/tasks/{{task_id}}/result", Right.VIEW, task_result, TaskPath, Any),
     Read(f"{RUN}/tasks/{{task_id}}/why-not", Right.VIEW, why_not_task, TaskPath, dict[str, Any]),
-    Act("POST", f"{RUN}/tasks/{{task_id}}/mark", Right.EDIT, mark_task, TaskPath, Mark, RunTaskRow),
+    Act("POST", f"{RUN}/tasks/{{task_id}}/mark", Right.EDIT, mark_task, TaskPath, Mark, RunTaskRow, resumes=True),
 )

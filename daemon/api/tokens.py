@@ -5,7 +5,6 @@ from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
 from tidegate.daemon.gateway.lists import Id, Keyset, Listed
 from tidegate.daemon.identity import credentials as credentials_of
 from tidegate.daemon.permissions import Right
-from tidegate.schemas.error import NotFoundError
 from tidegate.schemas.queries import credentials
 from tidegate.schemas.queries.credentials import EndedSessions, TokenRow
 from tidegate.schemas.queries.db import Db
@@ -28,16 +27,13 @@ BY_ID = Keyset("tokens", ("id",), (Id,))
 
 async def list_tokens(db: Db, call: Call[Listed]) -> Page[TokenRow]:
     """List tokens by id, also expired and revoked ones. Secrets are not stored."""
-    wanted = call.params
-    return BY_ID.page(await credentials.list_tokens(db, after=BY_ID.first(wanted), limit=wanted.limit + 1), wanted)
+    params = call.params
+    return BY_ID.page(await credentials.list_tokens(db, after=BY_ID.first(params), limit=params.limit + 1), params)
 
 
 async def revoke_token(call: Call[TokenPath], _body: Nothing) -> TokenRow:
     """Revoke a token, and end the browser sessions that began with it."""
-    id_ = call.params.id
-    if await call.database.run(credentials.revoke, id_) is None:
-        raise NotFoundError(f"there is no token {id_} that is in use; `tidegate tokens list` shows all")
-    return (await call.database.run(credentials.list_tokens, after=id_ - 1, limit=1))[0]
+    return await call.database.run(credentials_of.revoke, call.params.id, call.caller.username)
 
 
 async def end_sessions(call: Call[UserPath], _body: Nothing) -> EndedSessions:

@@ -1,6 +1,5 @@
 """`tidegate`: the tree of commands, and where every error ends."""
 
-import io
 import os
 import sys
 from collections.abc import Sequence
@@ -12,8 +11,9 @@ from typer.core import TyperGroup
 from tidegate.daemon.cli.command import examples, show_help
 from tidegate.daemon.cli.commands import check, doctor, import_airflow, servers
 from tidegate.daemon.cli.failure import report
+from tidegate.daemon.cli.first_process import leave_to_parent
 from tidegate.daemon.cli.group import imported_group
-from tidegate.daemon.dagfiles.confine import refuse_inspection
+from tidegate.daemon.cli.pages import output
 from tidegate.daemon.settings import PREFIX
 
 app = typer.Typer(rich_markup_mode=None)
@@ -58,9 +58,10 @@ _add_group(
     "List notifications about runs and tasks; print the logs of callback functions.",
     imported_group("notices", "notifications"),
 )
+_add_group("daemons", "List the daemons that are alive, and what each of them does.", imported_group("daemons"))
 _add_group(
     "topics",
-    "Create the Kafka topics, print their schemas, list ignored records and halted partitions.",
+    "Create the Kafka topics, print their schemas, list partitions and ignored records, resume halted partitions.",
     imported_group("topics"),
 )
 _add_group(
@@ -138,10 +139,7 @@ def _check_encoding(args: Sequence[str]) -> None:
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
-    """The `tidegate` command. Its environment has secrets, which tasks and DAG files of the same user must not read."""
-    refuse_inspection()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # A terminal that cannot encode a character shows a replacement instead of failing.
-            stream.reconfigure(errors="replace")
+    """The `tidegate` command."""
+    output.open_streams()
+    leave_to_parent()
     sys.exit(run(sys.argv[1:] if args is None else args))

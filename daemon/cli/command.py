@@ -3,7 +3,7 @@
 import inspect
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
@@ -13,8 +13,8 @@ from tidegate.daemon.cli.completion import dag_ids
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.gateway.json_input import decode
 from tidegate.daemon.terminal import printable
+from tidegate.schemas import time_range
 from tidegate.schemas.error import RequestError
-from tidegate.schemas.time_range import in_range
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -41,21 +41,20 @@ MarkState = Annotated[MarkedState, typer.Argument(metavar="STATE", help="The sta
 
 
 def parse_time(text: str) -> datetime:
-    """An ISO 8601 date or time as UTC; one without an offset is UTC. Raises BadParameter, also for one out of range."""
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise typer.BadParameter("write a date or a time like 2013-01-31, 2013-01-31T06:00 or 2013-01-31T06:00+01:00") from error
-    try:
-        return in_range("the time", at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error
+    """The value of an option that is a date or a time. Raises BadParameter."""
+    return _parsed(time_range.parse_time, text)
 
 
 def parse_end(text: str) -> datetime:
     """As `parse_time`; a date without a time is the last moment of that day."""
-    at = parse_time(text)
-    return at + timedelta(days=1, microseconds=-1) if len(text) <= len("2013-01-31") else at
+    return _parsed(time_range.parse_end, text)
+
+
+def _parsed(parse: Callable[[str], datetime], text: str) -> datetime:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 Since = Annotated[
@@ -102,13 +101,13 @@ def check_reason(option: str, text: str) -> None:
 
 
 def confirm(verb: str, subject: str) -> None:
-    """Ask on stderr. Raises RequestError for any answer but yes, BadParameter without a terminal. `verb` is regular: clear."""
+    """Ask on stderr. Raises RequestError for any answer but yes, BadParameter without a terminal."""
     if not sys.stdin.isatty():
         raise typer.BadParameter(f"no terminal to confirm on; add --yes to {verb} without a question", param_hint="--yes")
     sys.stderr.write(f"{printable(f'{verb} {subject}')}? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise RequestError(f"nothing was {verb}ed")
+        raise RequestError(f"nothing was changed: {verb} was not confirmed")
 
 
 def shared_options(options: type) -> Callable[[Command], Command]:

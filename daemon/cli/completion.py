@@ -1,6 +1,9 @@
 """Ids that a shell completes. Without a server there are none: a command line that is being typed has no place for an error."""
 
+import contextlib
 import os
+import socket
+import threading
 
 import typer
 
@@ -18,11 +21,27 @@ def dag_ids(context: typer.Context, incomplete: str) -> list[str]:
     import anyio
 
     try:
-        return anyio.run(_read, given, DAG_IDS, incomplete)
+        return anyio.run(_read, given, DAG_IDS, incomplete) if finds_hosts(given, WITHIN_S) else []
     except FATAL:
         raise
     except Exception:  # noqa: BLE001 - a command names the error; a completion has no place for it
         return []
+
+
+def finds_hosts(dsn: str, within_s: float) -> bool:
+    """Whether the names of the servers are looked up in this time. Python does not wait for the thread when it ends."""
+    search = threading.Thread(target=_look_up, args=(dsn,), daemon=True)
+    search.start()
+    search.join(within_s)
+    return not search.is_alive()
+
+
+def _look_up(dsn: str) -> None:
+    from tidegate.daemon.postgres.address import servers
+
+    with contextlib.suppress(OSError, ValueError):
+        for server in servers(dsn):
+            socket.getaddrinfo(server.host, server.port)
 
 
 async def _read(dsn: str, sql: str, text: str) -> list[str]:

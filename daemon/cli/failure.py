@@ -67,7 +67,7 @@ def debugging() -> bool:
 
 
 def _most_relevant(error: BaseException) -> BaseException:
-    """Of an exception group: an interrupt, else an error of Tidegate, else the first."""
+    """The error of an exception group to report: an interrupt, else an error of Tidegate, else the first."""
     errors = list(_leaves(error))
     known = (leaf for type_ in (KeyboardInterrupt, TidegateError) for leaf in errors if isinstance(leaf, type_))
     return next(known, errors[0])

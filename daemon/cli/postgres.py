@@ -16,7 +16,8 @@ async def open_database(settings: Settings, user: str) -> AsyncIterator[Database
 
     Raises UnavailableError when Postgres is away, RequestError for another schema, PostgresError for a refused login.
     """
-    async with connect(settings.postgres_dsn, connections=1, writer=user, run_events=settings.run_events) as database:
+    dsn, run_events = settings.postgres_dsn, settings.run_events
+    async with connect(dsn, connections=1, writer=user, run_events=run_events, for_people=True) as database:
         await database.run(check_schema)
         if await database.autocommit(losses.any_open):
             output.say("Postgres has lost acknowledged commits; `tidegate losses list` shows when")

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -10,11 +11,10 @@ from uuid import uuid4
 import httpx
 import msgspec
 
-from tidegate.daemon.read_model.run import RunPage
+from tidegate.daemon.cli.pages import output
 from tidegate.daemon.settings import PREFIX, Settings, SettingsError
 from tidegate.schemas.error import ForbiddenError, NotFoundError, RequestError, UnavailableError
-from tidegate.schemas.queries.run_pages import RunRow
-from tidegate.schemas.state import RUN_ENDED
+from tidegate.schemas.text import utc
 
 T = TypeVar("T")
 
@@ -25,6 +25,25 @@ PAGE = 500
 _HINT = "is it the address of a `tidegate web` of this version?"
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 POLL_S = 1.0
+LONGEST_WAIT_S = 60
+
+REPEATS = 20
+"""Of a change that is at work: a server says so for some 90 s, and asks for a pause of 5 s each time."""
+
+LASTING = (HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.NOT_IMPLEMENTED)
+"""A repeat meets these faults again; the others are of a server that is away, or of a proxy that has waited for it."""
+
+
+class BusyError(UnavailableError):
+    """The server answered that it does not do the request now; a repeat makes sense in `retry_s`."""
+
+    def __init__(self, message: str, retry_s: float) -> None:
+        super().__init__(message, server="the server")
+        self.retry_s = retry_s
+
+
+class BrokenError(BusyError):
+    """The connection broke, or a proxy or the server gave up before the answer: the request may have been done, or may be yet."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -45,14 +64,15 @@ class Remote:
         self._server = _checked(settings.server.rstrip("/"))
         self._headers = {"authorization": f"Bearer {settings.token}"}
 
-    def rows(self, path: str, row: type[T], limit: int | None, params: Mapping[str, Any]) -> list[T]:
-        """The first rows of a list, or all."""
+    def rows(self, path: str, row: type[T], limit: int | None, params: Mapping[str, Any], *, is_patient: bool = False) -> list[T]:
+        """The first rows of a list, or all. `is_patient`: read as by `patient`."""
+        read = self.patient if is_patient else self.read
         found: list[T] = []
         cursor: str | None = None
         cursors: set[str] = set()
         while True:
             asked = {**params, "limit": PAGE if limit is None else min(limit - len(found), PAGE), "cursor": cursor}
-            page = self._decoded(self._send("GET", path, asked), Page)
+            page = read(path, Page, asked)
             found += [self._decoded(item, row) for item in page.items]
             cursor = page.next_cursor
             if cursor is None or len(found) == limit:
@@ -65,18 +85,42 @@ class Remote:
         return self._decoded(self._send("GET", path, params or {}), type_)
 
     def change(self, method: str, path: str, type_: type[T], body: Mapping[str, Any], params: Mapping[str, Any]) -> T:
-        """A change. It is sent again with the same key if the connection breaks, so that it is done once."""
+        """A change. It is sent again with the same key if the connection or the server breaks, so that it is done once."""
+        request = method, path, params, body, uuid4().hex
         try:
-            content = self._send(method, path, params, body, key := uuid4().hex)
-        except UnavailableError:
-            content = self._send(method, path, params, body, key)
+            content = self._send(*request)
+        except BrokenError as error:
+            _wait(error)
+            content = self._repeated(error, *request)
         return self._decoded(content, type_)
 
-    def ended(self, path: str) -> RunRow:
-        """A run at this path, after its end."""
-        while (run := self.read(path, RunPage).run).state not in RUN_ENDED:
-            time.sleep(POLL_S)
-        return run
+    def _repeated(self, broken: BrokenError, *request: Any) -> bytes:
+        """The answer, once the first request is no more at work. Raises BrokenError for a conflict: it may have been done."""
+        for _ in range(REPEATS):
+            try:
+                return self._send(*request)
+            except (BrokenError, ForbiddenError, NotFoundError):
+                raise  # the last two are the answer to the first request, which has ended
+            except BusyError as error:
+                time.sleep(error.retry_s)
+            except RequestError as refusal:
+                raise BrokenError(f"{broken}; sent again, the request was refused: {refusal}", POLL_S) from refusal
+        raise BrokenError(f"{broken}; the request is still at work", POLL_S)
+
+    def polled(self, path: str, type_: type[T], params: Mapping[str, Any] | None = None) -> T:
+        """As `patient`, after a moment."""
+        time.sleep(POLL_S)
+        return self.patient(path, type_, params)
+
+    def patient(self, path: str, type_: type[T], params: Mapping[str, Any] | None = None) -> T:
+        """As `read`, as soon as the server is available."""
+        away = False
+        while True:
+            try:
+                return self.read(path, type_, params)
+            except BusyError as error:
+                _wait(error, is_silent=away)
+                away = True
 
     def _decoded(self, content: bytes | msgspec.Raw, type_: type[T]) -> T:
         """Raises RequestError for an answer of something else, such as the login page of a proxy."""
@@ -91,16 +135,32 @@ class Remote:
         query = {name: value for name, value in msgspec.to_builtins(dict(params)).items() if value is not None}
         headers = self._headers if key is None else {**self._headers, "idempotency-key": key}
         content = None if body is None else msgspec.json.encode(body)
-        url = f"{self._server}/api/v1{path}"
+        url = f"{self._server}/api/v1{_named(path)}"
         try:
             answer = httpx.request(method, url, params=query, content=content, headers=headers, timeout=TIMEOUT_S)
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise _no_address(self._server) from error
         except httpx.HTTPError as error:
-            raise UnavailableError(f"{self._server} does not answer: {error}", server="the server") from error
+            raise BrokenError(f"{self._server} does not answer: {error}", POLL_S) from error
         if answer.is_success:
             return answer.content
         raise problem_of(answer)
+
+
+def _wait(error: BusyError, *, is_silent: bool = False) -> None:
+    if not is_silent:
+        output.say(f"{utc(datetime.now(UTC))}  waiting for the server ({error})")
+    time.sleep(error.retry_s)
+
+
+def _named(path: str) -> str:
+    """The path. Raises RequestError for one with an empty part or a dot segment, which would be that of something else."""
+    parts = path.split("/")[1:]
+    if "" in parts:
+        raise RequestError("an argument of the command is empty; is a variable of the shell not set?")
+    if dots := {".", ".."}.intersection(parts):
+        raise RequestError(f"{dots.pop()!r} is no name")
+    return path
 
 
 def _checked(server: str) -> str:
@@ -123,9 +183,19 @@ def problem_of(answer: httpx.Response) -> RequestError | UnavailableError:
         return NotFoundError(detail)
     if answer.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return ForbiddenError(detail)
-    if answer.is_server_error:
-        return UnavailableError(detail, server="the server")
+    if answer.is_server_error and answer.status_code not in LASTING:
+        return BrokenError(detail, _retry_s(answer))
+    is_at_work = answer.status_code == HTTPStatus.CONFLICT and "retry-after" in answer.headers
+    if is_at_work or answer.status_code == HTTPStatus.TOO_MANY_REQUESTS:
+        return BusyError(detail, _retry_s(answer))
     return RequestError(detail)
+
+
+def _retry_s(answer: httpx.Response) -> float:
+    """The seconds of Retry-After, at most a minute; a proxy may send a date instead."""
+    given = answer.headers.get("retry-after", "")
+    wanted_s = int(given) if re.fullmatch(r"[0-9]{1,9}", given) else 0
+    return min(max(wanted_s, POLL_S), LONGEST_WAIT_S)
 
 
 def _detail(answer: httpx.Response) -> str:

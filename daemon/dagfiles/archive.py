@@ -19,7 +19,7 @@ MAX_MODULES_BYTES = 8 << 20
 """All modules of an archive together, unpacked."""
 
 MAX_NAME_BYTES, MAX_PART_BYTES = 1000, 255
-"""Of the name of an entry, and of each part of it between slashes: the name of a DAG file is the key of a row."""
+"""The longest name of an entry, and the longest part of it between slashes: the name of a DAG file is the key of a row."""
 
 MAX_READ_BYTES = 2 << 20
 """The most that is read at once; the directory of an archive is."""

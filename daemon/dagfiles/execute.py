@@ -15,12 +15,12 @@ from typing import NamedTuple, NoReturn
 import msgspec
 
 from tidegate.daemon.dagfiles.confine import MIB, PROCESSES, confine, use_reserve
-from tidegate.daemon.dagfiles.imports import Imports
-from tidegate.daemon.dagfiles.message import Limits, Outcome, Request, decode_script, encode
+from tidegate.daemon.dagfiles.imports import ImportTracker
+from tidegate.daemon.dagfiles.message import Limits, Outcome, Request, Script, decode_script, encode
 from tidegate.daemon.dagfiles.module_paths import open_to_sandbox, unreadable
-from tidegate.daemon.dagfiles.recognition import AUTHORING, dag_name
+from tidegate.daemon.dagfiles.recognition import AUTHORING, compiled, dag_name
 from tidegate.daemon.spark.runner.pinned_modules import install
-from tidegate.schemas.authoring.build import build
+from tidegate.schemas.authoring.build import build, build_code
 from tidegate.schemas.dag import ImportProblem
 from tidegate.schemas.error import DagError
 
@@ -28,6 +28,8 @@ MAX_REASON = 2000
 
 _REPR = re.compile(r"<(?:[^<>]|<\w+>)*")
 """The representation of an object, up to a further one inside it: `<function <lambda> at 0x7f…`."""
+_UNREACHABLE = re.compile("Network is unreachable|[Nn]ame resolution|Name or service not known")
+"""What the C library says in a sandbox about an address, and about a name."""
 _ADDRESS = re.compile(" at 0x[0-9a-f]*")
 
 
@@ -36,7 +38,7 @@ class OutOfTimeError(BaseException):
 
 
 class Host(NamedTuple):
-    """What the zygote knows of the host: the limit of processes of a sandbox's user, and the result of `closed_folders`."""
+    """The facts of the host for the zygote: the limit of processes of a sandbox's user, and the result of `closed_folders`."""
 
     processes: int
     closed: Mapping[str, Sequence[str]]
@@ -48,22 +50,40 @@ def execute(request: Request, source: int, result: int, printed: int, host: Host
     `source`, `result` and `printed` are descriptors of files in memory.
     """
     try:
-        os.setsid()
-        _redirect(printed)
-        script = decode_script(os.pread(source, os.fstat(source).st_size, 0))
-        os.close(source)
-        open_to_sandbox(host.closed)
-        _enter(request.root)
-        confine(request.limits, host.processes)
-        if script.modules:
-            install(Path(request.root), request.filename.removeprefix(f"{request.root}/"), script.modules)
-        imports = Imports(request.root, request.filename)
-        imports.track()
-        outcome = run(script.text, request.filename, request.limits)
-        imports.add_later(script, has_failed=outcome.problem is not None)
-        write(result, msgspec.structs.replace(outcome, imports=imports.digests), request.limits)
+        write(result, _outcome(request, source, printed, host), request.limits)
     finally:
         os._exit(0)
+
+
+def _outcome(request: Request, source: int, printed: int, host: Host) -> Outcome:
+    """What became of the file. The host is the cause when its sandbox cannot be set up, such as a DAG folder that is replaced."""
+    try:
+        script = _set_up(request, source, printed, host)
+        imports = ImportTracker(request.root, request.filename)
+        imports.track()
+    except BaseException as error:  # noqa: BLE001 - none of them is the fault of the file
+        why = f"its sandbox could not be set up: {reason(error, request.filename, request.limits)}"
+        return Outcome(problem=ImportProblem(reason=why), may_pass=True)
+    outcome = run(script.text, request.filename, request.limits)
+    try:
+        imports.add_later(script, has_failed=outcome.problem is not None)
+    except MemoryError as error:
+        outcome = _out_of_memory(error, request.limits)
+    return msgspec.structs.replace(outcome, imports=imports.digests)
+
+
+def _set_up(request: Request, source: int, printed: int, host: Host) -> Script:
+    """Confine this process; the script that it is to run."""
+    os.setsid()
+    _redirect(printed)
+    script = decode_script(os.pread(source, os.fstat(source).st_size, 0))
+    os.close(source)
+    open_to_sandbox(host.closed)
+    _enter(request.root)
+    confine(request.limits, host.processes)
+    if script.modules:
+        install(Path(request.root), request.filename.removeprefix(f"{request.root}/"), script.modules)
+    return script
 
 
 def run(source: str, filename: str, limits: Limits) -> Outcome:
@@ -71,9 +91,11 @@ def run(source: str, filename: str, limits: Limits) -> Outcome:
     _arm(limits)
     name = AUTHORING
     try:
-        if (name := dag_name(source, filename) or "") == "":
+        code = compiled(source, filename)
+        if (name := dag_name(source, code) or "") == "":
             return Outcome()
-        specs = tuple(dag.spec() for dag in build(source, filename))
+        dags = build(source, filename) if code is None else build_code(code, filename)
+        specs = tuple(dag.spec() for dag in dags)
         sys.stdout.flush()
         return Outcome(dags=specs)
     except BaseException as error:  # noqa: BLE001 - a DAG file may raise anything
@@ -81,13 +103,13 @@ def run(source: str, filename: str, limits: Limits) -> Outcome:
         if isinstance(error, MemoryError):
             use_reserve()
         why = reason(error, filename, limits) + taken_for_a_dag_file(name)
-        return Outcome(problem=ImportProblem(reason=why, line=line(error, filename)))
+        return Outcome(problem=ImportProblem(reason=why, line=line(error, filename)), may_pass=may_pass(error))
     finally:
         _disarm()
 
 
 def taken_for_a_dag_file(name: str) -> str:
-    """What to do with a file that may be something else: it does not import tidegate, only a name in it speaks of DAGs."""
+    """The advice about a file that may be no DAG file: it does not import tidegate, and only a name in it speaks of DAGs."""
     if name == AUTHORING:
         return ""
     return (
@@ -101,10 +123,18 @@ def write(result: int, outcome: Outcome, limits: Limits) -> None:
         body = encode(outcome)
     except UnicodeEncodeError as error:
         body = encode(Outcome(problem=ImportProblem(reason=f"a text of its DAGs is not valid Unicode: {error}")))
+    except MemoryError as error:
+        body = encode(_out_of_memory(error, limits))
     if len(body) > limits.output_mb * MIB:
         size = f"its DAGs take {len(body) / MIB:.1f} MiB when serialised; at most {limits.output_mb} MiB are accepted"
         body = encode(Outcome(problem=ImportProblem(reason=f"{size} (TIDEGATE_PARSE_OUTPUT_MB)")))
     os.pwrite(result, body, 0)
+
+
+def _out_of_memory(error: MemoryError, limits: Limits) -> Outcome:
+    """The problem of a file that has built its DAGs with the last of its memory."""
+    use_reserve()
+    return Outcome(problem=ImportProblem(reason=reason(error, "", limits)))
 
 
 def reason(error: BaseException, filename: str, limits: Limits) -> str:
@@ -120,15 +150,26 @@ def reason(error: BaseException, filename: str, limits: Limits) -> str:
         case MemoryError():
             text = f"it needs more than {limits.memory_mb} MiB of memory (TIDEGATE_PARSE_MEMORY_MB); move the work into a task"
         case ModuleNotFoundError():
-            text = f"{error}; install it where the daemon runs, or put it into the DAG folder{_closed()}"
+            text = f"{error}; {_advice(error.name)}"
         case OSError(errno=errno.EFBIG):
             text = f"it prints or writes more than {limits.output_mb} MiB (TIDEGATE_PARSE_OUTPUT_MB)"
         case OSError(errno=errno.EAGAIN) | RuntimeError(args=("can't start new thread",)):
             most = f"{PROCESSES} processes and threads in {limits.memory_mb} MiB of memory (TIDEGATE_PARSE_MEMORY_MB)"
             text = f"it starts too many processes or threads; at most {most} are possible; move the work into a task"
         case _:
-            text = ": ".join(filter(None, (type(error).__name__, _message(error))))
+            text = ": ".join(filter(None, (type(error).__name__, _message(error)))) + _offline(error)
     return without_addresses(text)[:MAX_REASON].encode(errors="replace").decode()
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether the host may be the cause: it lacks a package or a file, or another process takes what the file needs."""
+    match error:
+        case OSError(errno=errno.EFBIG | errno.EMFILE):
+            return False
+        case ImportError() | OSError() | RuntimeError(args=("can't start new thread",)):
+            return True
+        case _:
+            return False
 
 
 def without_addresses(text: str) -> str:
@@ -144,6 +185,13 @@ def line(error: BaseException, filename: str) -> int | None:
         return error.place[1]
     lines = [number for frame, number in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == filename]
     return lines[-1] if lines else None
+
+
+def _advice(module: str | None) -> str:
+    """What to do about a module that is not found."""
+    if module == "airflow":
+        return "this is a DAG file of Airflow: tidegate import-airflow translates it"
+    return f"install it where the daemon runs, or put it into the DAG folder{_closed()}"
 
 
 def _closed() -> str:
@@ -189,6 +237,15 @@ def _interrupt(text: str) -> Callable[[int, FrameType | None], None]:
         raise OutOfTimeError(text)
 
     return interrupt
+
+
+def _offline(error: BaseException | None) -> str:
+    """The advice about a file that wants the network, which its exception or the cause of that tells."""
+    while error is not None:
+        if _UNREACHABLE.search(_message(error)):
+            return "; DAG files are read without network: do this in a task"
+        error = error.__cause__ or error.__context__
+    return ""
 
 
 def _message(error: BaseException) -> str:

@@ -15,15 +15,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from importlib.util import source_from_cache
 
-from tidegate.daemon.dagfiles.message import DENIED, MAX_IMPORTS, NOT_READ, Script
-from tidegate.daemon.dagfiles.source import MAX_BYTES
+from tidegate.daemon.dagfiles.message import DENIED, MAX_BYTES, MAX_IMPORTS, NOT_READ, Script
 from tidegate.schemas.dag import ModuleSource, archive_of
 
 _LATER = re.compile(r"^[ \t]+(import|from)\s", re.MULTILINE)
 """An import in a function, a `try` or an `if`; all others have been executed."""
 
 
-class Imports:
+class ImportTracker:
     """The SHA-256 of each file by its path relative to the DAG folder; `NOT_READ` for a missing one."""
 
     def __init__(self, root: str, filename: str) -> None:

@@ -4,6 +4,9 @@ import msgspec
 
 from tidegate.schemas.dag import DagSpec, ImportProblem, ModuleSource
 
+MAX_BYTES = 1 << 20
+"""The most bytes of a DAG file, and of a file that one depends on."""
+
 MAX_IMPORTS = 1000
 """The most files that a DAG file depends on; changes of further ones are not noticed."""
 
@@ -11,7 +14,7 @@ NOT_READ = ""
 """The digest of a file that is missing, or that was not read."""
 
 DENIED = "denied"
-"""Reported for a file that the sandbox has not read: its user may not, or it is an application of a task."""
+"""The digest of a file that only the daemon reads: the user of the sandbox may not, or it is an application of a task."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -56,10 +59,14 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The DAGs of a file, or its problem. `imports` are the digests of the files below the DAG folder that it depends on."""
+    """The DAGs of a file, or its problem. `imports` are the digests of the files below the DAG folder that it depends on.
+
+    `may_pass`: the host may be the cause of the problem, and a further parse of the same content may succeed.
+    """
 
     dags: tuple[DagSpec, ...] = ()
     problem: ImportProblem | None = None
+    may_pass: bool = False
     imports: dict[str, str] = {}
 
 

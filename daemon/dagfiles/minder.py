@@ -15,13 +15,16 @@ from tidegate.daemon.dagfiles.message import Reply, Request, encode
 GRACE_S = 0.5
 """Time for a file to end after the interrupt at its wall-clock limit."""
 
+MAX_PAUSE_MS = 60_000
+"""The longest wait for an event; `poll` takes no more than some weeks."""
+
 
 class Sandbox:
     """The first process of a sandbox. `ended` is readable when it ended, `reply` when the daemon waits no more."""
 
-    def __init__(self, pid: int, reply: int, wall_s: float) -> None:
+    def __init__(self, pid: int, ended: int, reply: int, wall_s: float) -> None:
         self.pid = pid
-        self.ended = os.pidfd_open(pid)
+        self.ended = ended
         self.reply = reply
         self.kill_at = time.monotonic() + wall_s + GRACE_S
         self.is_killed = False
@@ -56,11 +59,16 @@ class Minder:
         self.sandboxes: list[Sandbox] = []
 
     def start(self, request: Request, descriptors: Sequence[int], host: Host) -> None:
-        """Fork a sandbox for the file. Raises OSError."""
+        """Fork a sandbox for the file. Raises OSError, also for a sandbox that it could not mind, which it ends."""
         source, result, printed, reply = descriptors
         if (pid := self._fork()) == 0:
             self._become(request, (source, result, printed), (reply, *self._own()), host)
-        self.sandboxes.append(Sandbox(pid, os.dup(reply), request.limits.wall_s))
+        try:
+            self.sandboxes.append(Sandbox(pid, *_descriptors(pid, reply), request.limits.wall_s))
+        except OSError:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
 
     def wait(self, *also: int) -> Collection[int]:
         """Wait for the next event, and act on those of sandboxes; returns what is readable, of `also` too."""
@@ -104,4 +112,14 @@ class Minder:
 
     def _pause_ms(self) -> int | None:
         due = [sandbox.kill_at for sandbox in self.sandboxes if not sandbox.is_killed]
-        return max(0, math.ceil((min(due) - time.monotonic()) * 1000)) if due else None
+        return min(max(0, math.ceil((min(due) - time.monotonic()) * 1000)), MAX_PAUSE_MS) if due else None
+
+
+def _descriptors(pid: int, reply: int) -> tuple[int, int]:
+    """What is readable when the process has ended, and a duplicate of `reply`. Raises OSError, and opens none then."""
+    ended = os.pidfd_open(pid)
+    try:
+        return ended, os.dup(reply)
+    except OSError:
+        os.close(ended)
+        raise

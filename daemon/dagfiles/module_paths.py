@@ -10,6 +10,7 @@ import stat
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from tidegate.daemon.dagfiles.confine import cover, enter_mount_namespace, mount_at
 
@@ -17,11 +18,29 @@ from tidegate.daemon.dagfiles.confine import cover, enter_mount_namespace, mount
 def closed_folders(paths: Iterable[str]) -> Mapping[str, Sequence[str]]:
     """By directory that only its owner can enter, those of these directories that are below it."""
     below: dict[str, list[str]] = defaultdict(list)
-    folders = [path for path in paths if os.path.isdir(path)]
-    for path in sorted({*folders, *map(os.path.realpath, folders)}):
-        if (closed := _closed_parent(path)) is not None:
+    folders, ways = [path for path in paths if os.path.isdir(path)], Ways()
+    for path in sorted({*folders, *(os.path.realpath(path) for path in folders if ways[path].has_link)}):
+        if (closed := ways[os.path.dirname(path)].closed) is not None:
             below[closed].append(path)
     return below
+
+
+class Way(NamedTuple):
+    """A path with its directories: whether one of them is a link, and the first that other users cannot enter."""
+
+    has_link: bool = False
+    closed: str | None = None
+
+
+class Ways(dict[str, Way]):
+    """By path, read once: many paths share their parents."""
+
+    def __missing__(self, path: str) -> Way:
+        parent = os.path.dirname(path)
+        before = self[parent] if parent != path else Way()
+        is_link, is_closed = _link_and_closed(path)
+        self[path] = way = Way(before.has_link or is_link, before.closed or (path if is_closed else None))
+        return way
 
 
 def open_to_sandbox(below: Mapping[str, Sequence[str]]) -> None:
@@ -41,16 +60,14 @@ def unreadable(paths: Iterable[str]) -> Sequence[str]:
     return [path for path in paths if _is_unreadable(path)]
 
 
-def _closed_parent(path: str) -> str | None:
-    """The first directory on the way to the path that other users cannot enter."""
-    ends = (place for place, character in enumerate(path) if character == "/")
-    return next((parent for end in ends if _is_closed(parent := path[:end] or "/")), None)
-
-
-def _is_closed(folder: str) -> bool:
-    with suppress(OSError):
-        return not os.stat(folder).st_mode & stat.S_IXOTH
-    return False
+def _link_and_closed(path: str) -> tuple[bool, bool]:
+    """Whether a path is a link, and whether other users cannot enter the directory that it names."""
+    try:
+        mode = os.lstat(path).st_mode
+        is_link = stat.S_ISLNK(mode)
+        return is_link, not (os.stat(path).st_mode if is_link else mode) & stat.S_IXOTH
+    except OSError:
+        return False, False
 
 
 def _replace(closed: str, paths: Sequence[str]) -> None:

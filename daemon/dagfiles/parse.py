@@ -11,12 +11,14 @@ import msgspec
 
 from tidegate.daemon.dagfiles.applications import application_paths, with_digests
 from tidegate.daemon.dagfiles.message import DENIED, MAX_IMPORTS, Limits, Outcome, Reply, Request, Script, decode_outcome, encode
+from tidegate.daemon.dagfiles.reading import in_thread
 from tidegate.daemon.dagfiles.sandbox import GoneError, Zygotes, open_zygotes
 from tidegate.daemon.dagfiles.slots import Slots
-from tidegate.daemon.dagfiles.source import Imports, RefusedError, Source, can_hold_dags, read, read_imports, with_imports
+from tidegate.daemon.dagfiles.source import ReadImports, RefusedError, Source, can_hold_dags, read, read_imports, with_imports
 from tidegate.daemon.settings import Settings, dags_root
+from tidegate.daemon.spark.process import signal_name
 from tidegate.schemas.authoring.validation import validate_dag
-from tidegate.schemas.dag import REPEAT_DIGEST, ImportProblem, ModuleSource, ParsedFile, encode_spec
+from tidegate.schemas.dag import REPEAT_DIGEST, ImportProblem, ModuleSource, ParsedFile, contains_nul, encode_spec
 from tidegate.schemas.error import DagError
 from tidegate.schemas.queries.memory import Bounded
 
@@ -27,7 +29,6 @@ QUICK_S = 2.0
 TRIES = 3
 MAX_SHARED_BYTES = 32 << 20
 
-_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _UNPRINTABLE = re.compile("[\0\ud800-\udfff]")
 
 
@@ -64,20 +65,20 @@ class Parser:
     async def _parse(self, path: str) -> ParsedFile | None:
         """The result; None if a file that it read has changed meanwhile."""
         try:
-            source = await anyio.to_thread.run_sync(read, self._root, path)
+            source = await in_thread(read, self._root, path)
         except RefusedError as error:
             return ParsedFile(path=path, digest=error.digest, problem=ImportProblem(reason=str(error)))
         if source is None:
             return ParsedFile(path=path, digest=None)
         outcome, duration_s = await self._run(path, source) if can_hold_dags(source) else (Outcome(), 0.0)
         reported = {**dict.fromkeys(application_paths(outcome.dags), DENIED), **outcome.imports, **source.imports}
-        imports = await anyio.to_thread.run_sync(read_imports, self._root, reported) if reported else Imports()
+        imports = await in_thread(read_imports, self._root, reported) if reported else ReadImports()
         if imports is None:
             return None
         modules = merged((*imports.modules, *source.modules))
         return ParsedFile(
             path=path,
-            digest=REPEAT_DIGEST if duration_s >= self._limits.wall_s else with_imports(source.digest, imports.digests),
+            digest=REPEAT_DIGEST if self._is_repeated(outcome, duration_s) else with_imports(source.digest, imports.digests),
             imports=imports.digests,
             modules=tuple(map(self._shared, modules)),
             source=source.text,
@@ -85,6 +86,10 @@ class Parser:
             problem=outcome.problem,
             duration_s=duration_s,
         )
+
+    def _is_repeated(self, outcome: Outcome, duration_s: float) -> bool:
+        """Whether a further parse of the same content may give another result."""
+        return (outcome.problem is not None and outcome.may_pass) or duration_s >= self._limits.wall_s
 
     def _shared(self, module: ModuleSource) -> ModuleSource:
         """The same object for the same content: thousands of files may import a module."""
@@ -118,7 +123,7 @@ class Parser:
             try:
                 reply = await self._zygotes.run(request, text, result, printed)
             except GoneError:
-                return Outcome(problem=ImportProblem(reason="its parent process was killed while it ran"))
+                return Outcome(problem=ImportProblem(reason="its parent process was killed while it ran"), may_pass=True)
             limit = self._limits.output_mb << 20
             return judge(reply, os.pread(result, limit, 0), os.pread(printed, limit, 0), request.filename, self._limits)
 
@@ -157,7 +162,8 @@ def _memory(opened: ExitStack, name: str) -> int:
 def judge(reply: Reply, result: bytes, printed: bytes, filename: str, limits: Limits) -> Outcome:
     """The outcome, if the untrusted result is complete and valid; else a problem."""
     if (reason := _ended_badly(reply, limits)) is not None:
-        return Outcome(problem=ImportProblem(reason=reason, line=crash_line(printed, filename)))
+        problem = ImportProblem(reason=reason, line=crash_line(printed, filename))
+        return Outcome(problem=problem, may_pass=not _used_up_cpu(reply, limits))
     if not result:
         words = f"it ended its process with exit code {reply.status}, as os._exit does; a DAG file only builds DAGs"
         return Outcome(problem=ImportProblem(reason=words))
@@ -190,16 +196,14 @@ def _ended_badly(reply: Reply, limits: Limits) -> str | None:
         )
     if reply.status >= 0:
         return None
-    if reply.cpu_s >= limits.cpu_s and -reply.status in (signal.SIGKILL, signal.SIGXCPU):
+    if _used_up_cpu(reply, limits):
         return f"it used up {limits.cpu_s} s of processor time (TIDEGATE_PARSE_CPU_S) and did not stop; move the work into a task"
-    return f"its process was killed by {_signal_name(-reply.status)}"
+    return f"its process was killed by {signal_name(-reply.status)}"
 
 
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+def _used_up_cpu(reply: Reply, limits: Limits) -> bool:
+    """Whether the file itself is the cause of the signal. It may be the host: its kernel kills processes for lack of memory."""
+    return reply.cpu_s >= limits.cpu_s and -reply.status in (signal.SIGKILL, signal.SIGXCPU)
 
 
 def _check(outcome: Outcome) -> None:
@@ -209,8 +213,7 @@ def _check(outcome: Outcome) -> None:
     seen = set()
     for spec in outcome.dags:
         validate_dag(spec)
-        text = encode_spec(spec)
-        if b"u0000" in text and _NUL.search(text):
+        if contains_nul(encode_spec(spec)):
             raise DagError(f"DAG {spec.dag_id!r}: a text contains a NUL character")
         if spec.dag_id in seen:
             raise DagError(f"dag_id {spec.dag_id!r} is used twice")

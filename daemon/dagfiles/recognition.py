@@ -18,17 +18,22 @@ _PERHAPS_ARGUMENT = re.compile(rf"\b{DAG_ID}\s*=(?!=)")
 _NOT_COMPILED = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
 
 
-def dag_name(source: str, filename: str) -> str | None:
-    """The name that makes the file a DAG file; None without one.
+def compiled(source: str, filename: str) -> CodeType | None:
+    """The code of a file; None of one that does not compile."""
+    try:
+        return compile(source, filename, "exec", dont_inherit=True)
+    except _NOT_COMPILED:
+        return None
+
+
+def dag_name(source: str, code: CodeType | None) -> str | None:
+    """The name that makes the file a DAG file; None without one. `code` is that of `compiled`.
 
     It is `tidegate` for an import of that, a name with the word `dag`, or `dag_id` for a call like `pipeline(dag_id="sales")`.
     Such a call does not count beside `tidegate.events`, whose own calls name the DAG of a run. Of a file that does not compile
     each word may be a name.
     """
-    try:
-        names = set(_names(compile(source, filename, "exec", dont_inherit=True)))
-    except _NOT_COMPILED:
-        names = set(re.findall(r"[\w.]+", source))
+    names: set[str] = set(re.findall(r"[\w.]+", source) if code is None else _names(code))
     if any(map(_is_authoring, names)) and EVENTS not in names:
         return AUTHORING
     if (name := min(filter(_DAG_WORD.search, names), default=None)) is not None:

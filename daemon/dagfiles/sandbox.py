@@ -150,7 +150,7 @@ async def open_zygotes(environ: Mapping[str, str]) -> AsyncIterator[Zygotes]:
 
 
 def _reachable() -> str:
-    """What a DAG file without namespaces can reach."""
+    """The parts of the host that a DAG file without namespaces can reach."""
     if changes_user():
         return "the network; files that all users may read"
     return "the network; all files and processes of the user of this daemon, except its memory and environment"

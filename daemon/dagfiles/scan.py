@@ -9,23 +9,35 @@ import msgspec
 
 from tidegate.daemon.dagfiles.ignore import Ignore, ignore_of
 from tidegate.daemon.dagfiles.source import RefusedError, archive_file, dag_files, open_archive
+from tidegate.daemon.dagfiles.stamp import Stamp, stamp_of
 from tidegate.schemas.dag import ARCHIVE, archive_of
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 60.0, 3600.0
 
-Stamp = tuple[int, int, int]
-"""Size, mtime and ctime: a file with the same three is unchanged."""
+ABSENT, ABSENT_PAUSE_S = "absent", 0.1
+"""Stands for the digest of a deleted file. The first pauses between its reports are short: some scans have to confirm it."""
 
 
 class Listing(msgspec.Struct, frozen=True):
     """The Python files below a folder, by relative path; archives and the modules in their roots, with the stamp of the archive.
 
     `unreadable` are folders that could not be listed, `refused` archives: what is in them is not known.
+    `problem` is why it is not known which files are ignored: then some of these files may be.
     """
 
     files: Mapping[str, Stamp]
     unreadable: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    problem: str = ""
+
+    def hidden(self, known: Iterable[str]) -> set[str]:
+        """The files in folders that could not be listed: whether they are still there is not known."""
+        folders = tuple("" if folder == "." else f"{folder}/" for folder in self.unreadable)
+        return {path for path in known if path.startswith(folders)}
+
+    def closed(self, paths: Collection[str]) -> Sequence[str]:
+        """The folders at, above or below one of the paths that could not be listed; without paths all."""
+        return [it for it in self.unreadable if not paths or any(_overlap(it, path) for path in paths)]
 
 
 def listing(root: Path) -> Listing:
@@ -39,6 +51,7 @@ def listing(root: Path) -> Listing:
         folder = folders.pop()
         try:
             entries = list(os.scandir(root / folder))
+            os.stat(f"{root / folder}/.")  # fails for a folder that may be listed, but not entered
         except FileNotFoundError:
             continue
         except OSError:
@@ -54,7 +67,12 @@ def listing(root: Path) -> Listing:
                 except RefusedError:
                     refused.append(path)
                     files[path] = stamp
-    return Listing(files, tuple(unreadable), tuple(refused))
+    return Listing(files, tuple(unreadable), tuple(refused), ignore.problem)
+
+
+def _overlap(folder: str, path: str) -> bool:
+    inner, outer = sorted((f"{folder}/", f"{path}/"), key=len, reverse=True)
+    return folder == "." or inner.startswith(outer)
 
 
 def files_of(root: Path, archive: str) -> Sequence[str]:
@@ -72,6 +90,11 @@ def _files_at(root: Path, path: str, ignore: Ignore) -> Sequence[str]:
     archive = open_archive(root, path)
     inside = () if archive is None else dag_files(archive, path, ignore)
     return [path, *inside] if inside else []
+
+
+def reported_files(root: Path, paths: Iterable[str]) -> Mapping[str, str]:
+    """By path the file whose change is reported: the archive that it leads into, or itself."""
+    return {path: archive_file(root, path) or path for path in paths}
 
 
 def stamps(root: Path, paths: Iterable[str]) -> Mapping[str, Stamp]:
@@ -111,11 +134,11 @@ def news(
     """The paths to report, given the digests of all files `now`, those in the database, and the last reports.
 
     A file is reported when the database has another digest: once per content, and again after pauses that double, because it may
-    have hung, or the daemon that parsed it may have ended. With `absent_too` a deleted file is reported until the database has
-    recorded the deletion.
+    have hung, or the daemon that parsed it may have ended. With `absent_too` a deleted file is reported, too, until the database
+    has recorded the deletion.
     """
     differing = [path for path, digest in now.items() if digest != known.get(path) and _is_due(reported.get(path), digest, at)]
-    absent = [path for path in known if path not in now] if absent_too else []
+    absent = [path for path in known if path not in now and _is_due(reported.get(path), ABSENT, at)] if absent_too else []
     return sorted(differing) + sorted(absent)
 
 
@@ -123,8 +146,9 @@ def reports(
     now: Mapping[str, str], known: Mapping[str, str | None], before: Mapping[str, Report], sent: Sequence[str], at: float
 ) -> dict[str, Report]:
     """The last reports after those of the paths `sent`. A file that the database knows begins anew."""
-    kept = {path: report for path, report in before.items() if path in now and now[path] != known.get(path)}
-    return kept | {path: _next_report(kept.get(path), now[path], at) for path in sent if path in now}
+    digests = {**dict.fromkeys(known, ABSENT), **now}
+    kept = {path: report for path, report in before.items() if path in digests and digests[path] != known.get(path)}
+    return kept | {path: _next_report(kept.get(path), digests[path], at) for path in sent}
 
 
 def _is_due(report: Report | None, digest: str, at: float) -> bool:
@@ -132,7 +156,8 @@ def _is_due(report: Report | None, digest: str, at: float) -> bool:
 
 
 def _next_report(last: Report | None, digest: str, at: float) -> Report:
-    pause_s = FIRST_PAUSE_S if last is None or last.digest != digest else min(last.pause_s * 2, LONGEST_PAUSE_S)
+    first_s = ABSENT_PAUSE_S if digest == ABSENT else FIRST_PAUSE_S
+    pause_s = first_s if last is None or last.digest != digest else min(last.pause_s * 2, LONGEST_PAUSE_S)
     return Report(digest, at + pause_s, pause_s)
 
 
@@ -144,7 +169,6 @@ def _is_candidate(path: str, ignore: Ignore) -> bool:
 
 def _stamp(entry: "os.DirEntry[str] | Path") -> Stamp | None:
     try:
-        found = entry.stat(follow_symlinks=False)
+        return stamp_of(entry.stat(follow_symlinks=False))
     except (OSError, ValueError):
         return None
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -4,34 +4,39 @@ The path in an event is not trusted. Each part of it is opened relative to its p
 race and no link leads out of the folder.
 """
 
+import errno
 import hashlib
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from io import FileIO
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 import msgspec
 
 from tidegate.daemon.dagfiles.archive import BadArchiveError, is_in_root, read_modules
 from tidegate.daemon.dagfiles.ignore import Ignore, ignore_of
-from tidegate.daemon.dagfiles.message import DENIED, NOT_READ
+from tidegate.daemon.dagfiles.message import DENIED, MAX_BYTES, NOT_READ
+from tidegate.daemon.dagfiles.stamp import Stamp, stamp_of
 from tidegate.schemas.dag import ARCHIVE, ModuleSource, archive_of
 from tidegate.schemas.error import TidegateError
-
-MAX_BYTES = 1 << 20
+from tidegate.schemas.queries.memory import Bounded
 
 USUAL_BYTES = 1 << 14
 """Read at once of a file that says that it is smaller."""
 
+NO_FILE = "it is not a regular file"
+
 _BELOW = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
+KEPT_BYTES = 256 << 20
+"""Modules of archives that stay in memory, so that an archive is not unpacked for each of its files and at each scan."""
 
-KEPT_ARCHIVES = 32
-"""The archives that stay in memory, so that each of their files is not unpacked again."""
+LEAST_WEIGHT = 4096
+"""The least weight of an archive; a refused one has no modules."""
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -53,7 +58,7 @@ class Archive(NamedTuple):
     manifest: str
 
 
-class Imports(NamedTuple):
+class ReadImports(NamedTuple):
     """The digests of files by path, and the modules among them."""
 
     digests: Mapping[str, str] = {}
@@ -69,10 +74,15 @@ class RefusedError(TidegateError):
 
 
 def read(root: Path, path: str) -> Source | None:
-    """The file at `path` below `root`; None when it is missing or ignored. Raises RefusedError. An archive has an empty text."""
-    parts = _parts(path)
-    if ignore_of(root).file(path):
-        return None
+    """The DAG file, an archive without text; None when missing, ignored or in a folder of an archive. Raises RefusedError."""
+    parts, ignore = _parts(path), ignore_of(root)
+    found = None if ignore.file(path) else _source(root, parts, path)
+    if found is not None and ignore.problem:
+        raise RefusedError(ignore.problem)
+    return found
+
+
+def _source(root: Path, parts: list[str], path: str) -> Source | None:
     if (archive := archive_file(root, f"{path}/")) is not None:
         return _entry(root, archive, path)
     content = None if path.endswith(ARCHIVE) else _read(root, parts)
@@ -85,16 +95,39 @@ def archive_file(root: Path, path: str) -> str | None:
     return None if archive is None or os.path.isdir(root / archive) else archive
 
 
-def open_archive(root: Path, path: str) -> Archive | None:
-    """The archive at `path` below `root`; None when it is missing. Raises RefusedError."""
-    try:
-        found = os.lstat(root / path)
-    except (OSError, ValueError):
-        return None
-    archive = _archive(root, path, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
-    if isinstance(archive, RefusedError):
-        raise RefusedError(str(archive), archive.digest)
-    return archive
+class Archives:
+    """Opens archives. Unchanged ones stay in memory, the newest up to `most` bytes; others are unpacked again."""
+
+    def __init__(self, most: int) -> None:
+        self._kept: Bounded[tuple[Path, str], tuple[Stamp, Archive | RefusedError]] = Bounded(most)
+        self._lock = Lock()
+
+    def open(self, root: Path, path: str) -> Archive | None:
+        """The archive at `path` below `root`; None when it is missing. Raises RefusedError."""
+        try:
+            found = os.lstat(root / path)
+        except PermissionError as error:
+            raise RefusedError(_why_not_opened(path, error)) from None
+        except (OSError, ValueError):
+            return None
+        archive = self._at(root, path, stamp_of(found))
+        if isinstance(archive, RefusedError):
+            raise RefusedError(str(archive), archive.digest)
+        return archive
+
+    def _at(self, root: Path, path: str, stamp: Stamp) -> Archive | RefusedError:
+        """Threads may unpack an archive at once: the lock is not held meanwhile."""
+        with self._lock:
+            known = self._kept.get((root, path))
+        if known is not None and known[0] == stamp:
+            return known[1]
+        archive = _unpacked(root, path)
+        with self._lock:
+            self._kept.remember((root, path), (stamp, archive), _weight(archive))
+        return archive
+
+
+open_archive = Archives(KEPT_BYTES).open
 
 
 def dag_files(archive: Archive, path: str, ignore: Ignore) -> Sequence[str]:
@@ -103,9 +136,8 @@ def dag_files(archive: Archive, path: str, ignore: Ignore) -> Sequence[str]:
     return [name for name in inside if not ignore.file(name)]
 
 
-@lru_cache(KEPT_ARCHIVES)
-def _archive(root: Path, path: str, _: tuple[int, ...]) -> Archive | RefusedError:
-    """The archive, or why it is refused, which is read again only after a change of the file."""
+def _unpacked(root: Path, path: str) -> Archive | RefusedError:
+    """The archive, or why it is refused."""
     try:
         with _opened(root, path.split("/")) as file:
             texts = {} if file is None else _texts(file)
@@ -113,6 +145,11 @@ def _archive(root: Path, path: str, _: tuple[int, ...]) -> Archive | RefusedErro
         return RefusedError(str(error), _sha256(str(error)))
     modules = {name: ModuleSource(f"{path}/{name}", _sha256(text), text) for name, text in texts.items()}
     return Archive(modules, "\n".join(f"{name}\0{module.digest}" for name, module in modules.items()))
+
+
+def _weight(archive: Archive | RefusedError) -> int:
+    modules = () if isinstance(archive, RefusedError) else archive.modules.values()
+    return max(sum(len(module.source) for module in modules), LEAST_WEIGHT)
 
 
 def _texts(file: int) -> Mapping[str, str]:
@@ -126,8 +163,9 @@ def _entry(root: Path, archive: str, path: str) -> Source | None:
         return None
     if path == archive:
         return Source("", _sha256(found.manifest)) if dag_files(found, path, ignore_of(root)) else None
-    own = found.modules.get(path.removeprefix(f"{archive}/"))
-    if own is None:
+    name = path.removeprefix(f"{archive}/")
+    own = found.modules.get(name)
+    if own is None or not is_in_root(name):
         return None
     others = tuple(module for module in found.modules.values() if module is not own)
     return Source(own.source, own.digest, {f"{archive}/": _sha256(found.manifest)}, others)
@@ -179,12 +217,12 @@ def _archived(root: Path, archive: str, path: str) -> bytes | None:
 
 
 def differing(root: Path, imports: Mapping[str, Mapping[str, str]]) -> set[str]:
-    """Of DAG files with the digests of their imports, those of which one has another digest now. Each import is read once."""
+    """The DAG files with an import whose digest has changed. `imports` has the digests by file; each import is read once."""
     now = {path: content_digest(root, path) for path in {path for digests in imports.values() for path in digests}}
     return {file for file, digests in imports.items() if any(now[path] != digest for path, digest in digests.items())}
 
 
-def read_imports(root: Path, reported: Mapping[str, str]) -> Imports | None:
+def read_imports(root: Path, reported: Mapping[str, str]) -> ReadImports | None:
     """The files whose digests a sandbox reported; None if one has changed since.
 
     Files that this process does not read have no digest.
@@ -194,7 +232,9 @@ def read_imports(root: Path, reported: Mapping[str, str]) -> Imports | None:
     if any(digest != NOT_READ and reported[path] not in (digest, DENIED) for path, digest in digests.items()):
         return None
     sources = {path: _module(found) for path, found in contents.items() if found is not None and path.endswith(".py")}
-    return Imports(digests, tuple(ModuleSource(path, digests[path], text) for path, text in sources.items() if text is not None))
+    return ReadImports(
+        digests, tuple(ModuleSource(path, digests[path], text) for path, text in sources.items() if text is not None)
+    )
 
 
 def _module(found: bytes) -> str | None:
@@ -260,7 +300,7 @@ def _open_each(opened: list[int], root: Path, parts: list[str]) -> int | None:
             return None
         opened.append(found)
     if not stat.S_ISREG(os.fstat(opened[-1]).st_mode):
-        raise RefusedError("it is not a regular file")
+        raise RefusedError(NO_FILE)
     return opened[-1]
 
 
@@ -272,7 +312,19 @@ def _open(folder: int, name: str, flags: int) -> int | None:
             raise RefusedError(f"{name} is a symbolic link; put the file itself into the DAG folder") from None
         if isinstance(error, FileNotFoundError | NotADirectoryError):
             return None
-        raise RefusedError(f"{name} cannot be opened: {error}") from None
+        raise RefusedError(_why_not_opened(name, error)) from None
+
+
+def _why_not_opened(name: str, error: OSError | ValueError) -> str:
+    match error:
+        case OSError(errno=errno.ENXIO):  # of a socket
+            return NO_FILE
+        case PermissionError():
+            return f"{name} cannot be opened: {error.strerror}; let the user of the daemon read it"
+        case OSError(strerror=str(why)):
+            return f"{name} cannot be opened: {why}"
+        case _:
+            return f"{name} cannot be opened: {error}"
 
 
 def _is_link(folder: int, name: str) -> bool:
@@ -284,8 +336,11 @@ def _is_link(folder: int, name: str) -> bool:
 
 def _content(file: int) -> bytes:
     size, content = os.fstat(file).st_size, b""
-    while len(content) <= MAX_BYTES and (part := os.read(file, min(max(size, USUAL_BYTES), MAX_BYTES) + 1)):
-        content += part
+    try:
+        while len(content) <= MAX_BYTES and (part := os.read(file, min(max(size, USUAL_BYTES), MAX_BYTES) + 1)):
+            content += part
+    except OSError as error:  # of a disk, or of a file that was replaced on its file server
+        raise RefusedError(f"it cannot be read: {error.strerror}") from None
     if len(content) > MAX_BYTES:
         raise RefusedError(f"it has {max(size, len(content))} bytes; at most {MAX_BYTES} are read")
     return content

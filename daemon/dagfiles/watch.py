@@ -12,13 +12,17 @@ from watchfiles import awatch
 
 from tidegate.daemon.dagfiles.ignore import IGNORE_FILE
 from tidegate.daemon.dagfiles.message import NOT_READ
-from tidegate.daemon.dagfiles.scan import Listing, Report, Stamp, changed, disappeared, listing, news, reports, stamps
-from tidegate.daemon.dagfiles.source import RefusedError, archive_file, content_digest, read, with_imports
+from tidegate.daemon.dagfiles.reading import in_thread
+from tidegate.daemon.dagfiles.scan import Listing, Report, changed, disappeared, listing, news, reported_files, reports, stamps
+from tidegate.daemon.dagfiles.source import RefusedError, content_digest, read, with_imports
+from tidegate.daemon.dagfiles.stamp import Stamp
+from tidegate.daemon.fault_log import LoggedStates
+from tidegate.daemon.restart import first_of
 from tidegate.daemon.settings import Settings, dags_root
 from tidegate.daemon.wake import Signal
 from tidegate.handlers.dag_file_changed import ABSENT_SCANS
 from tidegate.schemas.dag import ARCHIVE, archive_of
-from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.error import UnavailableError, described
 from tidegate.schemas.queries.files import KnownFile
 
 log = structlog.get_logger()
@@ -31,7 +35,9 @@ SETTLE_MS = 20
 SETTLE_AT_MOST_MS = 500
 """… or after this long at the latest."""
 POLL_S = 1.0
-"""Polling interval for a missing or replaced DAG folder, and after an outage."""
+"""Polling interval for a missing or replaced DAG folder, and after an outage; …"""
+LONGEST_PAUSE_S = 60.0
+"""… its pauses double up to this one while the folder cannot be watched."""
 CONFIRM_S = 1.0
 """A file that disappeared is looked for again after this time. Replacing a file by a rename takes less."""
 
@@ -51,7 +57,8 @@ class Scanner:
         self._place: tuple[int, int] | None = None
         self._listed: Collection[str] = ()
         self._disappeared: Mapping[str, int] = {}
-        self._warned: set[str] = set()
+        self._states = LoggedStates()
+        self._problem = ""
 
     @property
     def looks_again(self) -> bool:
@@ -59,7 +66,7 @@ class Scanner:
         return any(scans <= ABSENT_SCANS for scans in self._disappeared.values())
 
     async def scan(self, *, absent_too: bool) -> bool:
-        """Report changed files; with `absent_too` also deleted ones, unless part of the folder cannot be read.
+        """Report changed files; with `absent_too` also deleted ones, but none of a folder that cannot be read.
 
         A missing folder reports nothing. False when a server did not answer and the scan has to be repeated.
         """
@@ -73,35 +80,60 @@ class Scanner:
 
     async def _report(self, known: Mapping[str, KnownFile], *, absent_too: bool) -> None:
         self.imports = frozenset[str]().union(*(file.imports for file in known.values()))
-        found = await anyio.to_thread.run_sync(self._list)
+        found = await in_thread(self._list)
         self._warn_once("dag_folder_missing", holds=found is None, folder=str(self._root))
         if found is None:
             return
-        self._warn_once("dag_folder_unreadable", holds=bool(found.unreadable), folders=found.unreadable)
-        present, recorded = self._with_imports(found, known), {path: file.digest for path, file in known.items()}
-        self._note_absence(None if found.unreadable else frozenset(present), known, is_reported=absent_too)
+        self._note_trouble(found)
+        present, hidden = self._seen(found, known)
+        recorded = {path: file.digest for path, file in known.items() if path not in hidden}
+        self._note_absence(present, hidden, known, is_reported=absent_too)
         now = anyio.current_time()
-        paths = news(present, recorded, self._reports, now, absent_too=absent_too and not found.unreadable)
+        paths = news(present, recorded, self._reports, now, absent_too=absent_too)
         if paths:
-            await self._publish(list(dict.fromkeys(archive_file(self._root, path) or path for path in paths)))
+            files = await in_thread(reported_files, self._root, paths)
+            await self._publish(list(dict.fromkeys(files.values())))
         self._reports = reports(present, recorded, self._reports, paths, now)
 
-    def _note_absence(self, present: Collection[str] | None, known: Collection[str], *, is_reported: bool) -> None:
+    def _note_trouble(self, found: Listing) -> None:
+        """Log what cannot be read, each folder once. Files that `.tidegateignore` kept back are reported once it is mended."""
+        if closed := self._states.begun("dag_folder_unreadable", found.unreadable):
+            log.warning("dag_folder_unreadable", folders=tuple(closed))
+        self._warn_once("dag_ignore_file_unreadable", holds=bool(found.problem), reason=found.problem)
+        if found.problem != self._problem:
+            self._reports = {}
+        self._problem = found.problem
+
+    def _seen(self, found: Listing, known: Mapping[str, KnownFile]) -> tuple[Mapping[str, str], set[str]]:
+        """The digests of the files that are there, and the files of which that is not known.
+
+        While it is not known which files are ignored, new ones may be, and no file counts as gone: a new one may have its DAGs.
+        """
+        present, all_ = self._with_imports(found, known), {*known, *self._listed}
+        if not found.problem:
+            return present, found.hidden(all_)
+        present = {path: digest for path, digest in present.items() if path in known}
+        return present, all_ - present.keys()
+
+    def _note_absence(
+        self, present: Collection[str], hidden: Collection[str], known: Collection[str], *, is_reported: bool
+    ) -> None:
         """Files that were refused are reported again once another file is recorded as deleted: its DAGs may be theirs.
 
-        `present` is None when part of the folder cannot be read.
+        A hidden file has not disappeared. It counts as listed if it was so before it was hidden.
         """
         if any(path not in known for path in self._recorded):
             self._reports = {}
         self._recorded = frozenset(known)
-        if present is None:
-            self._disappeared = {}
-            return
-        self._disappeared = disappeared(self._disappeared, self._listed, present, known, is_reported=is_reported)
-        self._listed = present
+        there = {*present, *hidden}
+        self._disappeared = disappeared(self._disappeared, self._listed, there, known, is_reported=is_reported)
+        self._listed = {*present, *(path for path in self._listed if path in hidden)}
 
     def _list(self) -> Listing | None:
-        """List the folder and read changed files and imports. Runs in a thread, one at a time."""
+        """List the folder and read changed files and imports. Runs in a thread, one at a time.
+
+        Each scan reads files again that were not read: a disk or a file server may answer again without a change of the file.
+        """
         self._note_place(_identity(self._root) if self._root.is_dir() else None)
         if self._place is None:
             return None
@@ -111,7 +143,7 @@ class Scanner:
         for path in changed(self._stamps, now):
             self._digests[path] = content_digest(self._root, path)
         self._digests = {path: self._digests[path] for path in now}
-        self._stamps = now
+        self._stamps = {path: stamp for path, stamp in now.items() if self._digests[path] != NOT_READ}
         return found
 
     def _note_place(self, place: tuple[int, int] | None) -> None:
@@ -135,9 +167,8 @@ class Scanner:
 
     def _warn_once(self, event: str, *, holds: bool, **facts: object) -> None:
         """Log a warning once while it holds."""
-        if holds and event not in self._warned:
+        if self._states.begun(event, [event] if holds else []):
             log.warning(event, **facts)
-        (self._warned.add if holds else self._warned.discard)(event)
 
 
 async def watch(
@@ -185,18 +216,19 @@ def digest(root: Path, path: str) -> str:
 
 
 async def _listen(root: Path, scanner: Scanner, signal: Signal) -> None:
-    """Set the signal at each change in the folder."""
-    has_failed = False
+    """Set the signal at each change in the folder. Pauses grow while it cannot be watched, which reads all of its folders."""
+    pause_s = POLL_S
     while True:
-        if (here := _identity(root)) is not None:
+        if (here := await in_thread(_identity, root)) is not None:
             try:
                 await _listen_in(root, here, scanner, signal)
-                has_failed = False
-            except OSError as error:
-                if not has_failed:
-                    log.warning("dag_folder_not_watched", folder=str(root), error=str(error), hint="only scans find changes")
-                has_failed = True
-        await anyio.sleep(POLL_S)
+                pause_s = POLL_S
+            except* (OSError, RuntimeError) as errors:  # watchfiles raises either
+                if pause_s == POLL_S:
+                    reason = described(first_of(errors))
+                    log.warning("dag_folder_not_watched", folder=str(root), error=reason, hint="only scans find changes")
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        await anyio.sleep(pause_s)
 
 
 async def _listen_in(root: Path, here: tuple[int, int], scanner: Scanner, signal: Signal) -> None:
@@ -204,7 +236,7 @@ async def _listen_in(root: Path, here: tuple[int, int], scanner: Scanner, signal
     stop = anyio.Event()
     changes = awatch(
         root,
-        watch_filter=lambda _, path: _concerns(root, path, scanner.imports),
+        watch_filter=None,
         step=SETTLE_MS,
         debounce=SETTLE_AT_MOST_MS,
         rust_timeout=int(POLL_S * 1000),
@@ -217,10 +249,11 @@ async def _listen_in(root: Path, here: tuple[int, int], scanner: Scanner, signal
         # Changes before the watch began were missed.
         is_first = True
         async for batch in changes:
-            if batch or is_first:
+            now, is_concerned = await in_thread(_look, root, [path for _, path in batch], scanner.imports)
+            if is_concerned or is_first:
                 signal.set()
             is_first = False
-            if _identity(root) != here:
+            if now != here:
                 break
         tg.cancel_scope.cancel()
 
@@ -231,6 +264,11 @@ async def _set_when_cancelled(stop: anyio.Event) -> None:
         await anyio.sleep_forever()
     finally:
         stop.set()
+
+
+def _look(root: Path, paths: Sequence[str], imports: Collection[str]) -> tuple[tuple[int, int] | None, bool]:
+    """The identity of the folder, and whether one of the changed paths concerns DAG files."""
+    return _identity(root), any(_concerns(root, path, imports) for path in paths)
 
 
 def _concerns(root: Path, path: str, imports: Collection[str]) -> bool:

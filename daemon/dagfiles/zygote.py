@@ -22,6 +22,8 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
+import msgspec
+
 from tidegate.daemon.dagfiles.confine import (
     adopt_orphans,
     die_with_parent,
@@ -32,11 +34,11 @@ from tidegate.daemon.dagfiles.confine import (
     process_limit,
     refuse_inspection,
 )
-from tidegate.daemon.dagfiles.execute import Host
-from tidegate.daemon.dagfiles.message import Hello, Outcome, Request, decode_request, encode
+from tidegate.daemon.dagfiles.execute import Host, run
+from tidegate.daemon.dagfiles.imports import ImportTracker
+from tidegate.daemon.dagfiles.message import Hello, Limits, Request, Script, decode_request, decode_script, encode
 from tidegate.daemon.dagfiles.minder import Minder
 from tidegate.daemon.dagfiles.module_paths import closed_folders
-from tidegate.schemas.authoring.build import build
 
 DESCRIPTORS = 4
 MAX_REQUEST = 65_536
@@ -57,8 +59,9 @@ with Dag("sample", schedule="@daily") as dag:
     dag.command("first", ["true"]) >> dag.sql("second", "SELECT 1", outlets=[Dataset("sample://")]) >> dag.empty("third")
 """
 PRACTICE = 20
+AMPLE = Limits(wall_s=60.0, cpu_s=60, memory_mb=1024, output_mb=1)
 
-GARBAGE = 10_000
+GC_THRESHOLD = 10_000
 """New objects after which Python looks for garbage: a file that makes fewer, as nearly all do, is not searched."""
 
 
@@ -75,7 +78,7 @@ def main() -> None:
     practise()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(GARBAGE)
+    gc.set_threshold(GC_THRESHOLD)
     home = enter_namespace_of_its_own()
     with suppress(BrokenPipeError, ConnectionResetError):  # the daemon stopped while it started
         control.send(encode(Hello(reachable)))
@@ -83,15 +86,24 @@ def main() -> None:
 
 
 def practise() -> None:
-    """Build and serialise a DAG as files do: what Python keeps of that, each sandbox would make again."""
+    """Build and serialise a DAG as sandboxes do: what Python keeps of that, each of them would make again."""
     for _ in range(PRACTICE):
-        encode(Outcome(dags=tuple(dag.spec() for dag in build(SAMPLE, "sample.py"))))
+        script = decode_script(encode(Script(SAMPLE)))
+        outcome = run(script.text, "/sample.py", AMPLE)
+        imports = ImportTracker("/", "/sample.py")
+        imports.add_later(script, has_failed=False)
+        encode(msgspec.structs.replace(outcome, imports=imports.digests))
 
 
 def close_others(descriptor: int) -> None:
-    """Close all descriptors but this one and the standard ones: uvloop passes a second descriptor of the log."""
-    os.closerange(3, descriptor)
-    os.closerange(descriptor + 1, os.sysconf("SC_OPEN_MAX"))
+    """Close all descriptors but this one and the standard ones: uvloop passes a second descriptor of the log.
+
+    Their limit may be a billion, and some Pythons close each number below it, open or not.
+    """
+    for other in map(int, os.listdir("/proc/self/fd")):
+        if other > 2 and other != descriptor:
+            with suppress(OSError):  # the listing had one of its own
+                os.close(other)
 
 
 def enter_namespace_of_its_own() -> int | None:

@@ -3,6 +3,7 @@
 `python daemon/docs/generate.py` rewrites them; a test fails when they are stale.
 """
 
+import dis
 import inspect
 import re
 from collections import defaultdict
@@ -30,7 +31,7 @@ Every command prints a table, or one JSON document with `--json`.
 `--help` shows the description, the options and examples of a command.
 The argument `RUN` accepts the id of a run or the word `latest`.
 [Settings](settings.md) come from the environment.
-The options `--postgres-dsn`, `--kafka-servers`, `--topic-prefix` and `--dags-folder` before the command override them.
+Options before the command override them: `--postgres-dsn`, `--kafka-servers`, `--topic-prefix`, `--dags-folder`, `--server`.
 
 | Exit code | Meaning |
 |---|---|
@@ -120,17 +121,20 @@ def api_page() -> str:
 
 
 def commands_by_reach() -> dict[tuple[bool, bool], list[str]]:
-    """The names of the commands, without the program's."""
     groups = defaultdict(list)
-    for name, command in _commands():
-        if not hasattr(command, "commands") or command.params:
-            groups[reach_of(command.callback)].append(name.removeprefix("tidegate "))
+    for name, called in calls_by_command().items():
+        groups[reach_of(called)].append(name)
     return groups
 
 
-def reach_of(callback: Callable[..., Any]) -> tuple[bool, bool]:
-    """Whether a command may call the API, and whether it calls Postgres without a choice."""
-    called = set(_called(inspect.unwrap(callback), set()))
+def calls_by_command() -> dict[str, set[str]]:
+    """The functions of `session.py` that each command calls, by its name without the program's."""
+    commands = (pair for pair in _commands() if not hasattr(pair[1], "commands") or pair[1].params)
+    return {name.removeprefix("tidegate "): set(_called(inspect.unwrap(command.callback), set())) for name, command in commands}
+
+
+def reach_of(called: set[str]) -> tuple[bool, bool]:
+    """Whether a command that calls these functions may call the API, and whether it calls Postgres without a choice."""
     return bool(called & set(EITHER)), bool(called & set(POSTGRES)) and "remote" not in called
 
 
@@ -147,7 +151,8 @@ def _called(function: Callable[..., Any], seen: set[Any]) -> Iterator[str]:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
+    """The names that a function reads from its module. Attributes may have the names of other commands."""
+    yield from (each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL")
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names(constant)

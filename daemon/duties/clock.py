@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-import anyio
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.outage import Retry
 from tidegate.daemon.work import Work
+from tidegate.schemas.error import TooSlowError
 from tidegate.schemas.message import AttemptTimedOut, BackfillDue, DeadlineDue, RetryDue, RunTimedOut, ScheduleDue
 from tidegate.schemas.queries import clock as queries
 from tidegate.schemas.queries.db import Db
@@ -21,11 +21,14 @@ from tidegate.schemas.queries.leases import CLOCK, LeaseSpec
 MAX_BATCH = 1000
 MAX_SLEEP_S = 60.0
 MIN_SLEEP_S = 0.001
+GAP_S = 0.02
+"""The longest wait for the end of batches of intake."""
+
 LOCKED_S = 0.1
 """Delay of a deadline that was skipped because another transaction has locked its run."""
 
 
-def duties() -> list[LeaseSpec]:
+def leases() -> list[LeaseSpec]:
     """One per shard."""
     return [LeaseSpec(CLOCK, str(shard)) for shard in range(queries.SHARDS)]
 
@@ -36,24 +39,35 @@ async def clock(context: Context, *, task_status: TaskStatus[None]) -> None:
     task_status.started()
     while True:
         seconds = await retry.once(submit_due, context)
-        if seconds is not None:
-            with anyio.move_on_after(context.settings.lease_renew_s):
-                await signal.wait(seconds)
+        if seconds is None:
+            continue
+        await signal.wait(min(max(seconds, MIN_SLEEP_S), context.settings.lease_renew_s))
+        if seconds <= 0:  # a decision made itself due again at once: a batch of intake goes before it
+            await context.busy_intake.wait_for_gap(GAP_S)
 
 
 async def submit_due(context: Context) -> float:
-    """Submit the due messages of the leased shards. Returns the seconds until the next due time."""
+    """Submit the due messages of the leased shards. Returns the seconds until the next due time, which may have passed.
+
+    Raises the first TooSlowError, after the other messages were submitted.
+    """
     shards = sorted(context.held_leases.shards(CLOCK))
     if not shards:
         return MAX_SLEEP_S
     due, now = await context.database.autocommit(_next_due, shards)
+    slow: TooSlowError | None = None
     for kind in KINDS:
         if kind in due and due[kind] <= now:
-            await _submit_kind(context, shards, kind)
+            try:
+                await _submit_kind(context, shards, kind)
+            except TooSlowError as error:
+                slow = slow or error
+    if slow is not None:
+        raise slow
     due, now = await context.database.autocommit(_next_due, shards)
     if "deadline" in due and due["deadline"] <= now:  # after all were submitted: it was skipped for a lock
         due["deadline"] = now + timedelta(seconds=LOCKED_S)
-    return max((min(due.values()) - now).total_seconds(), MIN_SLEEP_S) if due else MAX_SLEEP_S
+    return (min(due.values()) - now).total_seconds() if due else MAX_SLEEP_S
 
 
 async def _next_due(db: Db, shards: Sequence[int]) -> tuple[dict[str, datetime], datetime]:
@@ -67,6 +81,7 @@ async def _submit_kind(context: Context, shards: Sequence[int], kind: str) -> No
         applied = await context.submit_messages([KINDS[kind](*key) for key in due]) if due else None
         if len(due) < MAX_BATCH or not (applied and applied.effects):
             return
+        await context.busy_intake.wait_for_gap(GAP_S)
 
 
 KINDS: Mapping[str, Callable[..., Any]] = {

@@ -11,7 +11,7 @@ from tidegate.daemon.context import Context
 from tidegate.daemon.dagfiles.watch import watch
 from tidegate.daemon.outage import Retry
 from tidegate.events.cloudevents import headers
-from tidegate.events.sink import OutMessage, Sink
+from tidegate.events.sink import ProducerRecord, Sink
 from tidegate.handlers.dag_file_changed import ABSENT_SCANS
 from tidegate.schemas.dag import archive_of
 from tidegate.schemas.queries import files
@@ -26,7 +26,7 @@ async def publish_changes(context: Context, *, task_status: TaskStatus[None]) ->
     async with Sink(context.settings.kafka_servers, security=context.settings.kafka_security) as sink:
 
         async def publish(paths: Sequence[str]) -> None:
-            await Retry(context.outages).until_done(send_changes, context, sink, paths)
+            await publish_changed(context, sink, paths)
 
         await watch(context.settings, publish, partial(known_files, context), task_status=task_status)
 
@@ -36,15 +36,20 @@ async def known_files(context: Context) -> Mapping[str, KnownFile]:
     return await context.database.autocommit(files.known, ABSENT_SCANS)
 
 
+async def publish_changed(context: Context, sink: Sink, paths: Sequence[str]) -> None:
+    """Publish an event for each path; retried while Kafka is away."""
+    await Retry(context.outages, ends_outages=True).until_done(send_changes, context, sink, paths)
+
+
 async def send_changes(context: Context, sink: Sink, paths: Sequence[str]) -> None:
     """Publish an event for each path. Raises UnavailableError."""
     topic = context.settings.topic(Kind.DAG_FILE_CHANGED)
     await sink.send_all([change(topic, path, context.database.clock.known()) for path in paths])
 
 
-def change(topic: str, path: str, at: datetime) -> OutMessage:
+def change(topic: str, path: str, at: datetime) -> ProducerRecord:
     """The event that a file may have changed, with a new id. Those of an archive and of its files are in one partition."""
-    return OutMessage(
+    return ProducerRecord(
         topic=topic,
         key=(archive_of(path) or path).encode(),
         value=encode(DagFileChanged(path=path)),

@@ -2,11 +2,14 @@
 
 An intent becomes `submitting` before the first call to the backend. An intent in state `intent` therefore needs no search. A
 `submitting` one without a handle may have been submitted: the backend is searched for its stamp before another submit.
+An attempt of which a host can start nothing becomes an intent again, for other hosts. Until a submit succeeds, or a check without
+intents, the dispatcher tries one at a time, with pauses: what fails at once would otherwise claim more than what works.
 While a loss of commits is open, and for a minute after a takeover of another server, every intent is searched for: a lost
 transaction may have submitted it.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence, Set
+from contextlib import suppress
 from typing import NamedTuple
 from uuid import UUID
 
@@ -14,20 +17,21 @@ import anyio
 import structlog
 from anyio.abc import TaskStatus
 
+from tidegate.daemon.containment import Containment
 from tidegate.daemon.context import Context
+from tidegate.daemon.duties.finishes import submit_finishes
 from tidegate.daemon.duties.run_events import with_events
 from tidegate.daemon.duties.submission_specs import Step, next_steps
-from tidegate.daemon.fault_log import RepeatedFaults
 from tidegate.daemon.leases import HeldLeases
-from tidegate.daemon.outage import Retry
+from tidegate.daemon.outage import Backoff, Retry
 from tidegate.daemon.spark.contract import Backend, Handle
 from tidegate.daemon.wake import Signal
 from tidegate.daemon.work import Work
-from tidegate.schemas.error import FATAL, RejectedError, UnavailableError
+from tidegate.schemas.error import NotStartedError, RejectedError, UnavailableError
 from tidegate.schemas.message import SubmissionAccepted
 from tidegate.schemas.queries import submissions
-from tidegate.schemas.queries.submissions import Claimed
-from tidegate.schemas.wire.event import FINISH_SOURCE, EventId, TaskFinished
+from tidegate.schemas.queries.submissions import ClaimedAttempt
+from tidegate.schemas.wire.event import TaskFinished
 
 log = structlog.get_logger()
 
@@ -49,18 +53,13 @@ NOT_RENEWED = "this daemon did not renew its leases in time"
 class ClaimedBatch(NamedTuple):
     """Intents claimed in one statement, and whether more may be left."""
 
-    claims: list[Claimed]
+    claims: list[ClaimedAttempt]
     more: bool
 
 
 Claim = Callable[[], Awaitable[ClaimedBatch]]
 Submit = Callable[[Step], Awaitable[Handle | None]]
-SubmitBatch = Callable[[Sequence[Claimed]], Awaitable[None]]
-
-
-def finish_id(submission_id: UUID) -> EventId:
-    """The id of the event that ends an attempt."""
-    return EventId(FINISH_SOURCE, str(submission_id))
+SubmitBatch = Callable[[Sequence[ClaimedAttempt]], Awaitable[None]]
 
 
 async def dispatch(context: Context, *, task_status: TaskStatus[None]) -> None:
@@ -94,10 +93,15 @@ class ActiveClaims:
         return self._generations.keys()
 
     @property
+    def paused(self) -> Set[UUID]:
+        """The submissions that could not be submitted a moment ago."""
+        now = anyio.current_time()
+        return {id_ for id_, (until, _) in self._pauses.items() if until > now}
+
+    @property
     def excluded(self) -> Collection[UUID]:
         """The submissions that this daemon must not claim again now."""
-        now = anyio.current_time()
-        return self._generations.keys() | {id_ for id_, (until, _) in self._pauses.items() if until > now}
+        return self._generations.keys() | self.paused
 
     @property
     def lease_generation(self) -> int:
@@ -137,20 +141,30 @@ class Dispatcher:
         self.backend = backend
         self.intents = Signal()
         self.claims = ActiveClaims(context.held_leases)
-        self._lost: set[str] = set()
-        self._faults = RepeatedFaults("submit_failed")
+        self._containment = Containment(context.outages, "submit_failed")
+        self._backoff = Backoff()
         self._claiming = anyio.Lock()
         self._concurrency = context.settings.dispatch_concurrency
         self._limiter = anyio.CapacityLimiter(self._concurrency)
         self._batch_size = self._concurrency
         self._accepted: list[SubmissionAccepted] = []
         self._has_accepted = Signal()
+        self._unconfirmed: set[UUID] = set()
+        self._lost: set[str] = set()
 
     async def submit_intents(self) -> None:
         """Claim and submit intents, for ever."""
         while True:
             await self.intents.wait(self.context.settings.sweep_s)
             await self._work_off(self._claim_intents, self._submit_batch)
+            await self.end_outage()
+
+    async def end_outage(self) -> None:
+        """End an outage of this host that no submit may ever end, because other hosts have its intents."""
+        if self._containment.is_out and not self.claims.paused:
+            with suppress(UnavailableError):
+                await self.backend.check()
+                self._containment.end_outages()
 
     async def take_over(self) -> None:
         """Resolve submits with an unknown outcome, of dead daemons and of this one from before an outage, for ever."""
@@ -164,14 +178,21 @@ class Dispatcher:
             if await self._has_accepted.wait(self.context.settings.sweep_s):
                 await anyio.sleep(RECORD_DELAY_S)
             accepted, self._accepted = self._accepted, []
-            if not accepted:
+            if not accepted and not self._unconfirmed:
                 continue
             try:
-                with self.context.outages.reporting():
-                    await self.context.submit_messages(accepted)
-                    await self.confirm([message.submission_id for message in accepted])
+                with self.context.outages.reporting(self._lost):
+                    await self._record(accepted)
             finally:
                 self.claims.discard(message.submission_id for message in accepted)
+
+    async def _record(self, accepted: Sequence[SubmissionAccepted]) -> None:
+        """Handles that are recorded and not confirmed, because the spool was away, are confirmed with the next ones."""
+        if accepted:
+            await self.context.submit_messages(accepted)
+        self._unconfirmed |= {message.submission_id for message in accepted}
+        await self.confirm(self._unconfirmed)
+        self._unconfirmed.clear()
 
     async def confirm(self, submission_ids: Collection[UUID]) -> None:
         """Let the tasks begin whose handles are recorded. `observe` does so for those of a daemon that ends here."""
@@ -180,7 +201,10 @@ class Dispatcher:
         await self.backend.confirm(dict.fromkeys(recorded))
 
     async def submit(self, step: Step) -> Handle | None:
-        """The handle; None when the attempt ends instead, or the backend rejects it: it then fails. Raises UnavailableError."""
+        """Submit the attempt. Returns its handle; None if the step ends the attempt, or the backend rejects it, which fails it.
+
+        Raises UnavailableError.
+        """
         if self.context.in_doubt and (handle := await self.find(step.submission_id, 0)) is not None:
             return handle
         self._stop_if_stale(step.submission_id)
@@ -188,14 +212,11 @@ class Dispatcher:
             if not isinstance(step, TaskFinished):
                 async with with_events(self.context, step) as spec:
                     return await self.backend.submit(spec)
-            await self._finish(step)
+            await submit_finishes(self.context, [step])
         except RejectedError as error:
             end = TaskFinished(submission_id=step.submission_id, token=step.token, outcome="failed", reason=str(error))
-            await self._finish(end)
+            await submit_finishes(self.context, [end])
         return None
-
-    async def _finish(self, end: TaskFinished) -> None:
-        await self.context.submit_messages([end], [finish_id(end.submission_id)])
 
     def _stop_if_stale(self, submission_id: UUID) -> None:
         """Raises UnavailableError when this daemon was frozen and another one may have taken over the claim."""
@@ -239,19 +260,36 @@ class Dispatcher:
             self.claims.add((claimed.submission_id for claimed in batch.claims), generation)
         return batch
 
-    async def _submit_batch(self, claims: Sequence[Claimed]) -> None:
+    async def _submit_batch(self, claims: Sequence[ClaimedAttempt]) -> None:
         """Submit with limited concurrency, by workers instead of a task per claim."""
         began = anyio.current_time()
         todo = iter(await self._next_steps(claims))
 
         async def work() -> None:
             for step in todo:
-                await self._submit_one(self.submit, step)
+                await self._submit_one(self._submit_intent, step)
 
         async with anyio.create_task_group() as tg:
             for _ in range(min(self._concurrency, len(claims))):
                 tg.start_soon(work)
         self._adapt_batch_size(len(claims), anyio.current_time() - began)
+        await self._pause_in_outage()
+
+    async def _pause_in_outage(self) -> None:
+        """Leave intents to other hosts while this one can start nothing."""
+        if self._containment.is_out:
+            await self._backoff.pause()
+        else:
+            self._backoff.reset()
+
+    async def _submit_intent(self, step: Step) -> Handle | None:
+        """As `submit`. An attempt that was not started is given back, and not claimed again here for a while."""
+        try:
+            return await self.submit(step)
+        except NotStartedError:
+            self.claims.pause([step.submission_id])
+            await self.context.database.autocommit(submissions.give_back, step.submission_id, self.context.held_leases.job.id)
+            raise
 
     def _adapt_batch_size(self, count: int, took_s: float) -> None:
         if took_s > LONG_S:
@@ -259,7 +297,7 @@ class Dispatcher:
         elif took_s < SHORT_S and count == self._batch_size:
             self._batch_size = min(self._batch_size * 2, MAX_BATCH)
 
-    async def _resolve_batch(self, claims: Sequence[Claimed]) -> None:
+    async def _resolve_batch(self, claims: Sequence[ClaimedAttempt]) -> None:
         """Resolve all concurrently: most of the time is the wait for a submit to become visible.
 
         An attempt without a handle afterwards is claimed again after a pause, so that it keeps no other waiting.
@@ -268,9 +306,9 @@ class Dispatcher:
         async with anyio.create_task_group() as tg:
             for step in steps:
                 tg.start_soon(self._submit_one, self.resolve, step)
-        self.claims.pause({step.submission_id for step in steps} - self.claims.ids)
+        self.claims.pause({claim.submission_id for claim in claims} - self.claims.ids)
 
-    async def _next_steps(self, claims: Sequence[Claimed]) -> Sequence[Step]:
+    async def _next_steps(self, claims: Sequence[ClaimedAttempt]) -> Sequence[Step]:
         """The next steps. Claims without one are dropped, all of them after an error."""
         steps: Sequence[Step] = ()
         try:
@@ -280,30 +318,27 @@ class Dispatcher:
         return steps
 
     async def _submit_one(self, submit: Submit, step: Step) -> None:
-        """An unexpected error of one submit is an outage of the backend for its attempt alone: it is resolved again later."""
+        """An unexpected error of one submit is an outage of the backend for its attempt alone: it is resolved again later.
+
+        A step without a handle, such as the end of a killed attempt, does not show that this host can start anything.
+        """
         handle: Handle | None = None
         try:
-            handle = await submit(step)
-        except UnavailableError as error:
-            self._lost.add(error.server)
-            self.context.outages.begin(error)
-        except FATAL:
-            raise
-        except Exception as error:  # noqa: BLE001 - any fault of a submit concerns its attempt alone
-            self._faults.report(step.submission_id, error, submission_id=str(step.submission_id), backend=self.backend.name)
-        else:
-            self._faults.end(step.submission_id)
-            self.context.outages.end_all(self._lost)
+            with self._containment.of(step.submission_id, submission_id=str(step.submission_id), backend=self.backend.name):
+                handle = await submit(step)
         finally:
             if handle is None:
                 self.claims.discard([step.submission_id])
         if handle is not None:
+            self._containment.end_outages()
             self._accepted.append(SubmissionAccepted(submission_id=step.submission_id, handle=handle))
             self._has_accepted.set()
 
     async def _claim_intents(self) -> ClaimedBatch:
-        job, limit = self.context.held_leases.job, self._batch_size
-        claims = await self.context.database.autocommit(submissions.claim_intents, job.id, job.host, self.backend.name, limit)
+        job, limit = self.context.held_leases.job, 1 if self._containment.is_out else self._batch_size
+        claims = await self.context.database.autocommit(
+            submissions.claim_intents, job.id, job.host, self.backend.name, limit, self.claims.paused
+        )
         return ClaimedBatch(claims, more=len(claims) == limit)
 
     async def _claim_abandoned(self) -> ClaimedBatch:

@@ -1,8 +1,8 @@
 """Notifications to their receivers: claimed, sent after the commit of their cause, and recorded.
 
-A notification that was acknowledged is never sent again. An attempt with an unknown result, because its daemon died, is repeated
-with the same id. A claim lasts as long as an attempt may take. An acknowledgement is recorded even if the claim has passed to
-another daemon, every other result only by the owner of the claim.
+A notification that was acknowledged is never sent again. An attempt with an unknown result, because its daemon died or cannot
+reach Postgres, is repeated with the same id. A claim lasts as long as an attempt may take. An acknowledgement is recorded even if
+the claim has passed to another daemon, every other result only by the owner of the claim.
 """
 
 import random
@@ -20,14 +20,15 @@ from tidegate.daemon.duties.receivers.delivery import Delivery, Failed, Sender, 
 from tidegate.daemon.duties.receivers.function import FunctionSender
 from tidegate.daemon.duties.receivers.on_demand import OnDemand
 from tidegate.daemon.duties.run_on_signal import run_on_signal
+from tidegate.daemon.fault_log import faults
 from tidegate.daemon.outage import Retry
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.work import Work
-from tidegate.schemas.error import FATAL, UnavailableError
+from tidegate.schemas.error import FATAL
 from tidegate.schemas.queries import notifications
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.notifications import AnyClaim, Claimed, Unreadable
-from tidegate.schemas.receiver import Receiver, kind_of
+from tidegate.schemas.queries.notifications import AnyClaim, ClaimedNotification, Unreadable
+from tidegate.schemas.receiver import kind_of
 from tidegate.schemas.wire.event import storable
 
 log = structlog.get_logger()
@@ -35,12 +36,18 @@ log = structlog.get_logger()
 CONCURRENCY: Mapping[str, int] = {"email": 16, "webhook": 16, "function": 8}
 """Concurrent notifications of each kind per daemon, so that a slow kind delays no other. A function counts until it ends."""
 
-AT_ONCE = 4
-"""Claimed of a kind at once, and the number in progress from which a receiver is busy: one that hangs leaves slots to others."""
+CLAIMED_AT_ONCE = 4
+"""The most notifications of a kind that one transaction claims."""
+
+BUSY_FROM = 4
+"""Notifications in progress from which a receiver gets no further one: a receiver that hangs leaves slots to others."""
 
 LONGEST_PAUSE_S = 600.0
 CLAIM_MARGIN_S = 20.0
-"""Time to record the result of an attempt: a claim lasts this much longer than the attempt may take."""
+"""Time to record the result of an attempt: a claim lasts this much longer than the attempt may take.
+
+As long waits another daemon that finds the claim at its end: in an outage of Postgres, claims end before results are recorded.
+"""
 
 POLL_MARGIN_S = 5.0
 """A claim on a running function lasts this much longer than until the next poll."""
@@ -89,11 +96,14 @@ class Notifier:
         self.tg = tg
         self.in_progress: set[int] = set()
         self._busy: Counter[str] = Counter()
-        self._receivers: Counter[Receiver] = Counter()
+        self._receivers: Counter[int] = Counter()
 
     async def send_due(self) -> bool:
-        """Claim due notifications up to `CONCURRENCY` and start to send them; whether there were any. Raises UnavailableError."""
-        free = {kind: min(slots, AT_ONCE) for kind in self.senders if (slots := CONCURRENCY[kind] - self._busy[kind]) > 0}
+        """Claim due notifications up to `CONCURRENCY` and start to send them. Returns whether there were any.
+
+        Raises UnavailableError.
+        """
+        free = {kind: min(slots, CLAIMED_AT_ONCE) for kind in self.senders if (slots := CONCURRENCY[kind] - self._busy[kind]) > 0}
         if not free:
             return False
         claims = await self.context.database.run(self.claim, free)
@@ -101,11 +111,11 @@ class Notifier:
         for claimed in claims:
             self.in_progress.add(claimed.id)
             self._busy[kind_of(claimed.receiver)] += 1
-            self._receivers[claimed.receiver] += 1
+            self._receivers[claimed.receiver_key] += 1
             self.tg.start_soon(self.deliver, claimed)
         return bool(claims)
 
-    async def claim(self, db: Db, free: Mapping[str, int]) -> list[Claimed]:
+    async def claim(self, db: Db, free: Mapping[str, int]) -> list[ClaimedNotification]:
         """Claim up to `free` notifications of each kind, for as long as an attempt may take. Unreadable ones fail this try."""
         settings, job = self.context.settings, self.context.held_leases.job
         for_s = settings.notify_timeout_s + CLAIM_MARGIN_S
@@ -115,55 +125,57 @@ class Notifier:
             job.id,
             job.host,
             for_s=for_s,
+            margin_s=CLAIM_MARGIN_S,
             silent_s=settings.runner_silent_s,
             in_hand=self.in_progress,
-            busy=[receiver for receiver, count in self._receivers.items() if count >= AT_ONCE],
+            busy=[key for key, count in self._receivers.items() if count >= BUSY_FROM],
         )
         for claimed in claims:
             if isinstance(claimed, Unreadable):
                 log.error("notification_unreadable", id=claimed.id, tries=claimed.tries, reason=claimed.reason)
                 await self.write(db, claimed, Failed(claimed.reason))
-        return [claimed for claimed in claims if isinstance(claimed, Claimed)]
+        return [claimed for claimed in claims if isinstance(claimed, ClaimedNotification)]
 
-    async def deliver(self, claimed: Claimed) -> None:
+    async def deliver(self, claimed: ClaimedNotification) -> None:
         """Send one notification and record the result."""
-        kind = kind_of(claimed.receiver)
+        kind, lost = kind_of(claimed.receiver), set[str]()
         try:
-            outcome = await self._try(self.senders[kind], claimed)
+            outcome = await self._try(self.senders[kind], claimed, lost)
             while isinstance(outcome, UnderWay):
                 await anyio.sleep(outcome.poll_in_s)
-                outcome = await self._try(self.senders[kind], claimed)
+                outcome = await self._try(self.senders[kind], claimed, lost)
         finally:
+            self.context.outages.end_all(lost)
             self.in_progress.discard(claimed.id)
             self._busy[kind] -= 1
-            self._receivers -= Counter([claimed.receiver])
+            self._receivers -= Counter([claimed.receiver_key])
         self._log_outcome(claimed, outcome)
         self.context.signals.of[Work.NOTIFY].set()
 
-    async def _try(self, sender: Sender, claimed: Claimed) -> Delivery:
+    async def _try(self, sender: Sender, claimed: ClaimedNotification, lost: set[str]) -> Delivery:
         """Shielded: a stopping daemon finishes the attempt and its record, which both take bounded time."""
         retry = Retry(self.context.outages)
         with anyio.CancelScope(shield=True):
-            outcome = await self._send(sender, claimed)
+            outcome = await self._send(sender, claimed, lost)
             is_recorded = await retry.once(self._record, claimed, outcome)
         if not is_recorded:
             await retry.until_done(self._record, claimed, outcome)
         return outcome
 
-    async def _send(self, sender: Sender, claimed: Claimed) -> Delivery:
+    async def _send(self, sender: Sender, claimed: ClaimedNotification, lost: set[str]) -> Delivery:
+        """`lost` has the servers that this notification waits for."""
+        outcome: Delivery = UnderWay(self.context.settings.sweep_s)
         try:
-            return await sender.send(claimed)
-        except UnavailableError as error:
-            self.context.outages.begin(error)
-            return UnderWay(self.context.settings.sweep_s)
+            with self.context.outages.reporting(lost):
+                outcome = await sender.send(claimed)
         except FATAL:
             raise
-        except Exception as error:
-            # No receiver may end the daemon.
-            log.exception("notification_not_sendable", to=label(claimed.receiver))
-            return Failed(f"{type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001 - any fault of a receiver concerns its notifications alone
+            faults.report("notification_not_sendable", error, to=label(claimed.receiver))
+            outcome = Failed(f"{type(error).__name__}: {error}")
+        return outcome
 
-    async def _record(self, claimed: Claimed, outcome: Delivery) -> bool:
+    async def _record(self, claimed: ClaimedNotification, outcome: Delivery) -> bool:
         await self.context.database.run(self.write, claimed, outcome)
         return True
 
@@ -184,7 +196,7 @@ class Notifier:
     def _is_last(self, claimed: AnyClaim, failed: Failed) -> bool:
         return failed.final or claimed.tries >= self.context.settings.notify_tries
 
-    def _log_outcome(self, claimed: Claimed, outcome: Sent | Failed) -> None:
+    def _log_outcome(self, claimed: ClaimedNotification, outcome: Sent | Failed) -> None:
         """Log the success, the first failure and the last one."""
         context = claimed.context
         facts = {"to": label(claimed.receiver), "on": context.on, "dag_id": context.dag_id}

@@ -1,6 +1,6 @@
 """Parses the files that events name. A file that takes long is parsed in the background, and delays no event of other files."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 
@@ -11,15 +11,17 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.dagfiles.parse import Parser
-from tidegate.daemon.dagfiles.scan import files_of
-from tidegate.daemon.dagfiles.source import differing
+from tidegate.daemon.dagfiles.reading import in_thread
+from tidegate.daemon.dagfiles.scan import files_of, reported_files
+from tidegate.daemon.dagfiles.source import archive_file, differing
 from tidegate.daemon.dagfiles.watch import digests
-from tidegate.daemon.duties.dag_folder import known_files, send_changes
+from tidegate.daemon.duties.dag_folder import known_files, publish_changed
+from tidegate.daemon.fault_log import faults
 from tidegate.daemon.outage import Retry
 from tidegate.daemon.settings import Settings, dags_root
 from tidegate.daemon.wake import Signal
 from tidegate.events.sink import Sink
-from tidegate.schemas.dag import ARCHIVE, REPEAT_DIGEST, DagSpec, ImportProblem, ParsedFile, archive_of
+from tidegate.schemas.dag import ARCHIVE, AWAITED_DIGEST, REPEAT_DIGEST, DagSpec, ImportProblem, ParsedFile, archive_of
 from tidegate.schemas.error import FATAL
 from tidegate.schemas.message import Message
 from tidegate.schemas.receiver import EmailReceiver
@@ -38,7 +40,10 @@ KEEP_S = 60.0
 
 
 class Parse:
-    """A parse of a file in its content of `digest`. `file` is the result. `is_late`: no batch waits for it any more."""
+    """A parse of a file in its content of `digest`. `file` is the result. `is_late`: no batch waits for it any more.
+
+    `group` are the parses of its archive without which the result is not taken; empty for one that needs no others.
+    """
 
     def __init__(self, since: datetime, digest: str) -> None:
         self.since = since
@@ -47,6 +52,16 @@ class Parse:
         self.done = anyio.Event()
         self.file: ParsedFile | None = None
         self.is_late = False
+        self.group: Collection[Parse] = ()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether another file of the archive is still being parsed."""
+        return not all(parse.done.is_set() for parse in self.group)
+
+    def cancel(self) -> None:
+        self.scope.cancel()
+        self.done.set()
 
 
 class FileParsing:
@@ -54,6 +69,7 @@ class FileParsing:
 
     A file without a result after `PATIENCE_S` gets a problem that says so. When its result is there, the file is reported by
     another event, which applies the result: so results are applied in the order of events, by the owner of the partition.
+    The results of an archive are taken together, in one transaction: each waits for the last one, which alone is reported.
     If this daemon ends before, a watcher reports the file, because the recorded digest is not its own.
     """
 
@@ -67,22 +83,31 @@ class FileParsing:
         self._has_late = Signal()
 
     async def parse(self, messages: Sequence[Message[DagFileChanged]]) -> Sequence[Message[ParsedFile]]:
-        """The results of the files that the events name, before the transaction of the batch begins."""
-        members = {path: await self._members(path) for path in {message.body.path for message in messages}}
+        """The results of the files that the events name, before the transaction of the batch begins.
+
+        An event of a file in an archive is one of the archive.
+        """
+        named = await in_thread(reported_files, self._root, {message.body.path for message in messages})
+        members = {path: await self._members(path) for path in set(named.values())}
         parses = await self._begin({*members, *chain.from_iterable(members.values())})
         with anyio.move_on_after(PATIENCE_S):
             await self._wait(parses)
         # Imports are compared last: the event of a change may find a parse that began before the change.
         parses |= await self._begin(await self._outdated(parses))
-        files = {path: self._take(path, parse) for path, parse in parses.items()}
-        wholes = {path: whole(files[path], [files[member] for member in members[path]]) for path in members}
-        return [Message(body=wholes[message.body.path], at=message.at, id=message.id) for message in messages]
+        bind(parses, members.values())
+        files = {path: file for path, parse in parses.items() if (file := self._take(path, parse)) is not None}
+        shown = {path: files.get(path) or awaited(path, parses[path].since) for path in members}
+        wholes = {path: whole(shown[path], [files[it] for it in inside if it in files]) for path, inside in members.items()}
+        return [Message(body=wholes[named[message.body.path]], at=message.at, id=message.id) for message in messages]
 
     async def _members(self, path: str) -> Sequence[str]:
-        """The DAG files of an archive, now and before: a change of the archive changes all of them at once."""
-        if not path.endswith(ARCHIVE):
+        """The DAG files of an archive, now and before: a change of the archive changes all of them at once.
+
+        A folder that has taken the place of an archive has none: each of its files is one by itself.
+        """
+        if not path.endswith(ARCHIVE) or await in_thread(archive_file, self._root, f"{path}/") is None:
             return ()
-        present = await anyio.to_thread.run_sync(files_of, self._root, path)
+        present = await in_thread(files_of, self._root, path)
         known = await known_files(self._context)
         return sorted({*present, *(file for file in known if archive_of(file) == path)})
 
@@ -94,7 +119,7 @@ class FileParsing:
                 await self._has_late.wait(self._context.settings.sweep_s)
                 late, self._late = sorted(self._late), set()
                 if late:
-                    await Retry(self._context.outages).until_done(send_changes, self._context, sink, late)
+                    await publish_changed(self._context, sink, late)
                     await anyio.sleep(GATHER_S)
 
     async def _wait(self, parses: dict[str, Parse]) -> None:
@@ -110,7 +135,7 @@ class FileParsing:
         """The parses of the current contents and imports; those of former ones are cancelled."""
         if not paths:
             return {}
-        contents = await anyio.to_thread.run_sync(digests, self._root, paths)
+        contents = await in_thread(digests, self._root, paths)
         outdated = await self._outdated({path: self._parses[path] for path in paths if path in self._parses})
         return {path: self._current(path, content, is_outdated=path in outdated) for path, content in contents.items()}
 
@@ -120,7 +145,7 @@ class FileParsing:
         if current is not None and current.digest == content and not is_outdated:
             return current
         if current is not None:
-            current.scope.cancel()
+            current.cancel()
         parse = self._parses[path] = Parse(self._context.database.clock.known(), content)
         self._tasks.start_soon(self._run, path, parse)
         return parse
@@ -129,10 +154,10 @@ class FileParsing:
         with parse.scope:
             parse.file = await self._parsed(path)
             parse.done.set()
-            if parse.is_late:
+            if parse.is_late and not parse.is_held:
                 self._late.add(path)
                 self._has_late.set()
-            await anyio.sleep(KEEP_S)
+            await keep(parse)
             self._forget(path, parse)
 
     async def _parsed(self, path: str) -> ParsedFile:
@@ -142,8 +167,8 @@ class FileParsing:
             warn_without_mail(self._context.settings, file.dags)
         except FATAL:
             raise
-        except Exception as error:
-            log.exception("dag_file_not_parsed", path=path)
+        except Exception as error:  # noqa: BLE001 - any fault of the parser concerns this file alone
+            faults.report("dag_file_not_parsed", error, path=path)
             where = f"see the log of the daemon on {self._context.settings.host}"
             return unparsed(path, f"the parser failed with {type(error).__name__}: {error}; {where}")
         return file
@@ -151,21 +176,42 @@ class FileParsing:
     async def _outdated(self, parses: Mapping[str, Parse]) -> Collection[str]:
         """The files whose imports have changed since they were parsed."""
         imports = {path: parse.file.imports for path, parse in parses.items() if parse.file is not None and parse.file.imports}
-        return await anyio.to_thread.run_sync(differing, self._root, imports) if imports else ()
+        return await in_thread(differing, self._root, imports) if imports else ()
 
-    def _take(self, path: str, parse: Parse) -> ParsedFile:
-        """The result, if there is one."""
-        if parse.file is not None:
-            self._forget(path, parse)
-            return parse.file
-        parse.is_late = True
-        return unparsed(
-            path, f"it is being parsed since {parse.since:%Y-%m-%d %H:%M:%S} UTC; its DAGs stay as they are until then"
-        )
+    def _take(self, path: str, parse: Parse) -> ParsedFile | None:
+        """The result, or that it is awaited; None for a result that waits for others of its archive."""
+        if parse.file is None:
+            parse.is_late = True
+            return awaited(path, parse.since)
+        if parse.is_held:
+            return None
+        self._forget(path, parse)
+        return parse.file
 
     def _forget(self, path: str, parse: Parse) -> None:
+        """No event will ask for the result any more, so nothing waits for one."""
         if self._parses.get(path) is parse:
             del self._parses[path]
+            parse.scope.cancel()
+
+
+def bind(parses: Mapping[str, Parse], archives: Iterable[Sequence[str]]) -> None:
+    """Let the results of each archive wait for each other, and those of other files for none: they may have been in one."""
+    for parse in parses.values():
+        parse.group = ()
+    for inside in archives:
+        group = [parses[path] for path in inside]
+        for parse in group:
+            parse.group = group
+
+
+async def keep(parse: Parse) -> None:
+    """Return when no event will ask for the result any more."""
+    await anyio.sleep(KEEP_S)
+    if parse.is_held:
+        for other in parse.group:
+            await other.done.wait()
+        await anyio.sleep(KEEP_S)
 
 
 def whole(file: ParsedFile, members: Sequence[ParsedFile]) -> ParsedFile:
@@ -176,6 +222,14 @@ def whole(file: ParsedFile, members: Sequence[ParsedFile]) -> ParsedFile:
 def unparsed(path: str, reason: str) -> ParsedFile:
     """A file whose DAGs are not known yet; watchers report it again."""
     return ParsedFile(path=path, digest=REPEAT_DIGEST, problem=ImportProblem(reason=reason))
+
+
+def awaited(path: str, since: datetime) -> ParsedFile:
+    """A file that is still being parsed."""
+    archive = archive_of(path)
+    whose = "its DAGs" if archive is None else f"the DAGs of {archive}"
+    file = unparsed(path, f"it is being parsed since {since:%Y-%m-%d %H:%M:%S} UTC; {whose} stay as they are until then")
+    return msgspec.structs.replace(file, digest=AWAITED_DIGEST, is_awaited=True)
 
 
 def warn_without_mail(settings: Settings, specs: Sequence[DagSpec]) -> None:

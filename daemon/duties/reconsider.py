@@ -20,7 +20,7 @@ async def reconsider(context: Context, *, task_status: TaskStatus[None]) -> None
 
 
 async def reconsider_batch(context: Context) -> bool:
-    """Reconsider the first runs of the list; whether more may be left."""
+    """Reconsider the first runs of the list. Returns whether more may be left."""
     ids = await context.database.autocommit(runs.to_reconsider, MAX_BATCH)
     if ids:
         await context.submit_messages([RunReconsidered(dag_run_id=id_) for id_ in ids])

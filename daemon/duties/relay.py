@@ -1,6 +1,6 @@
 """Relay: sends the outbox to Kafka in order and deletes rows after the broker's acknowledgement."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 
 import anyio
@@ -8,19 +8,20 @@ import structlog
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
-from tidegate.daemon.duties.outbox_sinks import OutboxSinks
+from tidegate.daemon.duties.outbox_sinks import OutboxSinks, Place, outbox_sinks
 from tidegate.daemon.duties.run_on_signal import run_on_signal
+from tidegate.daemon.outage import ReportedOutages
 from tidegate.daemon.postgres.low_watermark import OutboxWatermark
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.work import Work
 from tidegate.events import dead_letter
 from tidegate.events.cloudevents import headers
-from tidegate.events.sink import MAX_MESSAGE_BYTES, OutMessage, Sink, message_bytes
+from tidegate.events.sink import MAX_SENT_BYTES, ProducerRecord, record_bytes
 from tidegate.schemas.error import FencedError
 from tidegate.schemas.queries import inbox, outbox, writers
-from tidegate.schemas.queries.inbox import DeadLetter
 from tidegate.schemas.queries.leases import OUTBOX, LeaseSpec
 from tidegate.schemas.queries.outbox import OutboxRow, UnreadableRow
+from tidegate.schemas.wire.dead_letter import DeadLetter
 from tidegate.schemas.wire.event import PRODUCER_SOURCE, Kind
 
 log = structlog.get_logger()
@@ -33,54 +34,57 @@ PACE_S = 0.025
 """Minimum time between two rounds, which fills batches under load. A single event is not delayed."""
 
 
-def duties() -> list[LeaseSpec]:
+def leases() -> list[LeaseSpec]:
     """One per shard of the outbox."""
     return [LeaseSpec(OUTBOX, str(shard)) for shard in outbox.shards()]
 
 
 async def relay(context: Context, *, task_status: TaskStatus[None]) -> None:
     """Relay, for ever. A crash between acknowledgement and deletion causes duplicates, which subscribers drop by `seq`."""
+    silent = ReportedOutages(context.outages, "Kafka outgoing ")
     async with outbox_sinks(context.settings) as sinks:
         task_status.started()
-        await run_on_signal(context, Work.RELAY, partial(_unless_fenced, context, sinks, OutboxWatermark()), pace_s=PACE_S)
+        step = partial(_unless_fenced, context, sinks, OutboxWatermark(), silent)
+        await run_on_signal(context, Work.RELAY, step, pace_s=PACE_S)
 
 
-def outbox_sinks(settings: Settings) -> OutboxSinks:
-    """The sinks of a daemon with these settings."""
-    return OutboxSinks(
-        lambda id_: Sink(settings.kafka_servers, security=settings.kafka_security, transactional_id=id_), settings.topic_prefix
-    )
-
-
-async def _unless_fenced(context: Context, sinks: OutboxSinks, watermark: OutboxWatermark) -> bool:
+async def _unless_fenced(context: Context, sinks: OutboxSinks, watermark: OutboxWatermark, silent: ReportedOutages) -> bool:
     """A daemon that resumes after its leases were claimed is fenced until its next renewal."""
     try:
-        return await relay_batch(context, sinks, watermark)
+        more = await relay_batch(context, sinks, watermark)
     except FencedError as error:
         log.info("relay_fenced", reason=str(error))
         return False
+    partitions = {f"partition {topic}/{number}": reason for (topic, number), reason in sinks.silent.items()}
+    silent.report(partitions | {f"shard {shard}": reason for shard, reason in sinks.unconnected.items()})
+    return more
 
 
 async def relay_batch(context: Context, sinks: OutboxSinks, watermark: OutboxWatermark) -> bool:
-    """Send one batch of the leased shards; whether more may be left. Raises FencedError for one that has a new owner."""
+    """Send one batch of the leased shards. Returns whether more may be left.
+
+    Raises FencedError for a shard that has a new owner.
+    """
     held = context.held_leases.shards(OUTBOX)
+    await sinks.hold(held)
     if not held:
         return False
-    await sinks.hold(held)
-    found = await _next_rows(context, watermark, held)
+    await sinks.settle()
+    held = {shard: epoch for shard, epoch in held.items() if shard not in sinks.connecting}
+    resting = sinks.resting
+    found = await _next_rows(context, watermark, held, resting)
     rows = list(_readable(watermark, found))
     if unconnected := {row.shard for row in rows} - sinks.connected:
-        await sinks.connect(unconnected)
+        if await sinks.connect(unconnected):
+            context.outages.end("Kafka")
         return True  # A row may be sent by a sink only that has connected before the row was read.
     publisher = Publisher(context, sinks, held)
-    if events := [row for row in rows if row.kind is not Kind.DEAD_LETTER]:
-        await publisher.send_events(watermark, events)
-    dead_letters = [row for row in rows if row.kind is Kind.DEAD_LETTER]
-    for start in range(0, len(dead_letters), MAX_DEAD_LETTERS):
-        await publisher.send_dead_letters(dead_letters[start : start + MAX_DEAD_LETTERS])
-    if rows:
+    await publisher.publish(watermark, rows)
+    if len(publisher.waiting) < len(rows):
         context.outages.end("Kafka")
-    return len(found) == MAX_BATCH
+    is_full = len(found) == MAX_BATCH
+    watermark.backlog.end_page(resting, publisher.waiting, found[-1].id + 1 if is_full else None)
+    return is_full or watermark.backlog.start(sinks.resting) is not None
 
 
 def _readable(watermark: OutboxWatermark, rows: Sequence[OutboxRow | UnreadableRow]) -> Iterator[OutboxRow]:
@@ -99,31 +103,46 @@ def _report(watermark: OutboxWatermark, id_: int, reason: str) -> None:
 
 
 async def _next_rows(
-    context: Context, watermark: OutboxWatermark, held: Mapping[int, int]
+    context: Context, watermark: OutboxWatermark, held: Mapping[int, int], resting: Collection[Place]
 ) -> Sequence[OutboxRow | UnreadableRow]:
+    """New rows; or the rows that waited for a place which does not rest any more, and what follows them."""
     if watermark.committed.take_turn(anyio.current_time()):
-        watermark.committed.advance(await context.database.autocommit(writers.of_outbox))
-    lowest = watermark.lower_bound(held)
-    rows = await context.database.autocommit(outbox.next_rows, held, lowest, MAX_BATCH, watermark.unreadable)
+        watermark.advance_committed(await context.database.autocommit(writers.of_outbox))
+    lowest, without = watermark.lower_bound(held), watermark.unreadable
+    if (again := watermark.backlog.start(resting)) is not None:
+        return await context.database.autocommit(outbox.next_rows, held, again, MAX_BATCH, without)
+    without = without.union(watermark.backlog.seen_from(lowest))
+    rows = await context.database.autocommit(outbox.next_rows, held, lowest, MAX_BATCH, without)
     watermark.advance(rows[0].id if rows else None)
     return rows
 
 
 class Publisher:
-    """Sends rows of the shards `held`, and deletes them when they are acknowledged."""
+    """Sends rows of the shards `held`, and deletes them when they are acknowledged.
+
+    `waiting`: by row that was not acknowledged, the place that it waits for.
+    """
 
     def __init__(self, context: Context, sinks: OutboxSinks, held: Mapping[int, int]) -> None:
         self._context = context
         self._sinks = sinks
         self._held = held
+        self.waiting: dict[int, Place] = {}
+
+    async def publish(self, watermark: OutboxWatermark, rows: Sequence[OutboxRow]) -> None:
+        if events := [row for row in rows if row.kind is not Kind.DEAD_LETTER]:
+            await self.send_events(watermark, events)
+        dead_letters = [row for row in rows if row.kind is Kind.DEAD_LETTER]
+        for start in range(0, len(dead_letters), MAX_DEAD_LETTERS):
+            await self.send_dead_letters(dead_letters[start : start + MAX_DEAD_LETTERS])
 
     async def send_events(self, watermark: OutboxWatermark, rows: Sequence[OutboxRow]) -> None:
-        sent = [(row, message) for row in rows for message in messages(self._context.settings, row)]
-        too_large = {row.id for row, message in sent if message_bytes(message) > MAX_MESSAGE_BYTES}
+        sent = [(row, record) for row in rows for record in records_of(self._context.settings, row)]
+        too_large = {row.id for row, record in sent if record_bytes(record) > MAX_SENT_BYTES}
         for id_ in too_large:
-            _report(watermark, id_, f"its message is larger than {MAX_MESSAGE_BYTES} bytes")
-        sent = [(row, message) for row, message in sent if row.id not in too_large]
-        await self.send([row for row, _ in sent], [message for _, message in sent])
+            _report(watermark, id_, f"its record is larger than {MAX_SENT_BYTES} bytes")
+        sent = [(row, record) for row, record in sent if row.id not in too_large]
+        await self.send([row for row, _ in sent], [record for _, record in sent])
 
     async def send_dead_letters(self, rows: Sequence[OutboxRow]) -> None:
         """Load the records and send them; skip dead letters that were deleted."""
@@ -133,11 +152,11 @@ class Publisher:
         await self.send(present, letters)
         await self.delete([row for row in rows if int(row.key) not in stored])
 
-    async def send(self, rows: Sequence[OutboxRow], messages: Sequence[OutMessage]) -> None:
-        """`rows` has the row of each message. A row is deleted when all its messages are acknowledged."""
-        result = await self._sinks.send_all([row.shard for row in rows], messages)
-        missing = {row.id for row, arrived in zip(rows, result.acknowledged, strict=True) if not arrived}
-        await self.delete([row for row in rows if row.id not in missing])
+    async def send(self, rows: Sequence[OutboxRow], records: Sequence[ProducerRecord]) -> None:
+        """`rows` has the row of each record. A row is deleted when all its records are acknowledged."""
+        result = await self._sinks.send_all([row.shard for row in rows], records)
+        self.waiting |= {row.id: place for row, place in zip(rows, result.waits, strict=True) if place is not None}
+        await self.delete([row for row in rows if row.id not in self.waiting])
         if result.problem is not None:
             raise result.problem
 
@@ -146,19 +165,19 @@ class Publisher:
             await self._context.database.autocommit(outbox.delete, sorted({row.id for row in rows}), self._held)
 
 
-def _dead_letter(settings: Settings, row: OutboxRow, letter: DeadLetter) -> OutMessage:
-    """The message for the dead-letter topic, or for the original topic when it is replayed."""
+def _dead_letter(settings: Settings, row: OutboxRow, letter: DeadLetter) -> ProducerRecord:
+    """The record for the dead-letter topic, or for the original topic when it is replayed."""
     if row.is_replay:
-        return dead_letter.replay_message(int(row.key), letter)
+        return dead_letter.replay_record(int(row.key), letter)
     topic = settings.topic(Kind.DEAD_LETTER)
-    return dead_letter.dead_letter_message(
+    return dead_letter.dead_letter_record(
         topic, int(row.key), letter, event_id=row.event_id, source=PRODUCER_SOURCE, time=row.time
     )
 
 
-def messages(settings: Settings, row: OutboxRow) -> Iterator[OutMessage]:
+def records_of(settings: Settings, row: OutboxRow) -> Iterator[ProducerRecord]:
     """The CloudEvents of a row, in binary mode."""
     topic, key = settings.topic(row.kind), row.key.encode()
     for event_id, payload in row.events():
         event_headers = headers(row.kind, event_id=event_id, source=PRODUCER_SOURCE, time=row.time)
-        yield OutMessage(topic=topic, key=key, value=payload, headers=event_headers)
+        yield ProducerRecord(topic=topic, key=key, value=payload, headers=event_headers)

@@ -1,7 +1,7 @@
 """Writes the events of a run, if they are too many for its submissions, to a file that the backend takes."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -12,26 +12,35 @@ from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.settings import spool_root
 from tidegate.daemon.spark import event_file
 from tidegate.daemon.spark.contract import SubmissionSpec
-from tidegate.daemon.spark.runner_backend import SPOOL
-from tidegate.schemas.error import UnavailableError
+from tidegate.daemon.spark.runner_backend import nothing_started
+from tidegate.schemas.error import SPOOL, UnavailableError
 from tidegate.schemas.queries import sources
 
 
 @asynccontextmanager
 async def with_events(context: Context, spec: SubmissionSpec) -> AsyncIterator[SubmissionSpec]:
-    """The submission with the file of its events. Raises UnavailableError when Postgres or the spool is away."""
+    """The submission with the file of its events. Raises NotStartedError when Postgres or the spool is away."""
     if spec.events_of is None:
         yield spec
         return
-    try:
+    with _storing():
         path = event_file.create(spool_root(context.settings), spec.submission_id)
-        try:
+    try:
+        with _storing():
             await _store(context.database, spec.events_of, path)
-            yield msgspec.structs.replace(spec, events_file=str(path))
-        finally:
+        yield msgspec.structs.replace(spec, events_file=str(path))
+    finally:
+        with suppress(OSError):  # it is removed with the temporary files of the submission
             path.unlink(missing_ok=True)
-    except OSError as error:
-        raise UnavailableError(f"the events of a run cannot be stored: {error}", server=SPOOL) from error
+
+
+@contextmanager
+def _storing() -> Iterator[None]:
+    with nothing_started():
+        try:
+            yield
+        except OSError as error:
+            raise UnavailableError(f"the events of a run cannot be stored: {error}", server=SPOOL) from error
 
 
 async def _store(database: Database, dag_run_id: int, path: Path) -> None:

@@ -12,16 +12,17 @@ import asyncpg
 import msgspec
 import structlog
 
-from tidegate.daemon.containment import bisect
+from tidegate.daemon.containment import bisect, halves
 from tidegate.daemon.postgres.database import Database, describe
 from tidegate.daemon.spark.contract import SubmissionSpec
-from tidegate.schemas.error import TidegateError, UnavailableError
+from tidegate.schemas.error import TidegateError, TooSlowError, UnavailableError
 from tidegate.schemas.graph import Graph, element_of
 from tidegate.schemas.queries import sources, submissions, versions
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.results import results_for
+from tidegate.schemas.queries.results import Element, ResultsTooLargeError, elements_for, results_for
 from tidegate.schemas.queries.sources import RunSource
-from tidegate.schemas.queries.submissions import Claimed
+from tidegate.schemas.queries.submissions import ClaimedAttempt
+from tidegate.schemas.view import TaskKey
 from tidegate.schemas.wire.event import TaskFinished
 
 log = structlog.get_logger()
@@ -29,24 +30,33 @@ log = structlog.get_logger()
 Step = SubmissionSpec | TaskFinished
 Built = SubmissionSpec | Exception
 
+GONE = Element(None, None)
+
 
 class ElementError(TidegateError):
     """The element of a mapped task is gone from its list."""
 
 
-async def next_steps(database: Database, claims: Sequence[Claimed]) -> list[Step]:
-    """The next steps of the claims, in their order; without attempts that have ended. Raises UnavailableError."""
+async def next_steps(database: Database, claims: Sequence[ClaimedAttempt]) -> list[Step]:
+    """The next steps of the claims, in their order; without attempts that have ended, or are too slow alone to be read now.
+
+    Raises UnavailableError.
+    """
     built = await _build(database, [claim for claim in claims if claim.kill_reason is None])
     open_ = await database.autocommit(submissions.submitting, [claim.submission_id for claim in claims])
     still = [(claim, open_[claim.submission_id] or claim.kill_reason) for claim in claims if claim.submission_id in open_]
-    return [_killed(claim, reason) if reason is not None else _step(claim, built[claim.submission_id]) for claim, reason in still]
+    return [
+        _killed(claim, reason) if reason is not None else _step(claim, built[claim.submission_id])
+        for claim, reason in still
+        if reason is not None or claim.submission_id in built
+    ]
 
 
-def _killed(claim: Claimed, reason: str) -> TaskFinished:
+def _killed(claim: ClaimedAttempt, reason: str) -> TaskFinished:
     return TaskFinished(submission_id=claim.submission_id, token=claim.token, outcome="killed", reason=reason)
 
 
-def _step(claim: Claimed, built: Built) -> Step:
+def _step(claim: ClaimedAttempt, built: Built) -> Step:
     """Submit the attempt, or fail it where its submission cannot be built."""
     if isinstance(built, SubmissionSpec):
         return built
@@ -57,43 +67,57 @@ def _step(claim: Claimed, built: Built) -> Step:
     return TaskFinished(submission_id=claim.submission_id, token=claim.token, outcome="failed", reason=reason)
 
 
-async def _build(database: Database, claims: Sequence[Claimed]) -> dict[UUID, Built]:
+async def _build(database: Database, claims: Sequence[ClaimedAttempt]) -> dict[UUID, Built]:
     """The submissions of the claims, or why they cannot be built. Claims whose rows cannot be read are found by bisection.
 
+    A claim that is too slow alone is left out, so that it stops no other.
     Raises UnavailableError also for a statement that Postgres refuses whatever its rows: no attempt is at fault then.
     """
     if not claims:
         return {}
 
-    async def build(part: Sequence[Claimed]) -> dict[UUID, Built]:
+    async def build(part: Sequence[ClaimedAttempt]) -> dict[UUID, Built]:
         try:
             built = await database.autocommit(submission_specs, part)
+        except TooSlowError as error:
+            if halves(part) is not None:
+                raise
+            log.warning("submission_too_slow", submission_id=str(part[0].submission_id), error=str(error))
+            return {}
         except asyncpg.SyntaxOrAccessError as error:
             raise UnavailableError(f"Postgres refuses to read submissions: {describe(error)}", server="Postgres") from error
         return {claim.submission_id: each for claim, each in zip(part, built, strict=True)}
 
-    async def contain(part: Sequence[Claimed], error: Exception) -> dict[UUID, Built]:
+    async def contain(part: Sequence[ClaimedAttempt], error: Exception) -> dict[UUID, Built]:
         return {part[0].submission_id: error}
 
     return {id_: built for part in await bisect(claims, build, contain) for id_, built in part.items()}
 
 
-async def submission_specs(db: Db, claims: Sequence[Claimed]) -> list[Built]:
+async def submission_specs(db: Db, claims: Sequence[ClaimedAttempt]) -> list[Built]:
     """The submissions of the claims, in their order, or why one cannot be built: the task, the run, its events and results."""
     run_sources = await sources.of_runs(db, {claim.dag_run_id for claim in claims})
     graphs = await versions.graphs(db, {source.version_id for source in run_sources.values()})
     parts = [Parts(claim, source := run_sources[claim.dag_run_id], graphs[source.version_id]) for claim in claims]
     instances = [(part.claim.dag_run_id, part.graph, part.claim.task_index) for part in parts if part.may_have_results]
-    results = await results_for(db, instances)
-    return [_spec(part, results.get((part.claim.dag_run_id, part.claim.task_index), {})) for part in parts]
+    results, elements = await results_for(db, instances), await elements_for(db, instances)
+    earlier = await submissions.earlier(db, claims)
+    return [
+        _spec(part, results.get(part.key, {}), elements.get(part.key, GONE), earlier.get(part.claim.submission_id, ()))
+        for part in parts
+    ]
 
 
 class Parts(NamedTuple):
     """A claim with the source and the graph of its run's version."""
 
-    claim: Claimed
+    claim: ClaimedAttempt
     source: RunSource
     graph: Graph
+
+    @property
+    def key(self) -> TaskKey:
+        return self.claim.dag_run_id, self.claim.task_index
 
     @property
     def may_have_results(self) -> bool:
@@ -101,10 +125,12 @@ class Parts(NamedTuple):
         return self.source.has_results or self.graph.mapped
 
 
-def _spec(parts: Parts, results: Mapping[str, Any]) -> Built:
+def _spec(parts: Parts, results: Mapping[str, Any] | ResultsTooLargeError, found: Element, earlier: tuple[UUID, ...]) -> Built:
     claim, source, graph = parts
+    if isinstance(results, ResultsTooLargeError):
+        return results
     try:
-        task, item = graph.node(claim.task_index).task, _item(parts, results)
+        task, item = graph.node(claim.task_index).task, _item(parts, found)
     except (LookupError, ElementError) as error:
         return error
     element = element_of(claim.task_index)
@@ -119,17 +145,17 @@ def _spec(parts: Parts, results: Mapping[str, Any]) -> Built:
         source=source.file.source,
         modules=source.file.modules,
         events_of=source.events_of,
+        earlier=earlier,
     )
 
 
-def _item(parts: Parts, results: Mapping[str, Any]) -> Any:
+def _item(parts: Parts, found: Element) -> Any:
     """The element that an instance of a mapped task works on; None for other tasks. Raises ElementError."""
     node, element = parts.graph.node(parts.claim.task_index), element_of(parts.claim.task_index)
     if element is None or node.over is None:
         return None
     over = parts.graph.nodes[node.over].task.task_id
-    items = results.get(over)
-    if isinstance(items, list) and element < len(items):
-        return items[element]
-    change = f"has only {len(items)} elements now" if isinstance(items, list) else "was dropped when a user cleared that task"
+    if found.length is not None and element < found.length:
+        return found.value
+    change = "was dropped when a user cleared that task" if found.length is None else f"has only {found.length} elements now"
     raise ElementError(f"its list, which task {over!r} returned, {change}; clear {node.task.task_id!r} as well")

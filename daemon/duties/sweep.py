@@ -1,7 +1,12 @@
-"""Sweep: ends silent and stuck attempts, deletes expired rows and files, warns of missing pools and long transactions."""
+"""Sweep: ends silent and stuck attempts, deletes expired rows and files, warns of missing pools and long transactions.
 
-from collections.abc import Awaitable, Callable, Sequence
+It also wakes what no message woke: lagging backfills, and runs that wait for a run of another version.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from uuid import UUID
 
 import anyio
 import structlog
@@ -9,20 +14,25 @@ from anyio import to_thread
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
+from tidegate.daemon.duties.expired_ids import ExpiredIds
 from tidegate.daemon.duties.ledger import maintain_ledger
-from tidegate.daemon.fault_log import RepeatedFaults
+from tidegate.daemon.duties.observe import KILLS_AT_ONCE
+from tidegate.daemon.fault_log import LoggedStates
 from tidegate.daemon.outage import Retry
 from tidegate.daemon.postgres import commit_markers
+from tidegate.daemon.restart import DutyFailures, first_of
 from tidegate.daemon.settings import spool_root
 from tidegate.daemon.spark import spool
-from tidegate.schemas.error import FATAL, UnavailableError, described
+from tidegate.daemon.spark.contract import Backend, Handle
+from tidegate.schemas.error import FATAL, UnavailableError
 from tidegate.schemas.message import AttemptSilent, AttemptStuck, BackfillLagging
-from tidegate.schemas.queries import backfills, inbox, leases, long_transactions, losses, pools, submissions
+from tidegate.schemas.queries import backfill_dates, leases, long_transactions, losses, pools, runs, submissions
+from tidegate.schemas.queries.db import Db
 
 log = structlog.get_logger()
 
-MAX_BATCH = 10_000
-PRUNE_EVERY_S = 3600.0
+MINUTE_S = 60.0
+HOUR_S = 3600.0
 DAY_S = 86_400.0
 JOB_RETENTION_S = 3600.0
 """The time for which the row of a dead daemon is stored."""
@@ -30,13 +40,16 @@ JOB_RETENTION_S = 3600.0
 LONGEST_PAUSE_S = 30.0
 """Between two rounds."""
 
+MOST_APART = timedelta(days=1)
+"""More than the clocks of two hosts differ unless one is wrong. What is dropped by the clock waits then."""
+
 LONG_TRANSACTION_S = 60.0
 """Far above the deadline of our own transactions."""
 
 
 async def sweep(context: Context, *, task_status: TaskStatus[None]) -> None:
     """Sweep, for ever. Starts after two heartbeat periods, so that runners can report first after an outage."""
-    sweeper, retry = Sweeper(context), Retry(context.outages)
+    sweeper, retry = Sweeper(context), Retry(context.outages, ends_outages=True)
     task_status.started()
     await anyio.sleep(context.settings.runner_heartbeat_s * 2)
     while True:
@@ -48,64 +61,99 @@ Step = Callable[[Context], Awaitable[None]]
 
 
 class Sweeper:
-    """Sweeps in rounds. Its state is the logged warnings and faults, and the times of the steps of each hour."""
+    """Sweeps in rounds. Its state: silent attempts, logged warnings and failures, the times of rarer steps, and the place in the
+    table of ids.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._due: dict[str, float] = {}
-        self._faults = RepeatedFaults("sweep_failed")
-        self._missing_pools: frozenset[str] = frozenset()
-        self._open_transactions: frozenset[str] = frozenset()
+        self._failures = DutyFailures(context.outages, "sweep_failed", prefix="sweep ")
+        self._expired_ids = ExpiredIds()
+        self._silent_attempts = SilentAttempts()
+        self._warnings = Warnings()
 
     async def round(self) -> None:
         """All steps that are due. A step that fails delays no other. Raises the first UnavailableError after the last step."""
         lost = [await self._try(step) for step in self._each_round()]
-        for step in self._each_hour():
+        for step, period_s in self._rarer():
             lost.append(error := await self._try(step))
             if error is None:
-                self._due[step.__name__] = anyio.current_time() + PRUNE_EVERY_S
+                self._due[step.__name__] = anyio.current_time() + period_s
         if error := next(filter(None, lost), None):
             raise error
 
     def _each_round(self) -> Sequence[Step]:
-        deletes = (delete_expired, delete_dead_daemons, delete_spent_markers)
-        warnings = (self._warn_of_missing_pools, self._warn_of_open_transactions)
-        return (fail_silent_attempts, requeue_stuck_attempts, end_strays, count_lagging_backfills, *deletes, *warnings)
+        deletes = (self._delete_expired_ids, delete_dead_daemons, delete_spent_markers)
+        warnings = (self._warnings.warn_of_missing_pools, self._warnings.warn_of_open_transactions)
+        ends = (self._silent_attempts.fail_silent_attempts, requeue_stuck_attempts, end_strays)
+        return (*ends, count_lagging_backfills, *deletes, *warnings)
 
-    def _each_hour(self) -> Sequence[Step]:
+    def _rarer(self) -> Sequence[tuple[Step, float]]:
+        """The steps that are not in each round, if they are due, with their periods in seconds."""
         now = anyio.current_time()
-        return [step for step in (prune, maintain_months, delete_old_markers) if now >= self._due.get(step.__name__, now)]
+        steps = ((reconsider_waiting_runs, MINUTE_S), *((step, HOUR_S) for step in (prune, maintain_months, delete_old_markers)))
+        return [(step, period_s) for step, period_s in steps if now >= self._due.get(step.__name__, now)]
 
     async def _try(self, step: Step) -> UnavailableError | None:
         """One try of a step. After a fault of its own the daemon is degraded until the step works."""
+        lost: UnavailableError | None = None
         try:
             await step(self._context)
-        except UnavailableError as error:
-            return error
-        except FATAL:
+        except* FATAL:
             raise
-        except Exception as error:  # noqa: BLE001 - any fault of a step concerns this step alone
-            self._faults.report(step.__name__, error, step=step.__name__)
-            self._context.outages.begin_failure(f"sweep {step.__name__}", described(error))
+        except* UnavailableError as group:
+            lost = first_of(group)
+        except* Exception as group:  # noqa: BLE001 - any fault of a step concerns this step alone
+            self._failures.begin(step.__name__, first_of(group), step=step.__name__)
         else:
-            self._faults.end(step.__name__)
-            self._context.outages.end_failure(f"sweep {step.__name__}")
-        return None
+            self._failures.end(step.__name__)
+        return lost
 
-    async def _warn_of_missing_pools(self, context: Context) -> None:
-        self._missing_pools = await warn_of_missing_pools(context, self._missing_pools)
-
-    async def _warn_of_open_transactions(self, context: Context) -> None:
-        self._open_transactions = await warn_of_open_transactions(context, self._open_transactions)
+    async def _delete_expired_ids(self, context: Context) -> None:
+        if await clocks_apart(context) is None:
+            await self._expired_ids.delete(context)
 
 
-async def fail_silent_attempts(context: Context) -> None:
-    """Fail attempts without a heartbeat for `runner_silent_s`. The handler checks again under the run's lock."""
-    silent_s = context.settings.runner_silent_s
-    silent = await context.database.autocommit(submissions.silent, silent_s)
-    if silent:
-        log.warning("attempts_silent", count=len(silent), silent_s=silent_s)
-        await context.submit_messages([AttemptSilent(submission_id=id_, silent_s=silent_s) for id_ in silent])
+class Warnings:
+    """Warnings about states of the installation. Each is logged once while it lasts."""
+
+    def __init__(self) -> None:
+        self._states = LoggedStates()
+
+    async def warn_of_missing_pools(self, context: Context) -> None:
+        """Warn of each pool that tasks wait for and that does not exist."""
+        waiting = await context.database.autocommit(pools.missing)
+        for name in self._states.begun("pool_missing", waiting):
+            log.warning("pool_missing", pool=name, tasks=waiting[name], hint=f"tidegate pools set {name} SLOTS")
+
+    async def warn_of_open_transactions(self, context: Context) -> None:
+        """Warn of each long transaction, which delays vacuum and the low watermarks."""
+        rows = await context.database.autocommit(long_transactions.open_for, seconds=LONG_TRANSACTION_S)
+        begun = self._states.begun("transaction_open_for_long", (row.id for row in rows))
+        for row in (row for row in rows if row.id in begun):
+            facts = {"role": row.role, "application": row.application, "address": row.address}
+            log.warning("transaction_open_for_long", id=row.id, seconds=round(row.seconds), **facts)
+
+
+class SilentAttempts:
+    """The attempts that were silent at the last look. An attempt is lost once two looks in a row find it silent.
+
+    After an outage of Postgres, and after a jump of its clock, all attempts are silent until their hosts have reported. Some have
+    ended meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._silent: Set[UUID] = frozenset()
+
+    async def fail_silent_attempts(self, context: Context) -> None:
+        """Fail attempts without a heartbeat for `runner_silent_s`. The handler checks again under the run's lock."""
+        silent_s = context.settings.runner_silent_s
+        before, self._silent = self._silent, frozenset()  # A look that fails is none.
+        self._silent = frozenset(await context.database.autocommit(submissions.silent, silent_s))
+        if lost := sorted(self._silent & before):
+            log.warning("attempts_silent", count=len(lost), silent_s=silent_s)
+            await context.submit_messages([AttemptSilent(submission_id=id_, silent_s=silent_s) for id_ in lost])
 
 
 async def requeue_stuck_attempts(context: Context) -> None:
@@ -114,7 +162,7 @@ async def requeue_stuck_attempts(context: Context) -> None:
     stuck = await context.database.autocommit(submissions.stuck, queued_s)
     if stuck:
         log.warning("attempts_not_submitted", count=len(stuck), queued_s=queued_s)
-        await context.submit_messages([AttemptStuck(submission_id=id_) for id_ in stuck])
+        await context.submit_messages([AttemptStuck(submission_id=id_, queued_s=queued_s) for id_ in stuck])
 
 
 async def end_strays(context: Context) -> None:
@@ -122,28 +170,52 @@ async def end_strays(context: Context) -> None:
     if context.in_doubt:
         return  # A commit that is lost may be found again.
     for backend in context.backends.values():
-        running = await backend.running()
-        open_ = await context.database.autocommit(submissions.open_among, running.keys()) if running else frozenset()
-        strays = {id_: handle for id_, handle in running.items() if id_ not in open_}
-        for submission_id, handle in strays.items():
-            log.warning("stray_killed", submission_id=str(submission_id), backend=backend.name)
-            await backend.kill(handle)
-        if strays:
+        if strays := await _strays(context, backend):
+            await _kill_all(backend, strays)
             await backend.status(strays)  # ends the processes of a runner that had to be killed by force
+
+
+async def _strays(context: Context, backend: Backend) -> Mapping[UUID, Handle]:
+    """What to kill. Two installations can share the spool of a host, by mistake: each kills only attempts with its own tokens."""
+    if not (running := await backend.running()):
+        return {}
+    tokens = {id_: handle.get("token") for id_, handle in running.items()}
+    recorded = await context.database.autocommit(submissions.strays, tokens)
+    return {id_: running[id_] | (handle or {}) for id_, handle in recorded.items()}
+
+
+async def _kill_all(backend: Backend, strays: Mapping[UUID, Handle]) -> None:
+    """Kill side by side, because a kill takes up to the grace of its task. Raises the first error after the last kill."""
+    limiter, errors = anyio.CapacityLimiter(KILLS_AT_ONCE), list[Exception]()
+
+    async def kill(submission_id: UUID, handle: Handle) -> None:
+        log.warning("stray_killed", submission_id=str(submission_id), backend=backend.name)
+        try:
+            async with limiter:
+                await backend.kill(handle)
+        except FATAL:
+            raise
+        except Exception as error:  # noqa: BLE001 - raised once the others were killed
+            errors.append(error)
+
+    async with anyio.create_task_group() as tg:
+        for stray in strays.items():
+            tg.start_soon(kill, *stray)
+    if errors:
+        raise errors[0]
 
 
 async def count_lagging_backfills(context: Context) -> None:
     """Notify backfills of runs that daemons of a former version ended or reopened. The handler checks again under the lock."""
-    lagging = await context.database.autocommit(backfills.lagging)
+    lagging = await context.database.autocommit(backfill_dates.lagging)
     if lagging:
         log.info("backfills_lagging", backfills=lagging)
         await context.submit_messages([BackfillLagging(backfill_id=id_) for id_ in lagging])
 
 
-async def delete_expired(context: Context) -> None:
-    """Delete event ids after `dedupe_days`."""
-    while await context.database.autocommit(inbox.forget, context.settings.dedupe_days, MAX_BATCH) == MAX_BATCH:
-        pass
+async def reconsider_waiting_runs(context: Context) -> None:
+    """Request to reconsider runs that wait for a run of another version, whose end may have requested nothing."""
+    await context.database.autocommit(runs.reconsider_after_other_versions)
 
 
 async def delete_dead_daemons(context: Context) -> None:
@@ -153,25 +225,6 @@ async def delete_dead_daemons(context: Context) -> None:
 
 async def delete_spent_markers(context: Context) -> None:
     await commit_markers.delete_spent(context.database)
-
-
-async def warn_of_missing_pools(context: Context, logged: frozenset[str]) -> frozenset[str]:
-    """Warn once of each pool that tasks wait for and that does not exist. Returns the missing pools."""
-    current = await context.database.autocommit(pools.missing)
-    for name, waiting in current.items():
-        if name not in logged:
-            log.warning("pool_missing", pool=name, tasks=waiting, hint=f"tidegate pools set {name} SLOTS")
-    return frozenset(current)
-
-
-async def warn_of_open_transactions(context: Context, logged: frozenset[str]) -> frozenset[str]:
-    """Warn once of each long transaction, which delays vacuum and the low watermarks. Returns the open ones."""
-    current = await context.database.autocommit(long_transactions.open_for, seconds=LONG_TRANSACTION_S)
-    for row in current:
-        if row.id not in logged:
-            facts = {"role": row.role, "application": row.application, "address": row.address}
-            log.warning("transaction_open_for_long", id=row.id, seconds=round(row.seconds), **facts)
-    return frozenset(row.id for row in current)
 
 
 async def prune(context: Context) -> None:
@@ -189,8 +242,21 @@ async def prune(context: Context) -> None:
 
 
 async def maintain_months(context: Context) -> None:
-    """Begin and retire the months of the ledger."""
+    """Begin and retire the months of the ledger. By a clock that is years fast, the whole history would be dropped."""
+    if apart := await clocks_apart(context):
+        log.warning("clocks_differ", postgres_is_ahead_s=round(apart.total_seconds()), hint="set the clocks; nothing is dropped")
+        return
     await maintain_ledger(context.database, context.settings.ledger_days)
+
+
+async def clocks_apart(context: Context) -> timedelta | None:
+    """By how much the clock of Postgres differs from that of this host, if one of them is wrong by days."""
+    apart = await context.database.autocommit(_now) - datetime.now(UTC)
+    return apart if abs(apart) > MOST_APART else None
+
+
+async def _now(db: Db) -> datetime:
+    return db.now
 
 
 async def delete_old_markers(context: Context) -> None:

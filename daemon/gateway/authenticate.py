@@ -1,7 +1,5 @@
 """Finds the caller of a request: by a bearer token, or by the session cookie of a browser."""
 
-import ipaddress
-
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,6 +8,7 @@ from tidegate.daemon.gateway.problem import CsrfError, UnauthenticatedError
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.identity import credentials
 from tidegate.daemon.identity.credentials import SESSION_S, Session
+from tidegate.daemon.identity.login_settings import is_loopback
 from tidegate.daemon.identity.secret import csrf_token, is_csrf_token
 from tidegate.daemon.permissions import Caller
 
@@ -41,7 +40,8 @@ async def identify(request: Request, service: Service) -> Identity | None:
     if token is not None:
         return await _by_token(service, token)
     secret = request.cookies.get(cookie_name(request))
-    session = await service.identities.autocommit(credentials.find, "session", secret) if secret else None
+    found = await service.identities.autocommit(credentials.find, "session", secret) if secret else None
+    session = None if found is None else found.at_present(service.grants)
     if session is None or not _is_current(request, service, session.caller):
         return None
     return Identity(session.caller, session.id, session)
@@ -61,8 +61,8 @@ def token_of(request: Request, service: Service) -> str | None:
 
 def _is_current(request: Request, service: Service, caller: Caller) -> bool:
     """A proxy that names another user, or this one with other rights, ends the use of a session."""
-    named = service.proxy.caller(address_of(request), request.headers) if service.proxy else None
-    return named in (None, caller)
+    named = service.proxy.member(address_of(request), request.headers) if service.proxy else None
+    return named is None or named.caller == caller
 
 
 def address_of(request: Request) -> str:
@@ -107,11 +107,3 @@ def set_cookie(request: Request, response: Response, secret: str) -> None:
         samesite="lax",
         secure=not is_loopback(request.url.hostname or ""),
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host name of a URL is this machine."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -20,7 +20,7 @@ from tidegate.daemon.permissions import Caller, Right, refusal
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.settings import Settings
 from tidegate.schemas.error import ForbiddenError, RequestError
-from tidegate.schemas.queries import pools
+from tidegate.schemas.queries import audit_log
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.time_range import in_range
 
@@ -47,12 +47,13 @@ class Nothing(Params, frozen=True):
 class Facts(msgspec.Struct, frozen=True):
     """A request beside its parameters: the address it came from, its id, and what its headers ask for.
 
-    `is_resumed`: an earlier server ended during this request, and may have done it.
+    `is_resumed`: the request failed before, or its server ended, and may have done it.
     """
 
     address: str = ""
     request_id: str = ""
     if_match: str | None = None
+    if_none_match: str | None = None
     idempotency_key: str | None = None
     last_event_id: str | None = None
     is_resumed: bool = False
@@ -87,7 +88,8 @@ class Call(msgspec.Struct, Generic[P], frozen=True):
 class Read(msgspec.Struct, Generic[P, R], frozen=True):
     """An endpoint that reads. `work` runs in one transaction that only reads, with statements of at most five seconds.
 
-    `version` of a result is its ETag, which a change compares with If-Match.
+    `version` of a result is its ETag, which a change compares with If-Match. `is_fresh`: clients read it right after a change,
+    which a standby may not know yet, so that the primary answers.
     """
 
     path: str
@@ -96,6 +98,7 @@ class Read(msgspec.Struct, Generic[P, R], frozen=True):
     params: type[P]
     result: type[R]
     version: Callable[[R], str] | None = None
+    is_fresh: bool = False
 
     @property
     def method(self) -> str:
@@ -119,8 +122,9 @@ class Load(msgspec.Struct, Generic[P, R], frozen=True):
 class Act(msgspec.Struct, Generic[P, B, R], frozen=True):
     """An endpoint that changes state, with a body.
 
-    With an Idempotency-Key its result is stored, and returned to a repeated request. `resumes`: a repeat of a request whose
-    server ended may do the work again, which then finds what was done. `versioned`: it compares If-Match.
+    With an Idempotency-Key its result is stored, and returned to a repeated request. `resumes`: a repeat of a request that
+    failed, or whose server ended, may do the work again, which then finds what was done, or sets it once more. `versioned`: it
+    compares If-Match. `only_shows`: whether a body asks only for what the change would do, which the audit log leaves out.
     """
 
     method: str
@@ -133,6 +137,12 @@ class Act(msgspec.Struct, Generic[P, B, R], frozen=True):
     status: int = 200
     resumes: bool = False
     versioned: bool = False
+    only_shows: Callable[[B], bool] | None = None
+
+    @property
+    def creates(self) -> bool:
+        """Whether it makes what its path names, if that is absent: it compares `If-None-Match: *`."""
+        return self.versioned and self.method == "PUT"
 
 
 class Stream(msgspec.Struct, Generic[P], frozen=True):
@@ -177,7 +187,7 @@ async def _record_refusal(call: Call[Any], subject: str, what: str, why: object)
 
 
 async def check_rights(call: Call[Any], right: Right, what: str, dags: Sequence[str]) -> None:
-    """Of an object that another id than that of its DAGs names: each of them is checked as by `check_right`."""
+    """Check the right to each DAG of an object that has another id, as `check_right` does."""
     for dag_id in dags:
         await check_right(call, right, what, dag_id)
 
@@ -196,14 +206,15 @@ async def check_right(call: Call[Any], right: Right, what: str, dag_id: str | No
 def facts_of(request: Request) -> Facts:
     headers = request.headers
     request_id = getattr(request.state, "request_id", "")
-    if_match, key, last = map(headers.get, ("if-match", "idempotency-key", "last-event-id"))
-    return Facts(address_of(request), request_id, if_match, key, last)
+    if_match, if_none_match = map(headers.get, ("if-match", "if-none-match"))
+    key, last = map(headers.get, ("idempotency-key", "last-event-id"))
+    return Facts(address_of(request), request_id, if_match, if_none_match, key, last)
 
 
 async def record(call: Call[Any], what: str, subject: str, details: Mapping[str, Any]) -> None:
     """Write the audit log: who did what with which object, from where, by which request."""
     origin = {"from": call.facts.address, "request_id": call.facts.request_id}
-    await call.service.database.run(pools.record, call.caller.username, what, subject, {**details, **origin})
+    await call.service.database.run(audit_log.record, call.caller.username, what, subject, {**details, **origin})
 
 
 def params_of(request: Request, type_: type[P]) -> P:
@@ -215,17 +226,19 @@ def converted(values: Any, type_: type[B], *, strict: bool) -> B:
     """Raises InvalidError for values of another shape."""
     try:
         return msgspec.convert(values, type_, strict=strict)
-    except (msgspec.ValidationError, ValueError, OverflowError) as error:
-        raise InvalidError(_sentence(str(error))) from error
+    except (ValueError, OverflowError) as error:
+        raise _invalid(str(error)) from error
 
 
 async def perform(endpoint: Endpoint, call: Call[Any], body: Any = None) -> Any:
     """The result of the endpoint."""
     if isinstance(endpoint, Read):
-        return await call.service.reader.run(endpoint.work, call)
+        database = call.service.primary if endpoint.is_fresh else call.service.reader
+        return await database.run(endpoint.work, call)
     if isinstance(endpoint, Load):
         return await endpoint.work(call)
-    return await (endpoint.work(call, body) if endpoint.right is Right.VIEW else _act(endpoint, call, body))
+    is_recorded = endpoint.right is not Right.VIEW and not (endpoint.only_shows and endpoint.only_shows(body))
+    return await (_act(endpoint, call, body) if is_recorded else endpoint.work(call, body))
 
 
 async def _act(endpoint: Act[Any, Any, Any], call: Call[Any], body: Any) -> Any:
@@ -242,15 +255,25 @@ async def _act(endpoint: Act[Any, Any, Any], call: Call[Any], body: Any) -> Any:
 
 
 def subject_of(params: Params) -> str:
-    """What a change is about, by the parameters of its path and query: `DAG daily_delays, run_id latest`."""
+    """The object of a change, by the parameters of its path and query: `DAG daily_delays, run_id latest`."""
     known = {name: value for name, value in msgspec.to_builtins(params).items() if value is not None}
     named = [f"DAG {known.pop('dag_id')}"] if "dag_id" in known else []
     return ", ".join([*named, *(f"{name} {value}" for name, value in known.items())]) or "the installation"
 
 
 def _recorded(body: Any) -> dict[str, Any]:
-    size = len(msgspec.json.encode(body))
-    return {"body": msgspec.to_builtins(body)} if size <= RECORDED_BYTES else {"body_bytes": size}
+    """The body; of a large one the size and the fields that fit, in their order."""
+    size, fields = len(msgspec.json.encode(body)), msgspec.to_builtins(body)
+    return {"body": fields} if size <= RECORDED_BYTES else {"body": _fitting(fields), "body_bytes": size}
+
+
+def _fitting(fields: Mapping[str, Any]) -> dict[str, Any]:
+    fitting, left = {}, RECORDED_BYTES
+    for name, value in fields.items():
+        size = len(msgspec.json.encode({name: value}))
+        if size <= left:
+            fitting[name], left = value, left - size
+    return fitting
 
 
 def _scalars(value: Any) -> Iterator[Any]:
@@ -265,7 +288,8 @@ def _scalars(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _sentence(problem: str) -> str:
-    """`Expected `int` >= 1 - at `$.limit`` as a sentence that begins with the parameter."""
+def _invalid(problem: str) -> InvalidError:
+    """`Expected `int` >= 1 - at `$.limit`` as an error that begins with the parameter."""
     expected, _, path = problem.partition(" - at `$.")
-    return f"{path.rstrip('`')}: {expected[:1].lower()}{expected[1:]}" if path else problem
+    field = path.rstrip("`")
+    return InvalidError(f"{field}: {expected[:1].lower()}{expected[1:]}" if path else problem, field=field)

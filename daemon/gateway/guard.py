@@ -1,6 +1,7 @@
 """What every request passes first: the check of its host and its size; and what every response carries."""
 
 import math
+import re
 from collections.abc import Collection
 from http import HTTPStatus
 from uuid import uuid4
@@ -22,6 +23,10 @@ BODY_S = 30.0
 SLOW = f"the body did not come within {BODY_S:g} s; send it again"
 
 TOO_LARGE = f"the body is larger than {BODY_BYTES} bytes"
+
+LAST_PORT = 65535
+
+_HOST = re.compile(r"(\[(?P<address>[^\]]*)\]|(?P<name>[^:]*))(:(?P<port>[0-9]{0,5}))?")
 
 HEADERS = {
     "content-security-policy": (
@@ -65,12 +70,14 @@ class Guard:
 
 
 def host_of(header: str) -> str:
-    """The host of a `Host` header or of a setting, without its port: `example.org`, `127.0.0.1`, `::1`."""
-    if header.startswith("["):
-        return header[1:].partition("]")[0].lower()
-    if header.count(":") > 1:
+    """The host of a `Host` header or of a setting, without its port: `example.org`, `127.0.0.1`, `::1`.
+
+    A text with a port that is none has the name of no host: it stays whole.
+    """
+    found = _HOST.fullmatch(header)
+    if found is None or int(found["port"] or 0) > LAST_PORT:
         return header.lower()
-    return header.partition(":")[0].rstrip(".").lower()
+    return (found["address"] or found["name"] or "").rstrip(".").lower()
 
 
 def _limited(receive: Receive) -> Receive:

@@ -20,6 +20,8 @@ Id = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 Time = Annotated[datetime, Meta(tz=True)]
 """A time with its offset."""
 
+Year = Annotated[int, Meta(ge=EARLIEST.year, le=LATEST.year)]
+
 
 class Listed(Params, frozen=True):
     """A page of a list: the rows after those of an earlier page, which gave the cursor."""

@@ -48,6 +48,10 @@ class TooManyError(RequestError):
         self.retry_s = retry_s
 
 
+class AtWorkError(RequestError):
+    """The first request with the same Idempotency-Key has no result yet: a repeat gets it later."""
+
+
 class UnauthenticatedError(RequestError):
     """The request names no caller."""
 
@@ -90,8 +94,13 @@ UNEXPECTED = "the request failed by a fault of this server; its log names the fa
 
 def retry_of(error: Exception) -> Mapping[str, str]:
     """The header that says when to repeat the request, if that makes sense."""
-    retry_s = error.retry_s if isinstance(error, TooManyError) else RETRY_S
-    return {"retry-after": str(retry_s)} if isinstance(error, TooManyError | UnavailableError) else {}
+    match error:
+        case TooManyError(retry_s=retry_s):
+            return {"retry-after": str(retry_s)}
+        case UnavailableError() | AtWorkError():
+            return {"retry-after": str(RETRY_S)}
+        case _:
+            return {}
 
 
 def type_of(name: str) -> str:

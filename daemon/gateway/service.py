@@ -1,16 +1,23 @@
 """The databases, the settings and the open streams of a web process."""
 
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
+from functools import partial
 
 import msgspec
 
 from tidegate.daemon.gateway.rate_limit import RateLimit
+from tidegate.daemon.gateway.shared_reads import SharedReads
+from tidegate.daemon.identity.grants import Grants, grants_of
 from tidegate.daemon.identity.proxy import Proxy, proxy_of
 from tidegate.daemon.live.hub import Hub
+from tidegate.daemon.live.log_ranges import LogRanges, ranges_of
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.settings import Settings
+from tidegate.daemon.spark.contract import Backend
+from tidegate.daemon.spark.runner_backend import open_backends
+from tidegate.events.sink import Sink
 
 IDENTITY_CONNECTIONS = 2
 
@@ -20,40 +27,65 @@ FAILED_LOGINS_PER_S = 2.0
 PROVIDER_LOGINS_PER_S = 10.0
 """All users behind a proxy have one address."""
 
+DELIVERY_S = 5.0
+"""The time of a try to publish events. A request has time for two, so that a dead connection is replaced while it waits."""
+
 READ_S = 5.0
 """The time of a statement that reads."""
 
 
 class Service(msgspec.Struct, frozen=True):
-    """`database` changes state; `reader` only reads, and may be a standby. `identities` finds callers, on connections of its own:
-    changes that wait for locks keep no other request from being known.
+    """`database` changes state; `reader` only reads, and may be a standby; `primary` only reads, and knows every change.
 
-    `limit` counts the requests of each caller, of pages and API together, `failed_logins` and `provider_logins` (by OpenID
-    Connect) those of each address. `hub` has no changes before `tidegate.daemon.live.follow` runs. `proxy` may name users;
-    None: none may.
+    `identities` finds callers, on connections of its own: a change that waits for a lock delays no other request by that.
+
+    `limit` counts the requests of each caller, of pages and API together, `failed_logins` those of each address and of each user
+    without a role, and `provider_logins` (by OpenID Connect) those of each address. `hub` has no changes before
+    `tidegate.daemon.live.follow` runs. `shared_reads` are those of pages. `proxy` may name users; None: none may. `grants` are
+    the rights of groups. `log_ranges` asks Kafka. `backends` read the logs on this host.
+
+    `sink` publishes the events of all requests: with a connection for each of them, an outage of Kafka would use up the
+    descriptors of the process. `given_up` are the users and Idempotency-Keys of failed requests that Postgres believes to be at
+    work, for it was away when they failed.
     """
 
     settings: Settings
     database: Database
     reader: Database
+    primary: Database
     identities: Database
     limit: RateLimit
     hub: Hub
+    shared_reads: SharedReads
     failed_logins: RateLimit
     provider_logins: RateLimit
     proxy: Proxy | None
+    grants: Grants
+    log_ranges: LogRanges
+    backends: Mapping[str, Backend]
+    sink: Sink
+    given_up: set[tuple[str, str]]
 
 
 @asynccontextmanager
 async def open_service(settings: Settings) -> AsyncIterator[Service]:
     """Open the pools; the first request opens the first connection."""
-    events = settings.run_events
-    dsn, connections = settings.web_dsn or settings.postgres_dsn, settings.web_connections
+    grants = grants_of(settings)
     async with (
-        connect(settings.postgres_dsn, writer="web", run_events=events) as database,
-        connect(dsn, connections=connections, run_events=events, reads_within_s=READ_S) as reader,
+        connect(settings.postgres_dsn, writer="web", run_events=settings.run_events) as database,
+        _reader(settings, settings.web_dsn or settings.postgres_dsn, prefers_standby=bool(settings.web_dsn)) as reader,
+        _reader(settings, settings.postgres_dsn) if settings.web_dsn else nullcontext(reader) as primary,
         connect(settings.postgres_dsn, connections=IDENTITY_CONNECTIONS) as identities,
+        aclosing(LogRanges(partial(ranges_of, settings))) as log_ranges,
+        Sink(settings.kafka_servers, security=settings.kafka_security, delivery_timeout_s=DELIVERY_S) as sink,
     ):
         rates = settings.web_requests_per_s, FAILED_LOGINS_PER_S, PROVIDER_LOGINS_PER_S
         limit, failed, by_provider = (RateLimit(per_s, time.monotonic) for per_s in rates)
-        yield Service(settings, database, reader, identities, limit, Hub(), failed, by_provider, proxy_of(settings))
+        pools = database, reader, primary, identities
+        known = proxy_of(settings, grants), grants, log_ranges, open_backends(settings)
+        yield Service(settings, *pools, limit, Hub(), SharedReads(), failed, by_provider, *known, sink, set())
+
+
+def _reader(settings: Settings, dsn: str, *, prefers_standby: bool = False) -> AbstractAsyncContextManager[Database]:
+    connections, events = settings.web_connections, settings.run_events
+    return connect(dsn, connections=connections, run_events=events, reads_within_s=READ_S, prefers_standby=prefers_standby)

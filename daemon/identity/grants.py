@@ -1,7 +1,8 @@
 """The rights of users whom another service knows: `TIDEGATE_LOGIN_ROLES` gives roles to their groups."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -26,8 +27,12 @@ class RefusedLoginError(ForbiddenError):
         self.username = username
 
 
+class NoRoleError(RefusedLoginError):
+    """The groups of a user give it no role."""
+
+
 class Grant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a group may do. `dags` are patterns of the ids of the DAGs that it may change."""
+    """The rights of a group. `dags` are patterns of the ids of the DAGs that it may change."""
 
     role: Role
     dags: tuple[str, ...] = ANY_DAG
@@ -36,14 +41,26 @@ class Grant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 Grants = Mapping[str, Grant]
 
 
+class Member(NamedTuple):
+    """A user whom another service knows, and the groups that give it its rights."""
+
+    caller: Caller
+    groups: Sequence[str]
+
+
 def grants_of(settings: Settings) -> Grants:
     """By group. Raises SettingsError for a setting that cannot be read."""
     try:
         given = msgspec.json.decode(settings.login_roles, type=dict[str, Role | Grant])
-    except (msgspec.DecodeError, ValueError) as error:
+    except ValueError as error:
         example = '{"platform": "admin", "finance": {"role": "editor", "dags": ["finance_*"]}, "*": "viewer"}'
         raise SettingsError(f"{PREFIX}LOGIN_ROLES cannot be read ({error}); write JSON like {example}") from error
     return {group: grant if isinstance(grant, Grant) else Grant(grant) for group, grant in given.items()}
+
+
+def member_of(grants: Grants, username: object, groups: Collection[str]) -> Member:
+    """Raises as `caller_of`."""
+    return Member(caller_of(grants, username, groups), sorted(groups))
 
 
 def caller_of(grants: Grants, username: object, groups: Collection[str]) -> Caller:
@@ -55,7 +72,7 @@ def caller_of(grants: Grants, username: object, groups: Collection[str]) -> Call
         raise RefusedLoginError(f"the user name {username!r:.120} cannot be used: a name is {USERNAMES}")
     found = [grant for group, grant in grants.items() if group in groups or group == EVERY_USER]
     if not found:
-        raise RefusedLoginError(f"{username} has no role here: {_without(groups)}; ask an operator for one", username)
+        raise NoRoleError(f"{username} has no role here: {_without(groups)}; ask an operator for one", username)
     role = max((grant.role for grant in found), key=list(Role).index)
     return Caller(username, role, tuple(dict.fromkeys(dag for grant in found if grant.role is role for dag in grant.dags)))
 

@@ -23,7 +23,7 @@ LEEWAY_S = 60
 
 
 class Expected(NamedTuple):
-    """What the token of a login must say."""
+    """The claims that the token of a login must have."""
 
     issuer: str
     client_id: str

@@ -22,12 +22,12 @@ class Attempt(msgspec.Struct, frozen=True):
 
     @property
     def challenge(self) -> str:
-        """What the provider sees of the verifier, by S256 of RFC 7636."""
+        """The challenge for the provider: the digest of the verifier, by S256 of RFC 7636."""
         return _text(sha256(self.verifier.encode()).digest())
 
     @property
     def digest(self) -> bytes:
-        """What is stored of the state once it was used."""
+        """The digest of the state, which is stored once the state was used."""
         return sha256(self.state.encode()).digest()
 
     def encode(self) -> str:

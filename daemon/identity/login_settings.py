@@ -1,13 +1,12 @@
 """The settings of logins by other services, checked when a web process starts."""
 
+from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from tidegate.daemon.identity.grants import grants_of
 from tidegate.daemon.identity.proxy import networks_of
 from tidegate.daemon.settings import PREFIX, Settings, SettingsError
-
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def check_logins(settings: Settings) -> None:
@@ -26,13 +25,22 @@ def check_logins(settings: Settings) -> None:
 
 def _check_issuer(settings: Settings) -> None:
     parts = urlsplit(settings.oidc_issuer)
-    if not parts.hostname or parts.scheme not in ("https", "http") or (parts.scheme == "http" and parts.hostname not in LOOPBACK):
+    is_safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+    if not parts.hostname or not is_safe:
         raise SettingsError(f"{PREFIX}OIDC_ISSUER is {settings.oidc_issuer!r}, but must be an address that begins with https://")
     if not settings.oidc_client_id:
         raise SettingsError(f"{PREFIX}OIDC_CLIENT_ID is not set; the provider shows it where this program is registered")
     if "openid" not in settings.oidc_scopes.split():
         raise SettingsError(f"{PREFIX}OIDC_SCOPES is {settings.oidc_scopes!r}, but must contain openid")
     client_secret(settings)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name of a URL is this machine."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def client_secret(settings: Settings) -> str:

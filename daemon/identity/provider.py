@@ -1,7 +1,9 @@
 """The provider of OpenID Connect: where it is found, where a login begins, and the user that a code stands for."""
 
+import ssl
 import time
 from collections.abc import Mapping
+from functools import cached_property
 from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -11,11 +13,10 @@ import httpx
 import msgspec
 import structlog
 
-from tidegate.daemon.identity.grants import Grants, RefusedLoginError, caller_of
+from tidegate.daemon.identity.grants import Grants, Member, RefusedLoginError, member_of
 from tidegate.daemon.identity.id_token import EMAIL, VERIFIED, Expected, claim, groups_in, username_in, verified
 from tidegate.daemon.identity.login_attempt import Attempt
 from tidegate.daemon.identity.login_settings import client_secret
-from tidegate.daemon.permissions import Caller
 from tidegate.daemon.settings import Settings, SettingsError
 from tidegate.schemas.error import UnavailableError, described
 
@@ -44,7 +45,7 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class Tokens(msgspec.Struct, frozen=True):
-    """What the provider gives for a code."""
+    """The tokens that the provider gives for a code."""
 
     id_token: str
     access_token: str = ""
@@ -88,16 +89,16 @@ class Provider:
         separator = "&" if "?" in metadata.authorization_endpoint else "?"
         return f"{metadata.authorization_endpoint}{separator}{urlencode(query)}"
 
-    async def caller(self, code: str, attempt: Attempt, redirect: str) -> Caller:
+    async def member(self, code: str, attempt: Attempt, redirect: str) -> Member:
         """The user whose login the code stands for, with the rights of its groups. Raises RefusedLoginError."""
         settings, metadata = self._settings, await self._found()
-        async with _client() as client:
+        async with self._client() as client:
             tokens = await self._tokens(client, metadata, code, attempt, redirect)
             keys = _decoded(await _request(client, "GET", metadata.jwks_uri), Keys)
             claims = verified(tokens.id_token, keys.keys, Expected(metadata.issuer, settings.oidc_client_id, attempt.nonce))
             claims = await self._completed(client, metadata, tokens, claims)
         username = username_in(claims, settings.oidc_username_claim)
-        return caller_of(self._grants, username, groups_in(claims, settings.oidc_groups_claim))
+        return member_of(self._grants, username, groups_in(claims, settings.oidc_groups_claim))
 
     async def _found(self) -> Metadata:
         if self._metadata is None or time.monotonic() - self._read_at > KNOWN_S:
@@ -106,7 +107,7 @@ class Provider:
 
     async def _read(self) -> Metadata:
         issuer = self._settings.oidc_issuer
-        async with _client() as client:
+        async with self._client() as client:
             metadata = _decoded(await _request(client, "GET", issuer.rstrip("/") + WELL_KNOWN), Metadata)
         if metadata.issuer != issuer:
             raise _away(issuer, f"it calls itself {metadata.issuer!r:.200}; set TIDEGATE_OIDC_ISSUER to exactly that")
@@ -136,9 +137,13 @@ class Provider:
             raise RefusedLoginError("the provider told about another user")
         return {**more, **claims}
 
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        """All certificate authorities: to read them takes tens of milliseconds, in which no page is served."""
+        return httpx.create_ssl_context()
 
-def _client() -> httpx.AsyncClient:
-    return httpx.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False)
+    def _client(self) -> httpx.AsyncClient:
+        return httpx.AsyncClient(verify=self._tls, timeout=TIMEOUT_S, follow_redirects=False)
 
 
 def _credentials(settings: Settings, metadata: Metadata, form: Mapping[str, str]) -> dict[str, Any]:
@@ -176,7 +181,7 @@ async def _request(client: httpx.AsyncClient, method: str, address: str, **optio
 def _decoded(answer: httpx.Response, type_: type[T]) -> T:
     try:
         return msgspec.json.decode(answer.content, type=type_)
-    except (msgspec.DecodeError, ValueError) as error:
+    except ValueError as error:
         raise _away(str(answer.request.url), f"its answer cannot be read: {error}") from error
 
 

@@ -3,8 +3,7 @@
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import NamedTuple, Protocol
 
-from tidegate.daemon.identity.grants import Grants, RefusedLoginError, caller_of, grants_of
-from tidegate.daemon.permissions import Caller
+from tidegate.daemon.identity.grants import Grants, Member, RefusedLoginError, member_of
 from tidegate.daemon.settings import PREFIX, Settings, SettingsError
 
 Network = IPv4Network | IPv6Network
@@ -24,7 +23,7 @@ class Proxy(NamedTuple):
     groups_header: str
     grants: Grants
 
-    def caller(self, address: str, headers: Headers) -> Caller | None:
+    def member(self, address: str, headers: Headers) -> Member | None:
         """The user that a request names; None: it names none.
 
         Raises RefusedLoginError for a header from another address, for one that is there twice, and for a user without a role.
@@ -35,7 +34,7 @@ class Proxy(NamedTuple):
         if not self.believes(address):
             raise RefusedLoginError(f"{self.user_header} from {address} is refused: {PREFIX}PROXY_ADDRESSES does not name it")
         groups = _only(headers, self.groups_header).split(",") if self.groups_header else []
-        return caller_of(self.grants, _only(headers, self.user_header).strip(), {group.strip() for group in groups} - {""})
+        return member_of(self.grants, _only(headers, self.user_header).strip(), {group.strip() for group in groups} - {""})
 
     def believes(self, address: str) -> bool:
         """Whether the settings name the address of a connection."""
@@ -55,12 +54,12 @@ def _only(headers: Headers, name: str) -> str:
     return values[0] if values else ""
 
 
-def proxy_of(settings: Settings) -> Proxy | None:
+def proxy_of(settings: Settings, grants: Grants) -> Proxy | None:
     """None: the settings name no proxy. Raises SettingsError for settings that cannot be read."""
     networks = networks_of(settings)
     if not networks or not settings.proxy_user_header:
         return None
-    return Proxy(networks, settings.proxy_user_header, settings.proxy_groups_header, grants_of(settings))
+    return Proxy(networks, settings.proxy_user_header, settings.proxy_groups_header, grants)
 
 
 def networks_of(settings: Settings) -> tuple[Network, ...]:

@@ -4,7 +4,7 @@ import hmac
 from hashlib import sha256
 from secrets import token_urlsafe
 
-PREFIX = "tdg_"
+SECRET_PREFIX = "tdg_"  # noqa: S105 - it is no secret itself
 """Marks a secret of Tidegate, so that scanners of repositories recognise it."""
 
 BYTES = 32
@@ -12,7 +12,7 @@ BYTES = 32
 
 def new_secret() -> str:
     """256 random bits: a digest without salt is enough to store them."""
-    return PREFIX + token_urlsafe(BYTES)
+    return SECRET_PREFIX + token_urlsafe(BYTES)
 
 
 def digest_of(secret: str) -> bytes:

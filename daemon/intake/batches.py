@@ -1,7 +1,7 @@
 """Batches of records per partition: readable records become messages, the others dead letters."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,10 +15,11 @@ from tidegate.events import dead_letter
 from tidegate.events.source import Partition, Record
 from tidegate.schemas.error import FATAL, RejectedError, described
 from tidegate.schemas.message import Message
-from tidegate.schemas.queries.inbox import DeadLetter, OffsetMove
+from tidegate.schemas.queries.inbox import OffsetMove
 from tidegate.schemas.queries.leases import Lease
+from tidegate.schemas.wire.dead_letter import DeadLetter
 from tidegate.schemas.wire.envelope import Envelope, checked_time, decode
-from tidegate.schemas.wire.event import EventId, Incoming, Kind, Rejection
+from tidegate.schemas.wire.event import POSITION, EventId, Incoming, Kind, Rejection
 from tidegate.schemas.wire.openlineage import LineageEvent
 
 _NUMBER = re.compile("0|[1-9][0-9]{0,8}")
@@ -32,11 +33,10 @@ class ReadRecord(NamedTuple):
 
 
 class PartitionBatch(msgspec.Struct, frozen=True):
-    """Consecutive records of a partition, read under the lease of `epoch`; `start` is the committed offset."""
+    """Consecutive records of a partition, read under the lease of `epoch`."""
 
     partition: Partition
     epoch: int
-    start: int
     records: Sequence[ReadRecord]
 
     @property
@@ -53,13 +53,22 @@ def split(batches: Sequence[PartitionBatch]) -> tuple[Sequence[PartitionBatch], 
     middle = len(batch.records) // 2
     if not middle:
         return None
-    first = msgspec.structs.replace(batch, records=batch.records[:middle])
-    second = msgspec.structs.replace(batch, start=first.end, records=batch.records[middle:])
+    first, second = (msgspec.structs.replace(batch, records=half) for half in (batch.records[:middle], batch.records[middle:]))
     return [first], [second]
 
 
-def batch_of(batches: Sequence[PartitionBatch]) -> Batch:
-    """The batch for the engine that commits these records."""
+def tried_alone(batches: Sequence[PartitionBatch], partitions: Collection[Partition]) -> Sequence[Sequence[PartitionBatch]]:
+    """The parts to apply one after the other: of each of `partitions`, after all others, the next record alone, then the rest."""
+    parts = [[batch for batch in batches if batch.partition not in partitions]]
+    for batch in batches:
+        if batch.partition in partitions:
+            first, rest = batch.records[:1], batch.records[1:]
+            parts += [[msgspec.structs.replace(batch, records=records)] for records in (first, rest) if records]
+    return [part for part in parts if part]
+
+
+def batch_of(batches: Sequence[PartitionBatch], positions: Mapping[Partition, int]) -> Batch:
+    """The batch for the engine that commits these records. `positions` are the committed offsets."""
     messages, dead_letters, makers, lineage = [], [], [], Lineage()
     for partition, record, reading in ((batch.partition, *read_record) for batch in batches for read_record in batch.records):
         if isinstance(reading, Message):
@@ -75,7 +84,7 @@ def batch_of(batches: Sequence[PartitionBatch]) -> Batch:
                 dead_letters.append(dead_letter_of(record, Rejection.UNKNOWN_DATASET, unknown_reason(reading.refused)))
     return Batch(
         messages=messages,
-        offset_moves=[OffsetMove(key_of(batch.partition), batch.epoch, batch.start, batch.end) for batch in batches],
+        offset_moves=[OffsetMove(key_of(at := batch.partition), batch.epoch, positions[at], batch.end) for batch in batches],
         dead_letters=dead_letters,
         dead_letter_of=makers,
         lineage=lineage if lineage.used else None,
@@ -146,22 +155,21 @@ def key_of(partition: Partition) -> str:
     return f"{partition.topic}/{partition.partition}"
 
 
-def partition_of(key: str) -> Partition:
-    """The partition of a lease's key. Raises ValueError for a key of another shape."""
+def partition_of(key: str) -> Partition | None:
+    """The partition of a lease's key; None for a key of another shape, which another program wrote."""
     topic, _, number = key.rpartition("/")
-    return Partition(topic, int(number))
+    return Partition(topic, int(number)) if topic and _NUMBER.fullmatch(number) else None
 
 
 def partitions_of(topic: str, leases: Mapping[str, Lease]) -> Mapping[Partition, Lease]:
-    """The leases of the partitions of a topic. A key that another program wrote, and that has no number, is left out."""
-    prefix = f"{topic}/"
-    numbers = {key.removeprefix(prefix): lease for key, lease in leases.items() if key.startswith(prefix)}
-    return {Partition(topic, int(number)): lease for number, lease in numbers.items() if _NUMBER.fullmatch(number)}
+    """The leases of the partitions of a topic."""
+    found = [(partition, lease) for key, lease in leases.items() if (partition := partition_of(key)) is not None]
+    return {partition: lease for partition, lease in found if partition.topic == topic}
 
 
-def position_source(partition: Partition) -> str:
-    """The source of events that are identified by their position in this partition."""
-    return dead_letter.position_identity(*partition, 0).source
+def position_source(key: str) -> str:
+    """The source of events that are identified by their position in the partition of this lease."""
+    return f"{POSITION}{key}"
 
 
 def _message(body: Incoming, envelope: Envelope, record: Record) -> Message[Any]:

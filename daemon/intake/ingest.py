@@ -4,7 +4,8 @@ One loop per topic reads the next batch while Postgres applies the last one. Pos
 loaded again after each failure. A commit with an unknown outcome needs no special case: if it succeeded, the offsets have moved.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
@@ -26,15 +27,24 @@ from tidegate.daemon.intake.batches import (
     read,
     reject,
     split,
+    tried_alone,
 )
 from tidegate.daemon.intake.unknown_datasets import reject_unknown_datasets
+from tidegate.daemon.intake.unread import UnreadPartitions, unread
 from tidegate.daemon.leases import register, renew
 from tidegate.daemon.outage import STEADY_S, Backoff
 from tidegate.daemon.settings import Settings
-from tidegate.events.source import OffsetOutOfRangeError, Partition, Record, Source, StallDetector
+from tidegate.events.source import (
+    OffsetOutOfRangeError,
+    Partition,
+    Record,
+    Source,
+    UnreadableBatchError,
+)
+from tidegate.events.stall_detector import StallDetector
 from tidegate.schemas.error import FencedError, RejectedError, TooSlowError, UnavailableError, described
 from tidegate.schemas.message import Message
-from tidegate.schemas.queries import leases
+from tidegate.schemas.queries import idle, leases
 from tidegate.schemas.queries.leases import PARTITION, Incident, Lease, LeaseSpec
 from tidegate.schemas.wire.event import Kind, Rejection
 
@@ -42,6 +52,7 @@ log = structlog.get_logger()
 
 FETCH_S = 0.5
 DISCOVER_EVERY_S = 60.0
+DISCOVER_UNREAD_EVERY_S = 2.0
 BACKLOG = 100
 """Batches of at least this many records are applied while the next one is read: smaller ones are slower in parallel."""
 
@@ -66,13 +77,14 @@ async def unchanged(messages: Sequence[Message[Any]]) -> Sequence[Message[Any]]:
 async def ingest(kind: Kind, context: Context, *, enrich: Enrich = unchanged, task_status: TaskStatus[None]) -> None:
     """Ingest the leased partitions of a topic, for ever; reconnect after outages of Kafka and Postgres."""
     backoff, size = Backoff(), BatchSize(context.settings.batch_records)
+    unread_partitions = UnreadPartitions(context.outages, context.settings.topic(kind))
     task_status.started()
     while True:
         try:
             with context.outages.reporting():
                 async with _open_source(context.settings) as source:
                     context.outages.end("Kafka")
-                    await Reader(kind, context, source, enrich, size).run(backoff)
+                    await Reader(kind, context, source, enrich, size, unread_partitions).run(backoff)
         except FencedError:
             log.info("batch_fenced", topic=context.settings.topic(kind))
         await backoff.pause()
@@ -111,16 +123,22 @@ class NextRecords:
 class Reader:
     """Reads through one connection to Kafka until the first failure."""
 
-    def __init__(self, kind: Kind, context: Context, source: Source, enrich: Enrich, size: BatchSize) -> None:
+    def __init__(
+        self, kind: Kind, context: Context, source: Source, enrich: Enrich, size: BatchSize, unread_partitions: UnreadPartitions
+    ) -> None:
         self.kind = kind
         self.context = context
         self.source = source
         self.enrich = enrich
         self.size = size
+        self.unread_partitions = unread_partitions
         self.topic = context.settings.topic(kind)
         self.owned: Mapping[Partition, Lease] = {}
         self.positions: dict[Partition, int] = {}
+        self.last_positions: dict[Partition, tuple[int, int]] = {}
+        self.has_leader: Mapping[int, bool] = {}
         self.discovered_at = float("-inf")
+        self.has_left_out = False
         self.stall_detector, self.takeovers = StallDetector(), context.takeovers
 
     async def run(self, backoff: Backoff) -> None:
@@ -149,7 +167,7 @@ class Reader:
             await self._read_next(upcoming)
         else:
             await self._commit_while_reading(records, upcoming)
-        if isinstance(upcoming.problem, OffsetOutOfRangeError):
+        if isinstance(upcoming.problem, OffsetOutOfRangeError | UnreadableBatchError):
             await self._halt(upcoming.problem)
         elif upcoming.problem is not None:
             raise upcoming.problem
@@ -189,33 +207,50 @@ class Reader:
         return read_records
 
     async def _discover(self) -> None:
-        """Register the partitions of the topic; a new one starts at its oldest record."""
-        if anyio.current_time() < self.discovered_at + DISCOVER_EVERY_S:
+        """Register the new partitions of the topic that have a leader; each starts at its oldest record."""
+        every_s = DISCOVER_UNREAD_EVERY_S if self.unread_partitions else DISCOVER_EVERY_S
+        if anyio.current_time() < self.discovered_at + every_s and not self.source.leaderless():
             return
-        partitions = [Partition(self.topic, number) for number in await self.source.partitions_of(self.topic)]
-        if not partitions:
+        self.has_leader = await self.source.has_leader(self.topic)
+        if not self.has_leader:
             raise UnavailableError(f"Kafka has no topic {self.topic}; create it with `tidegate topics create`")
-        bounds = await self.source.bounds(partitions)
-        await register(self.context.database, [LeaseSpec(PARTITION, key_of(p), bounds[p].start) for p in partitions])
+        known = await self.context.database.run(idle.positions)
+        led = [Partition(self.topic, number) for number, has_leader in self.has_leader.items() if has_leader]
+        await self._register([partition for partition in led if key_of(partition) not in known])
         self.discovered_at = anyio.current_time()
 
+    async def _register(self, partitions: Sequence[Partition]) -> None:
+        if partitions:
+            bounds = await self.source.bounds(partitions)
+            await register(self.context.database, [LeaseSpec(PARTITION, key_of(p), bounds[p].start) for p in partitions])
+
     def _assign(self) -> bool:
-        """Assign the leased partitions to the source; whether they changed.
+        """Assign the leased partitions to the source, without the unread ones. Returns whether they changed.
 
         A partition keeps its position while its lease epoch is the same; others start at the offset of the lease.
         """
-        owned = partitions_of(self.topic, self.context.held_leases.of(PARTITION))
-        if {p: lease.epoch for p, lease in owned.items()} == {p: lease.epoch for p, lease in self.owned.items()}:
+        owned = self._readable(partitions_of(self.topic, self.context.held_leases.of(PARTITION)))
+        is_same = {p: lease.epoch for p, lease in owned.items()} == {p: lease.epoch for p, lease in self.owned.items()}
+        if is_same and not self.has_left_out:
             return False
-        before = {p: (lease.epoch, self.positions[p]) for p, lease in self.owned.items() if p in self.positions}
-        self.positions = {p: _position(lease, before.get(p)) for p, lease in owned.items()}
+        self.has_left_out = False
+        self.last_positions |= {p: (lease.epoch, self.positions[p]) for p, lease in self.owned.items() if p in self.positions}
+        self.positions = {p: _position(lease, self.last_positions.get(p)) for p, lease in owned.items()}
         self.owned = owned
         self.source.assign(self.positions)
         return True
 
+    def _readable(self, leased: Mapping[Partition, Lease]) -> Mapping[Partition, Lease]:
+        """The leased partitions without the unread ones, whose outages are reported."""
+        not_read, slow = unread(leased, self.has_leader), self.unread_partitions.slow
+        slow.keep(leased)
+        self.unread_partitions.report({**slow.reasons, **not_read})
+        left_out = not_read.keys() | slow.left_out
+        return {partition: lease for partition, lease in leased.items() if partition not in left_out}
+
     def _partition_batches(self, records: Records) -> list[PartitionBatch]:
         return [
-            PartitionBatch(partition, self.owned[partition].epoch, self.positions[partition], read_records)
+            PartitionBatch(partition, self.owned[partition].epoch, read_records)
             for partition, read_records in records.items()
             if partition in self.positions
         ]
@@ -223,40 +258,62 @@ class Reader:
     async def _commit(self, batches: Sequence[PartitionBatch]) -> None:
         """Apply the records; a batch that fails is bisected until the record at fault is alone."""
         if batches:
-            await bisect(batches, self._apply, self._contain, split)
+            with self.context.busy_intake.batch():
+                for part in tried_alone(batches, self.unread_partitions.slow.partitions):
+                    await bisect(part, self._apply, self._contain, split)
 
     async def _apply(self, batches: Sequence[PartitionBatch]) -> None:
-        """Halves start at the committed offset, which the half before has moved. Adapts the size of the next batches."""
-        batches = [self._at_position(batch) for batch in batches]
+        """Adapts the size of the next batches. Records of a partition that was left out meanwhile wait."""
+        batches = [batch for batch in batches if batch.partition in self.positions]
         count, began = sum(len(batch.records) for batch in batches), anyio.current_time()
+        with self._leaving_out(batches):
+            if batches:
+                await self._apply_records(batches)
+                self.size.grow(count, anyio.current_time() - began)
+                self._advance(batches)
+
+    @contextmanager
+    def _leaving_out(self, batches: Sequence[PartitionBatch]) -> Iterator[None]:
+        """Leave out the partition of a single record that is too slow: the source is assigned anew before the next batch.
+
+        Raises the TooSlowError of several records.
+        """
         try:
-            await self._apply_records(batches)
-        except TooSlowError:
-            self.size.shrink(count)
-            raise
-        self.size.grow(count, anyio.current_time() - began)
-        self._advance(batches)
+            yield
+        except TooSlowError as error:
+            self.size.shrink(sum(len(batch.records) for batch in batches))
+            if split(batches) is not None:
+                raise
+            (batch,) = batches
+            self.unread_partitions.slow.leave_out(batch.partition, batch.end - 1, error)
+            self.last_positions[batch.partition] = batch.epoch, self.positions.pop(batch.partition)
+            self.has_left_out = True
 
     async def _apply_records(self, batches: Sequence[PartitionBatch]) -> None:
         if self.kind is Kind.DATASET_UPDATED and self.context.settings.unknown_datasets == "reject":
-            batch = batch_of(await reject_unknown_datasets(self.context.database, batches))
-        else:
-            batch = batch_of(batches)
+            batches = await reject_unknown_datasets(self.context.database, batches)
+        batch = batch_of(batches, self.positions)
         await self.context.apply(msgspec.structs.replace(batch, messages=await self.enrich(batch.messages)))
 
     async def _contain(self, batches: Sequence[PartitionBatch], error: Exception) -> None:
+        """As `_apply`, for a record whose decision failed."""
+        with self._leaving_out(batches):
+            await self._store(batches[0], error)
+            self._advance(batches)
+
+    async def _store(self, batch: PartitionBatch, error: Exception) -> None:
         """Store what the record brings without the decision that failed; else the record becomes a dead letter."""
-        (batch,) = (self._at_position(batch) for batch in batches)
+        batches = [batch]
         try:
-            contained = await self._substituted(batch_of([batch]), error)
+            contained = await self._substituted(batch_of(batches, self.positions), error)
         except NOT_CONTAINED:
             raise
         except Exception as again:  # noqa: BLE001 - the record becomes a dead letter
-            faults.report("record_refused", again, topic=self.topic, offset=batch.start)
+            faults.report("record_refused", again, topic=self.topic, offset=batch.end - 1)
             contained = False
         if not contained:
-            await self.context.apply(batch_of([reject(batch, RejectedError(Rejection.UNPROCESSABLE, described(error)))]))
-        self._advance([batch])
+            rejected = reject(batch, RejectedError(Rejection.UNPROCESSABLE, described(error)))
+            await self.context.apply(batch_of([rejected], self.positions))
 
     async def _substituted(self, batch: Batch, error: Exception) -> bool:
         """Apply the substitutes of the messages, or the messages without the DAG that they are about; False: there are none."""
@@ -272,17 +329,17 @@ class Reader:
     def _advance(self, batches: Sequence[PartitionBatch]) -> None:
         for batch in batches:
             self.positions[batch.partition] = batch.end
+        self.unread_partitions.slow.applied(batch.partition for batch in batches)
         self.stall_detector.record_positions(self.positions)
 
-    def _at_position(self, batch: PartitionBatch) -> PartitionBatch:
-        """The batch at the committed offset, which the first half has moved."""
-        return PartitionBatch(batch.partition, batch.epoch, self.positions[batch.partition], batch.records)
+    async def _halt(self, error: OffsetOutOfRangeError | UnreadableBatchError) -> None:
+        """Halt the partition, until an operator runs `tidegate topics resume`.
 
-    async def _halt(self, error: OffsetOutOfRangeError) -> None:
-        """Halt the partition, whose committed offset is not in its log, until an operator runs `tidegate topics resume`."""
-        log.error("partition_halted", partition=key_of(error.partition), error=str(error), hint="tidegate topics halted")
+        Its committed offset is not in its log, or the records there cannot be decoded.
+        """
         incident = Incident(key_of(error.partition), error.position, error.bounds.start, error.bounds.end)
         await self.context.database.run(leases.halt, self.context.held_leases.job.id, incident)
+        log.error("partition_halted", partition=key_of(error.partition), error=str(error), hint="tidegate topics halted")
         self.positions.pop(error.partition, None)
 
 

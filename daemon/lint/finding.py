@@ -6,10 +6,11 @@ import msgspec
 
 
 class Mistake(NamedTuple):
-    """A mistake in a task. `text` is the text of the DAG file that is at fault."""
+    """A mistake in a task. `text` is the text of the DAG file that is at fault; `line` its line, where that is known."""
 
     text: str
     reason: str
+    line: int | None = None
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +29,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Findings(NamedTuple):
-    """What the rules found in a file."""
+    """The findings of all rules in a file."""
 
     mistakes: tuple[Finding, ...] = ()
     notes: tuple[Finding, ...] = ()

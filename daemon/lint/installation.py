@@ -14,7 +14,7 @@ NEAR = 0.8
 
 
 class Installation(msgspec.Struct, frozen=True):
-    """What a server knows: its pools, and which of the datasets that it was asked for had an event or have a producer."""
+    """The pools of a server, and those of the asked datasets that had an event or have a producer."""
 
     pools: Collection[str]
     datasets: Collection[str]

@@ -22,6 +22,11 @@ class Places:
             return anywhere[0]
         return None if task is None else task.lineno
 
+    def function_of(self, task_id: str) -> ast.FunctionDef | None:
+        """The function of the file that is decorated as this task; None where several are, as in a file of several DAGs."""
+        functions = self._functions[task_id.rpartition(".")[2]]
+        return functions[0] if len(functions) == 1 else None
+
     @cached_property
     def _tree(self) -> ast.Module:
         """Empty for a file that this Python cannot read."""
@@ -49,6 +54,16 @@ class Places:
                     found.setdefault(name, node)
         return found
 
+    @cached_property
+    def _functions(self) -> dict[str, list[ast.FunctionDef]]:
+        """By the name of the task, the functions that are decorated as it."""
+        found: dict[str, list[ast.FunctionDef]] = defaultdict(list)
+        for node in ast.walk(self._tree):
+            for name in _task_names_of(node):
+                if isinstance(node, ast.FunctionDef):
+                    found[name].append(node)
+        return found
+
     def _definition(self, name: str) -> ast.Call | ast.FunctionDef | None:
         return self._definitions.get(name)
 
@@ -59,6 +74,13 @@ def _names_of(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         chosen = [keyword.value for keyword in node.keywords if keyword.arg == "task_id"] or node.args[:1]
         yield from (value.value for value in chosen if isinstance(value, ast.Constant) and isinstance(value.value, str))
+
+
+def _task_names_of(node: ast.AST) -> list[str]:
+    """The names that the decorators of a function give it; else its own."""
+    if not isinstance(node, ast.FunctionDef) or not node.decorator_list:
+        return []
+    return [name for each in node.decorator_list for name in _names_of(each)] or [node.name]
 
 
 def _lines_of(tree: ast.AST, text: str) -> list[int]:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from tidegate.daemon.lint.dates import missing_dates
 from tidegate.daemon.lint.finding import Finding, Findings, Mistake
 from tidegate.daemon.lint.installation import Installation, silent_inputs, unknown_pool
 from tidegate.daemon.lint.places import Places
@@ -30,7 +31,13 @@ def findings_of(
         for spec in file.dags
         for mistake in silent_inputs(spec, outlets, installation)
     ]
-    return Findings(tuple(found), tuple(notes))
+    undated = [
+        _finding(places, spec.dag_id, task.task_id, mistake)
+        for spec in file.dags
+        for task in spec.tasks
+        for mistake in missing_dates(spec, task, places.function_of(task.task_id))
+    ]
+    return Findings(tuple(found), (*notes, *undated))
 
 
 def _of_task(task: BaseTask, folder: Path, installation: Installation | None, clusters: Clusters) -> Iterator[Mistake]:
@@ -42,4 +49,5 @@ def _of_task(task: BaseTask, folder: Path, installation: Installation | None, cl
 
 
 def _finding(places: Places, dag_id: str, task_id: str | None, mistake: Mistake) -> Finding:
-    return Finding(dag_id=dag_id, task_id=task_id, line=places.line_of(task_id, mistake.text), reason=mistake.reason)
+    line = mistake.line or places.line_of(task_id, mistake.text)
+    return Finding(dag_id=dag_id, task_id=task_id, line=line, reason=mistake.reason)

@@ -17,8 +17,8 @@ Named = tuple[str, str]
 
 def mistakes_of(task: BaseTask, folder: Path) -> Iterator[Mistake]:
     """All mistakes. `folder` is the DAG folder, which has the files of the task."""
-    for what, text in _templates(task):
-        yield from (Mistake(text, f"{what} {reason}") for reason in mistakes(text, task.upstream))
+    for what, text in templates(task):
+        yield from (Mistake(text, f"{what} {reason}") for reason in mistakes(text, task.upstream, task.over))
     for text, check in _checks(task, folder):
         try:
             check()
@@ -30,7 +30,7 @@ def mistakes_of(task: BaseTask, folder: Path) -> Iterator[Mistake]:
         yield from _in_conf(task.conf)
 
 
-def _templates(task: BaseTask) -> Iterator[Named]:
+def templates(task: BaseTask) -> Iterator[Named]:
     match task:
         case SqlTask():
             yield "the SQL", task.sql

@@ -1,7 +1,10 @@
 """Ends the streams of tokens and sessions that were revoked or have expired."""
 
+from functools import partial
+
 import anyio
 
+from tidegate.daemon.live.containment import contained
 from tidegate.daemon.live.hub import Hub
 from tidegate.daemon.outage import Retry
 from tidegate.daemon.postgres.database import Database
@@ -16,12 +19,14 @@ async def watch(hub: Hub, database: Database) -> None:
     retry = Retry(hub.outages, ends_outages=True)
     while True:
         await anyio.sleep(CHECK_S)
-        await retry.once(end_invalid, hub, database)
+        await retry.once(
+            contained, "credentials_not_checked", "its check of tokens and sessions", partial(end_invalid, hub, database)
+        )
 
 
 async def end_invalid(hub: Hub, database: Database) -> None:
-    """Raises UnavailableError."""
+    """Raises UnavailableError. Without a stream nothing is asked, but in an outage, whose end is an answer."""
     named = {stream.owner.credential_id for stream in hub}
-    if named:
+    if named or hub.outages.away:
         valid = await database.autocommit(credentials.valid, list(named))
         hub.end(INVALID, of=lambda stream: stream.owner.credential_id in named - valid)

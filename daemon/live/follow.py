@@ -6,15 +6,17 @@ import anyio
 import msgspec
 import structlog
 
+from tidegate.daemon.live.containment import contained
 from tidegate.daemon.live.hub import KAFKA, Hub
 from tidegate.daemon.live.message import message
 from tidegate.daemon.live.recent import Change
 from tidegate.daemon.outage import Retry
 from tidegate.daemon.settings import Settings
 from tidegate.events import topics
-from tidegate.events.source import Partition, Record, Source, StallDetector
+from tidegate.events.source import Partition, Record, Source
+from tidegate.events.stall_detector import StallDetector
 from tidegate.events.subscriber import GapError, LastSeqs, Subscription
-from tidegate.schemas.error import FATAL, RequestError, UnavailableError, described
+from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.wire.event import Kind
 
 log = structlog.get_logger()
@@ -33,20 +35,7 @@ async def follow(hub: Hub, settings: Settings) -> None:
         return
     follower, retry = _Follower(hub, settings), Retry(hub.outages)
     while True:
-        await retry.once(_contained, follower)
-
-
-async def _contained(follower: "_Follower") -> None:
-    """A fault of this process costs one connection. Raises UnavailableError."""
-    try:
-        await follower.read()
-    except (*FATAL, UnavailableError):
-        raise
-    except RequestError as error:
-        raise UnavailableError(str(error)) from error
-    except Exception as error:
-        log.exception("live_failed", error=described(error))
-        raise UnavailableError(f"a fault of this server ended its connection to Kafka: {described(error)}") from error
+        await retry.once(contained, "live_failed", "its connection to Kafka", follower.read)
 
 
 class _Follower:
@@ -73,8 +62,7 @@ class _Follower:
             Source(settings.kafka_servers, security=settings.kafka_security, timeout_s=TIMEOUT_S) as source,
             subscription.connected(source, from_beginning=False),
         ):
-            if not self._hub.recent.positions:
-                self._hub.begin(subscription.positions)
+            self._hub.resume(subscription.positions)
             self._hub.outages.end(KAFKA)
             stall_detector = StallDetector()
             while True:
@@ -92,6 +80,7 @@ class _Follower:
             self._is_incomplete = False
             self._hub.begin(subscription.positions)
         self._hub.publish(changes, subscription.positions)
+        await subscription.follow_partitions(source)
         if not records:
             await self._probe(source)
 

@@ -134,6 +134,11 @@ class Hub:
         self._each(lambda stream: stream.tell_to_reload(LOST))
         self._show_servers()
 
+    def resume(self, positions: Positions) -> None:
+        """The consumer has connected: it begins, or goes on after the last change, unless partitions of its topics are gone."""
+        if not self.recent.positions or self.recent.positions.keys() - positions.keys():
+            self.begin(positions)
+
     def publish(self, changes: Sequence[Change], positions: Positions) -> None:
         """Give the changes to the streams. No stream can run between two of them, so that their position is exact."""
         self.recent.add(changes, positions)

@@ -23,5 +23,5 @@ def notice(event: str, data: Mapping[str, Any]) -> bytes:
 
 
 def position(text: str) -> bytes:
-    """What a client sends as `Last-Event-ID` when it connects again. Browsers show no event for it."""
+    """The position that a client sends as `Last-Event-ID` when it connects again. Browsers show no event for it."""
     return b"id: %b\n\n" % text.encode()

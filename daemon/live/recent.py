@@ -57,8 +57,9 @@ class Recent:
         self._since, self.positions = dict(positions), dict(positions)
 
     def add(self, changes: Sequence[Change], positions: Positions) -> None:
-        """Store the changes up to a position."""
+        """Store the changes up to a position. It may have partitions that a topic has got meanwhile."""
         self._changes.extend(changes)
+        self._since = {**positions, **self._since}
         self.positions = dict(positions)
         while len(self._changes) > self._limit:
             oldest = self._changes.popleft()

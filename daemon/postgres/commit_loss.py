@@ -54,8 +54,10 @@ class CommitLossDetector:
             self._note_server(place)
             # Read before the markers: other connections commit meanwhile, and their receipts are not to be compared.
             receipts = self.receipts.newest
-            markers = await losses.marks(connection, self.receipts.daemon) if receipts else {}
-            if lost := missing(receipts, markers):
+            least = min((receipt.number for receipt in receipts), default=0)
+            proofs = await losses.marks(connection, self.receipts.daemon, least) if receipts else {}
+            if lost := missing(receipts, proofs):
+                markers = await losses.marks(connection, self.receipts.daemon)
                 await record_loss(connection, place, lost, markers, self._writer)
                 self.receipts.clear()
                 self.takeovers += 1

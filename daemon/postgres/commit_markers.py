@@ -15,21 +15,29 @@ RETENTION_S = 30 * 86_400.0
 
 
 async def check_ended_daemons(database: Database, root: Path, writer: str) -> None:
-    """Detect lost commits of daemons that ran on this host and ended. Raises UnavailableError."""
+    """Detect lost commits of daemons that ran on this host and ended. Raises UnavailableError.
+
+    Recent receipts of another database stay for its daemons, which can share the spool.
+    """
     with closing(abandoned(root)) as files:
         for daemon, stored, path in files:
-            if stored is not None:
-                await database.run(_check, daemon, stored, writer)
+            if stored is not None and not await database.run(_check, daemon, stored, writer):
+                continue
             path.unlink(missing_ok=True)  # before its markers: without them every receipt would count as lost
             await database.autocommit(losses.forget_daemon, daemon)
 
 
-async def _check(db: Db, daemon: UUID, stored: StoredReceipts, writer: str) -> None:
+async def _check(db: Db, daemon: UUID, stored: StoredReceipts, writer: str) -> bool:
+    """Whether no daemon needs the receipts any more."""
     place = await losses.server_identity(db.connection)
     is_recent = all((db.now - receipt.at).total_seconds() < RETENTION_S / 2 for receipt in stored.receipts)
     markers = await losses.marks(db.connection, daemon)
-    if stored.database == place.database and is_recent and (lost := missing(stored.receipts, markers)):
-        await record_loss(db.connection, place, lost, markers, writer)
+    if not (is_recent and (lost := missing(stored.receipts, markers))):
+        return True
+    if stored.database != place.database:
+        return False
+    await record_loss(db.connection, place, lost, markers, writer)
+    return True
 
 
 async def delete_spent(database: Database) -> None:

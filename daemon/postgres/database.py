@@ -7,11 +7,10 @@ At the deadline the client closes the connection and sends no cancel request. A 
 synchronous standby: other sessions then see a commit that the standby, if it is promoted, does not have.
 """
 
-import asyncio
 import random
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from copy import copy
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from uuid import UUID
@@ -20,9 +19,12 @@ import anyio
 import asyncpg
 import msgspec
 
-from tidegate.daemon.postgres import primary
+from tidegate.daemon.postgres import array_elements, primary
 from tidegate.daemon.postgres.commit_loss import CommitLossDetector
+from tidegate.daemon.postgres.deadline import Deadline
 from tidegate.daemon.postgres.server_clock import ServerClock
+from tidegate.daemon.postgres.session_settings import FOR_PEOPLE, SERVER_SETTINGS, reading
+from tidegate.daemon.postgres.types import Connection
 from tidegate.schemas.error import FATAL, TooSlowError, UnavailableError
 from tidegate.schemas.queries import losses
 from tidegate.schemas.queries.db import Db
@@ -37,9 +39,6 @@ P = ParamSpec("P")
 
 TRANSACTION_S = 15.0
 """The deadline of a transaction, including the wait for a connection."""
-
-STATEMENT_S = 10
-"""The time of a statement, after which the server cancels it: a server that works answers at least as often."""
 
 LATE_S = 5.0
 """Time for the client code to fail after the connection was closed at the deadline."""
@@ -74,58 +73,14 @@ INTERRUPTED = (
 TOO_SLOW = (asyncpg.QueryCanceledError, asyncpg.IdleInTransactionSessionTimeoutError)
 """The timeouts of `SERVER_SETTINGS`."""
 
-# Every frequent statement has an index for all its parameters. By default Postgres scans small tables, keeps that plan while they
-# grow, or plans a statement at each execution, which can take longer than executing it.
-BY_INDEX = {
-    "enable_seqscan": "off",
-    "enable_hashjoin": "off",
-    "enable_mergejoin": "off",
-    "plan_cache_mode": "force_generic_plan",
-}
-
-SERVER_SETTINGS = {
-    "application_name": "tidegate",
-    "timezone": "UTC",
-    "statement_timeout": f"{STATEMENT_S}s",
-    "lock_timeout": "5s",
-    "idle_in_transaction_session_timeout": "5s",
-    "client_connection_check_interval": "1s",
-    "jit": "off",
-    **BY_INDEX,
-}
-
-
 READ_ONLY = {"isolation": "repeatable_read", "readonly": True}
 """A transaction of one snapshot that cannot write."""
 
 
-class Deadline:
-    """Closes the connection of a transaction after `left_s`.
+class _Commit:
+    """Whether the work of a transaction is done, so that only its commit is left."""
 
-    `server_answered`: it did, and the server answered within the last `STATEMENT_S`, so it works.
-    """
-
-    def __init__(self, connection: "Connected", left_s: float) -> None:
-        loop = asyncio.get_running_loop()
-        self.db: Db | None = None
-        self.server_answered = False
-        self._before = 0
-        self._connection = connection
-        self._timers = loop.call_later(max(0.0, left_s - STATEMENT_S), self._look), loop.call_later(left_s, self._end)
-
-    def _look(self) -> None:
-        self._before = self._statements()
-
-    def _end(self) -> None:
-        self.server_answered = self._statements() > self._before  # a statement follows the answer to the one before
-        self._connection.terminate()
-
-    def _statements(self) -> int:
-        return self.db.statements if self.db else 0
-
-    def cancel(self) -> None:
-        for timer in self._timers:
-            timer.cancel()
+    is_asked = False
 
 
 class _Cache:
@@ -197,11 +152,21 @@ class Database:
         self.memory = Memory()
 
     async def _with_retries(self, work: Callable[[Db], Awaitable[T]], *, in_transaction: bool) -> T:
-        for attempt in range(1, TRIES + 1):
+        commit = _Commit()
+        try:
+            return await self._repeated(work, commit, in_transaction=in_transaction)
+        except UnavailableError as error:
+            error.may_be_done = commit.is_asked
+            raise
+
+    async def _repeated(self, work: Callable[[Db], Awaitable[T]], commit: _Commit, *, in_transaction: bool) -> T:
+        attempt = 0
+        while True:
+            attempt += 1
             await anyio.lowlevel.checkpoint()
             try:
                 with anyio.fail_after(TRANSACTION_S + LATE_S, shield=True):
-                    return await self._once(work, in_transaction=in_transaction)
+                    return await self._once(work, commit, in_transaction=in_transaction)
             except AGAIN as error:
                 if attempt == TRIES:
                     raise UnavailableError(f"Postgres refused {TRIES} times: {describe(error)}", server="Postgres") from error
@@ -211,7 +176,6 @@ class Database:
             except (*AWAY, *INTERRUPTED, TimeoutError) as error:
                 await self._drop_connections(error)
                 raise UnavailableError(f"Postgres is not available: {describe(error)}", server="Postgres") from error
-        raise AssertionError
 
     async def _drop_connections(self, error: Exception) -> None:
         """A frozen or demoted server keeps its connections open: reconnect all, to the server that takes writes now."""
@@ -222,7 +186,7 @@ class Database:
     @asynccontextmanager
     async def _connection(self) -> "AsyncIterator[tuple[Connected, Deadline]]":
         began_at = anyio.current_time()
-        async with self.pool.acquire(timeout=TRANSACTION_S / 2) as connection:
+        async with self._acquired() as connection:
             left_s = TRANSACTION_S - (anyio.current_time() - began_at)
             deadline = Deadline(connection, left_s)
             try:
@@ -230,13 +194,26 @@ class Database:
             except FATAL:
                 raise
             except Exception as error:
-                if deadline.server_answered:
+                if deadline.server_works:
                     raise _too_slow(error) from error
                 raise
             finally:
                 deadline.cancel()
 
-    async def _once(self, work: Callable[[Db], Awaitable[T]], *, in_transaction: bool) -> T:
+    @asynccontextmanager
+    async def _acquired(self) -> "AsyncIterator[Connected]":
+        """Raises UnavailableError if all connections are in use for too long: these work, and are not replaced."""
+        async with AsyncExitStack() as stack:
+            try:
+                connection = await stack.enter_async_context(self.pool.acquire(timeout=TRANSACTION_S / 2))
+            except TimeoutError as error:
+                if self.pool.get_size() < self.pool.get_max_size() or self.pool.get_idle_size():
+                    raise
+                raise UnavailableError("all connections to Postgres are in use", server="Postgres") from error
+            yield connection
+
+    async def _once(self, work: Callable[[Db], Awaitable[T]], commit: _Commit, *, in_transaction: bool) -> T:
+        commit.is_asked = False
         async with self._connection() as (connection, deadline):
             receipts = self.commit_loss.receipts if self.commit_loss else None
             number = receipts.next_number() if receipts else 0
@@ -245,6 +222,7 @@ class Database:
                 db = Db(connection, self.memory, await self.clock.now(connection), self.clock.told, marker, self.run_events)
                 deadline.db = db
                 result = await work(db)
+                commit.is_asked = True
             if receipts and marker and marker.is_written:
                 receipts.record(connection.get_server_pid(), number, self.clock.extrapolated())
             for act in db.on_commit:
@@ -262,16 +240,22 @@ async def connect(
     commit_loss: CommitLossDetector | None = None,
     run_events: int = RUN_EVENTS,
     reads_within_s: float | None = None,
+    for_people: bool = False,
+    prefers_standby: bool = False,
 ) -> AsyncIterator[Database]:
     """Open the pool; the first transaction opens the first connection.
 
     With `reads_within_s` each transaction only reads, and a statement takes at most that long.
+    `for_people`: statements are planned for the parameters at hand, as with `reads_within_s`.
+    `prefers_standby`: connections are to a standby, if there is one among several servers.
     A login that Postgres refuses is a wrong setting until the first connection, and an outage afterwards.
     """
 
+    array_elements.use_concrete_types()
+
     async def open_(*args: Any, **options: Any) -> "primary.Connection":
         try:
-            connection = await primary.connect(*args, **options)
+            connection = await primary.connect(*args, prefers_standby=prefers_standby, **options)
         except asyncpg.PostgresError as error:
             if isinstance(error, AWAY) or (isinstance(error, primary.NOT_LET_IN) and not database.has_connected):
                 raise
@@ -292,7 +276,8 @@ async def connect(
         command_timeout=TRANSACTION_S + LATE_S,
         timeout=5,
         max_inactive_connection_lifetime=0,
-        server_settings=SERVER_SETTINGS if reads_within_s is None else reading(reads_within_s),
+        server_settings=(FOR_PEOPLE if for_people else SERVER_SETTINGS) if reads_within_s is None else reading(reads_within_s),
+        connection_class=Connection,
         connect=open_,
         init=init,
         reset=no_reset,
@@ -300,11 +285,6 @@ async def connect(
     database = Database(pool, author, writer, commit_loss, run_events, read_only=reads_within_s is not None)
     async with pool:
         yield database
-
-
-def reading(within_s: float) -> dict[str, str]:
-    """The settings of connections for people: short statements, and plans for the parameters at hand, most of which are unset."""
-    return {**SERVER_SETTINGS, "statement_timeout": f"{within_s * 1000:.0f}", "plan_cache_mode": "force_custom_plan"}
 
 
 def _too_slow(error: BaseException) -> TooSlowError:
@@ -331,7 +311,7 @@ def describe(error: BaseException) -> str:
 
 
 def _tls_problem(error: BaseException) -> str | None:
-    """What to do about a certificate: the errors of Python name neither the server nor the file."""
+    """The advice about a certificate: the errors of Python name neither the server nor the file."""
     match error:
         case ssl.SSLCertVerificationError():
             return f"its certificate is refused ({error.verify_message}); check the host, and sslrootcert in its address"

@@ -5,6 +5,8 @@ pauses before the next attempt.
 """
 
 import random
+from collections.abc import Callable
+from datetime import datetime
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING
@@ -14,6 +16,7 @@ import asyncpg
 
 from tidegate.daemon.postgres.database import AWAY, INTERRUPTED, describe
 from tidegate.daemon.postgres.primary import connect
+from tidegate.daemon.postgres.session_settings import MIGRATING
 from tidegate.schemas.error import RequestError, TidegateError, UnavailableError
 from tidegate.schemas.queries.db import Db
 
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
 
 LOCK = 0x7469_6465_6761_7465
 """The advisory lock of migrations: "tidegate" in ASCII."""
+
+LOCKED_PAUSE_S = 2.0
+"""The pause before the next try to get it."""
 
 LOCK_TIMEOUT_MS = 1000
 PAUSE_S = 2.0
@@ -35,6 +41,12 @@ CREATE TABLE IF NOT EXISTS schema_migration (
 )
 """
 
+_HOLDER = """
+SELECT activity.pid, host(activity.client_addr) AS address, activity.backend_start AS since
+FROM pg_locks JOIN pg_stat_activity AS activity USING (pid)
+WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND (classid::bigint << 32) + objid::bigint = $1
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
 
 FOLDER: Traversable = files("tidegate.schemas").joinpath("migrations")
 
@@ -51,14 +63,16 @@ def known() -> list[str]:
     return sorted(entry.name for entry in FOLDER.iterdir() if entry.name.endswith(".sql"))
 
 
-async def migrate(dsn: str) -> list[str]:
-    """Apply the missing migrations; returns their names.
+async def migrate(dsn: str, say: Callable[[str], None] = lambda _: None) -> list[str]:
+    """Apply the missing migrations; returns their names. Says which other session it waits for.
 
-    Raises UnavailableError when Postgres does not answer or a table stays locked, PostgresError when access is denied.
+    Raises SchemaError for a database that another version made, or whose texts are not UTF-8; UnavailableError when Postgres does
+    not answer or a table stays locked, PostgresError when access is denied.
     """
     connection = await _connect(dsn)
     try:
-        await connection.execute("SELECT pg_advisory_lock($1)", LOCK)
+        _refuse_encoding(await connection.fetchval("SHOW server_encoding"))
+        await _lock(connection, say)
         await connection.execute(_TABLE)
         missing = await pending(connection)
         for name in missing:
@@ -79,9 +93,30 @@ async def pending(connection: "Connected") -> list[str]:
 
 async def _connect(dsn: str) -> "asyncpg.Connection[asyncpg.Record]":
     try:
-        return await connect(dsn, timeout=10)
+        return await connect(dsn, timeout=10, server_settings=MIGRATING)
     except (*AWAY, *INTERRUPTED, TimeoutError) as error:
         raise UnavailableError(f"cannot connect to Postgres: {describe(error)}", server="Postgres") from error
+
+
+async def _lock(connection: "asyncpg.Connection[asyncpg.Record]", say: Callable[[str], None]) -> None:
+    """Take the lock of migrations, or say who has it and try again."""
+    told = None
+    while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", LOCK):
+        holder = await connection.fetchrow(_HOLDER, LOCK)
+        if holder is not None and holder["pid"] != told:
+            told = holder["pid"]
+            say(_waiting(*holder))
+        await anyio.sleep(LOCKED_PAUSE_S)
+
+
+def _waiting(pid: int, address: str | None, since: datetime | None) -> str:
+    """Postgres hides address and time of the session of another role."""
+    client = f", from {address}" if address else ""
+    begin = f", since {since:%Y-%m-%d %H:%M:%S} UTC" if since else ""
+    return (
+        f"waits for another `tidegate migrate`: session {pid} of Postgres{client}{begin}; if its process is gone, end the "
+        f"session by SELECT pg_terminate_backend({pid})"
+    )
 
 
 async def _apply(connection: "asyncpg.Connection[asyncpg.Record]", name: str) -> None:
@@ -99,6 +134,15 @@ async def _apply(connection: "asyncpg.Connection[asyncpg.Record]", name: str) ->
             await anyio.sleep(random.uniform(0, PAUSE_S))  # noqa: S311, not a secret
         else:
             return
+
+
+def _refuse_encoding(encoding: str) -> None:
+    """Names and values of users have any character, which only one encoding of Postgres has."""
+    if encoding != "UTF8":
+        raise SchemaError(
+            f"the database has the encoding {encoding}, and Tidegate needs UTF8; create one with it, such as by "
+            "CREATE DATABASE tidegate ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0"
+        )
 
 
 def _refuse_unknown(applied: set[str]) -> None:

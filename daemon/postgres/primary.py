@@ -1,70 +1,61 @@
-"""Connects to the server of a multi-host DSN that takes writes, also while others do not answer."""
+"""Connects to the server of a multi-host DSN that takes writes, or to a standby, also while others do not answer."""
 
 import os
-import re
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
-from urllib.parse import parse_qs, unquote
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import parse_qs
 
 import anyio
 import asyncpg
 
+from tidegate.daemon.postgres.address import Address, servers
+
 if TYPE_CHECKING:
     Connection: TypeAlias = asyncpg.Connection[asyncpg.Record]
 
-PORT = 5432
 WAIT_S = 0.5
-"""The time until the next server is also tried."""
+"""A server that has not answered for this time goes on in parallel with the next one."""
+
+STANDBY_S = 2.0
+"""How long a standby is waited for before the primary is read from."""
+
+SAYS, PREFER_STANDBY = "target_session_attrs", "prefer-standby"
+LACKING = {"read-write": "takes writes", "primary": "takes writes", "any": "answers"}
 
 REFUSALS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InternalClientError)
 NOT_LET_IN = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
 
 
 class NoPrimaryError(asyncpg.TargetServerAttributeNotMatched):
-    """No server of the DSN accepts the connection and takes writes."""
+    """No server of the DSN accepts the connection and is of the wanted kind, by default one that takes writes."""
 
 
-class Address(NamedTuple):
-    """Host and port of a server."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
-
-
-async def connect(dsn: str | None = None, **options: Any) -> "Connection":
+async def connect(dsn: str | None = None, *, prefers_standby: bool = False, **options: Any) -> "Connection":
     """As `asyncpg.connect`, but tries the servers of a multi-host DSN in parallel.
 
-    asyncpg tries them in turn within one `timeout`, which an unreachable first host uses up.
+    asyncpg tries them in turn within one `timeout`, which an unreachable first host uses up. `target_session_attrs` of the DSN
+    counts; without it, the server takes writes, or is a standby with `prefers_standby`, if there is one.
     """
     if dsn is None or len(addresses := servers(dsn)) < 2:
         return await asyncpg.connect(dsn, **options)
-    if not _says_which(dsn):
-        options = {**options, "target_session_attrs": "read-write"}
-    return await _first(addresses, partial(asyncpg.connect, dsn, **options))
+    open_ = partial(asyncpg.connect, dsn, **options)
+    wanted = _said(dsn) or (PREFER_STANDBY if prefers_standby else "read-write")
+    if wanted != PREFER_STANDBY:
+        return await _first(addresses, open_, wanted)
+    with suppress(NoPrimaryError), anyio.move_on_after(STANDBY_S):
+        return await _first(addresses, open_, "standby")
+    return await _first(addresses, open_, "any")
 
 
-def servers(dsn: str) -> list[Address]:
-    """The addresses in the DSN."""
-    authority = re.split(r"[/?#]", dsn.partition("://")[2], maxsplit=1)[0].rpartition("@")[2]
-    return [_address(part) for part in authority.split(",") if part]
+def _said(dsn: str) -> str | None:
+    return parse_qs(dsn.partition("?")[2]).get(SAYS, [os.environ.get("PGTARGETSESSIONATTRS")])[-1]
 
 
-def _address(part: str) -> Address:
-    host, _, port = part.rpartition("]" if part.startswith("[") else ":") if ":" in part else (part, "", "")
-    return Address(unquote(host.strip("[")) or "localhost", int(port.strip(":") or PORT))
-
-
-def _says_which(dsn: str) -> bool:
-    return "target_session_attrs" in parse_qs(dsn.partition("?")[2]) or "PGTARGETSESSIONATTRS" in os.environ
-
-
-async def _first(addresses: Sequence[Address], open_: Callable[..., Awaitable["Connection"]]) -> "Connection":
-    """The first connection that succeeds. Raises NoPrimaryError, or the error of the server when all deny access."""
-    race = _Race(open_)
+async def _first(addresses: Sequence[Address], open_: Callable[..., Awaitable["Connection"]], wanted: str) -> "Connection":
+    """The first connection to a wanted server. Raises NoPrimaryError, or the error of the server when all deny access."""
+    race = _Race(open_, wanted)
     try:
         async with anyio.create_task_group() as tg:
             for address in addresses:
@@ -84,9 +75,9 @@ async def _first(addresses: Sequence[Address], open_: Callable[..., Awaitable["C
 class _Race:
     """Connection attempts to several servers; the first success cancels the others."""
 
-    def __init__(self, open_: Callable[..., Awaitable["Connection"]]) -> None:
+    def __init__(self, open_: Callable[..., Awaitable["Connection"]], wanted: str) -> None:
         self.won: Connection | None = None
-        self._open = open_
+        self._open, self._wanted = partial(open_, **{SAYS: wanted}), wanted
         self._failures: list[tuple[Address, Exception]] = []
 
     async def run(self, address: Address, over: anyio.Event, others: anyio.CancelScope) -> None:
@@ -107,10 +98,11 @@ class _Race:
         if all(isinstance(error, NOT_LET_IN) for error in errors):
             return errors[0]
         reasons = "; ".join(f"{address}: {_why(error)}" for address, error in self._failures)
-        return NoPrimaryError(f"no server takes writes ({reasons})")
+        lacking = LACKING.get(self._wanted, f"matches {SAYS}={self._wanted}")
+        return NoPrimaryError(f"no server {lacking} ({reasons})")
 
 
 def _why(error: Exception) -> str:
     if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
-        return "it does not match target_session_attrs, such as a primary"
+        return f"it does not match {SAYS}, such as a primary"
     return " ".join(str(error).split()) or type(error).__name__

@@ -6,7 +6,7 @@ import msgspec
 
 from tidegate.daemon.read_model.inputs import missing_datasets
 from tidegate.daemon.read_model.plan import Planned, next_run
-from tidegate.daemon.read_model.why_not import read_dag
+from tidegate.daemon.read_model.why_not import read_dag_why_not
 from tidegate.schemas.queries import dag_pages, grid
 from tidegate.schemas.queries.dag_pages import LastRun
 from tidegate.schemas.queries.dataset_pages import ProducerRow
@@ -53,7 +53,7 @@ async def read_arrivals(db: Db, producers: Sequence[ProducerRow]) -> list[Arriva
 
 
 async def _arrival(db: Db, dag_id: str, tasks: Sequence[str], newest: LastRun | None, planned: Planned | None) -> Arrival:
-    why = await read_dag(db, dag_id)
+    why = await read_dag_why_not(db, dag_id)
     return Arrival(
         dag_id=dag_id,
         tasks=tasks,

@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 
 from tidegate.schemas.queries import audit_log
-from tidegate.schemas.queries.audit_log import AuditFilter, AuditRow, Link
+from tidegate.schemas.queries.audit_log import AuditFilter, AuditRow, Link, Unchained
 from tidegate.schemas.queries.db import Db
 
 MOST_PROBLEMS = 100
+BEFORE_ALL = -(2**63)
 
 
 class Verification(msgspec.Struct, frozen=True):
@@ -45,9 +46,19 @@ async def verify(ask: Callable[[Callable[..., Any]], Awaitable[Any]]) -> Verific
     number, problems = 0, list[str]()
     while links := await ask(partial(audit_log.links_after, last=last)):
         number += len(links)
-        problems += [link.problem for link in links if link.problem]
+        problems = [*problems, *(link.problem for link in links if link.problem)][:MOST_PROBLEMS]
         last = links[-1]
-    unchained = await ask(audit_log.first_unchained)
-    if unchained is not None:
+    if len(problems) < MOST_PROBLEMS and (unchained := await _first_unchained(ask)) is not None:
         problems.append(f"entry {unchained} is not in the chain")
-    return Verification(number, last.hash.hex() if last else "", problems[:MOST_PROBLEMS])
+    return Verification(number, last.hash.hex() if last else "", problems)
+
+
+async def _first_unchained(ask: Callable[[Callable[..., Any]], Awaitable[Any]]) -> int | None:
+    """The first entry without a link, which the chain cannot tell of."""
+    last: int | None = BEFORE_ALL
+    while last is not None:
+        found: Unchained = await ask(partial(audit_log.unchained_after, number=last))
+        if found.first is not None:
+            return found.first
+        last = found.last
+    return None

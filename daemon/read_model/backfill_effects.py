@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tidegate.daemon.read_model.backfill import MOST_COUNTED, read_backfill
+from tidegate.daemon.read_model.backfill import read_backfill
+from tidegate.daemon.read_model.backfill_progress import MOST_COUNTED
 from tidegate.handlers.backfills.dates import is_replay, next_ticks
 from tidegate.schemas.backfill import BackfillView
 from tidegate.schemas.error import DagFaultError
@@ -14,7 +15,7 @@ from tidegate.schemas.queries import versions
 from tidegate.schemas.queries.backfill_pages import BackfillRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BackfillState
-from tidegate.schemas.timetable.text import counted, utc
+from tidegate.schemas.text import counted, utc
 
 
 class ChangedBackfill(BackfillRow, frozen=True, kw_only=True):

@@ -6,8 +6,8 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.daemon.read_model.backfill import MOST_COUNTED
-from tidegate.schemas.timetable.text import counted
+from tidegate.daemon.read_model.backfill_progress import MOST_COUNTED
+from tidegate.schemas.text import counted
 
 ACTIONS = {"create": ("gets a run", "get a run"), "rerun": ("runs again", "run again"), "skip": ("is skipped", "are skipped")}
 

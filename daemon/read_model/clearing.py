@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.daemon.read_model.lookup import find_dag, find_run
+from tidegate.daemon.read_model.lookup import find_dag, find_run, names
 from tidegate.handlers.clear_requested import State, decide, load
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.run import UpdateRun
@@ -16,6 +16,7 @@ from tidegate.schemas.error import RequestError
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import ClearRequested, Message
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.text import counted
 from tidegate.schemas.view import RunView
 
 
@@ -51,7 +52,7 @@ def _check_tasks(request: ClearRequested, state: State) -> None:
     graphs = [*state.graphs.values(), *([state.dag.graph] if request.newest and state.dag else ())]
     known = {node.task.task_id: None for graph in graphs for node in graph.nodes}
     if state.runs and (unknown := [task_id for task_id in request.task_ids if task_id not in known]):
-        raise RequestError(f"DAG {request.dag_id!r} has no task {unknown[0]!r} in these runs; its tasks are {', '.join(known)}")
+        raise RequestError(f"DAG {request.dag_id!r} has no task {unknown[0]!r} in these runs; its tasks are {names(known)}")
 
 
 def _tasks(effects: Sequence[Effect], state: State) -> Mapping[int, set[str]]:
@@ -80,6 +81,7 @@ def _cleared_run(run: RunView, tasks: set[str], graph: Graph) -> ClearedRun:
     return ClearedRun(run.run_id, run.logical_date, run.state, in_order)
 
 
-def counted(runs: Sequence[ClearedRun]) -> str:
+def cleared_text(runs: Sequence[ClearedRun]) -> str:
+    """`3 tasks of 1 run`."""
     tasks = sum(len(run.tasks) for run in runs)
-    return f"{tasks} {'task' if tasks == 1 else 'tasks'} of {len(runs)} {'run' if len(runs) == 1 else 'runs'}"
+    return f"{counted(tasks, 'task', 'tasks')} of {counted(len(runs), 'run', 'runs')}"

@@ -17,9 +17,10 @@ from tidegate.schemas.conditions.condition import (
     describe_condition,
     met_by_inputs,
 )
+from tidegate.schemas.queries.counting import counted_text
 from tidegate.schemas.queries.dag_pages import DagRow
+from tidegate.schemas.text import age, span
 from tidegate.schemas.timetable.spec import Timetable, describe
-from tidegate.schemas.timetable.text import age, span
 
 Branch = tuple[str, "Sequence[Branch]"]
 """A label and its branches."""
@@ -52,7 +53,7 @@ def leaf_text(leaf: Leaf) -> str:
 def _waiting(row: InputRow | None, now: datetime) -> str:
     if row is None or row.oldest_at is None:
         return "nothing pending"
-    events = "1 event" if row.events == 1 else f"{row.events} events, the oldest"
+    events = "1 event" if row.events == 1 else f"{counted_text(row.events)} events, the oldest"
     return f"{events} pending for {age(row.oldest_at, now)}"
 
 
@@ -63,13 +64,13 @@ def condition_text(condition: Condition) -> str:
 
 
 def schedule_text(condition: Condition | None, timetable: Timetable | None, *, together: bool = False) -> str:
-    """What starts runs, datasets first; empty where only requests start them."""
+    """The schedule in words, datasets first; empty where only requests start them."""
     parts = [condition_text(condition)] if condition is not None else []
     return (", and " if together else ", or ").join([*parts, describe(timetable)] if timetable is not None else parts)
 
 
 def schedule_of(dag: DagRow, timetable: Timetable | None) -> str:
-    """What starts runs of a listed DAG."""
+    """The schedule of a listed DAG in words."""
     return schedule_text(_condition(dag), timetable, together=dag.together)
 
 

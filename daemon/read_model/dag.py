@@ -32,7 +32,7 @@ class DagPage(msgspec.Struct, frozen=True):
     runs: Sequence[RunRow]
 
 
-async def read_page(db: Db, dag_id: str) -> DagPage:
+async def read_dag_page(db: Db, dag_id: str) -> DagPage:
     dag = await find_dag(db, dag_id)
     spec = await versions.current_spec(db, dag_id)
     plan = (await plans(db, dag_id)).get(dag_id)

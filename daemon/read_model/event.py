@@ -18,9 +18,9 @@ FOLLOWED = 200
 """The most events of the tree, and of a run in it."""
 
 
-def own_extra(extra: Mapping[str, Any]) -> dict[str, Any]:
-    """The extra of an event without its producer, which is shown apart."""
-    return {key: value for key, value in extra.items() if key != PRODUCER}
+def own_extra(extra: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The extra of an event without its producer, which is shown apart; empty for one that was not read."""
+    return {key: value for key, value in (extra or {}).items() if key != PRODUCER}
 
 
 RunKey = tuple[str, str]
@@ -47,7 +47,7 @@ class EventLife(msgspec.Struct, frozen=True):
 
 
 class Descent:
-    """What was read below an event. `owners`: by run, the event of the tree that it stands below, which is one of the nearest."""
+    """The rows read below an event. `owners`: for each run, the event of the tree above it, one of the nearest."""
 
     def __init__(self) -> None:
         self.outcomes: dict[int, Sequence[OutcomeRow]] = {}

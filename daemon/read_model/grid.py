@@ -1,6 +1,6 @@
 """The runs of a DAG and their tasks, a window of both."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -11,7 +11,7 @@ from tidegate.schemas.queries.grid import GridCell, GridRun, Place
 
 
 class GridWindow(msgspec.Struct, frozen=True):
-    """What is shown: `runs` before or after a place, or the newest; and `tasks` from the one at `first_task` on."""
+    """The visible part of a grid: `runs` before or after a place, or the newest; and `tasks` from `first_task` on."""
 
     runs: int
     tasks: int
@@ -40,9 +40,16 @@ async def read_grid(db: Db, dag_id: str, tasks: Sequence[BaseTask], window: Grid
     """The cells of the runs and tasks of the window. `tasks` are all of the DAG, in their order."""
     runs, older, newer = await _runs(db, dag_id, window)
     shown = tasks[window.first_task : window.first_task + window.tasks]
-    found = await grid.cells(db, [run.id for run in runs], [task.task_id for task in shown])
+    found = await _cells(db, [run.id for run in runs], [task.task_id for task in shown], window.first_task)
     lines = [GridLine(task, [found.get((run.id, task.task_id)) for run in runs]) for task in shown]
     return Grid(runs, lines, older, newer)
+
+
+async def _cells(db: Db, run_ids: Sequence[int], task_ids: Sequence[str], first: int) -> Mapping[tuple[int, str], GridCell]:
+    """Of a run that lacks one of these where the shown version has it, as one of another version may, all tasks are read."""
+    found = await grid.cells(db, run_ids, task_ids, range(first, first + len(task_ids)))
+    others = [id_ for id_ in run_ids if any((id_, task_id) not in found for task_id in task_ids)]
+    return {**found, **await grid.cells(db, others, task_ids)} if others else found
 
 
 async def _runs(db: Db, dag_id: str, window: GridWindow) -> tuple[list[GridRun], bool, bool]:

@@ -22,7 +22,7 @@ from tidegate.schemas.error import FilterError
 from tidegate.schemas.graph import graph_of, inspects_events
 from tidegate.schemas.queries import datasets, pending
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.timetable.text import span
+from tidegate.schemas.text import span
 from tidegate.schemas.view import PendingEvent
 
 
@@ -39,7 +39,8 @@ async def read_inputs(db: Db, dag_id: str, spec: DagSpec) -> list[InputRow]:
     if spec.schedule is None:
         return []
     if inspects_events(spec):
-        return input_rows(spec.schedule, spec, await pending.of_dag(db, dag_id), db.now)
+        events, _ = await pending.of_dag(db, dag_id)
+        return input_rows(spec.schedule, spec, events, db.now)
     counts = {row.uri: (row.events, row.oldest_at) for row in await datasets.pending_counts(db, dag_id)}
     names = map(describe_condition, inputs(spec.schedule))
     return [InputRow(name, *counts.get(name, (0, None))) for name in names]

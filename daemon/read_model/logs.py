@@ -1,20 +1,26 @@
 """The log of one try of a task, read through its backend. Slow to import, for it imports the backends."""
 
 import shlex
-from typing import NamedTuple
+from base64 import b64encode
+from codecs import getincrementaldecoder
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 import msgspec
 
 from tidegate.daemon.postgres.database import Database
-from tidegate.daemon.read_model.lookup import by_label
+from tidegate.daemon.read_model.lookup import started_task
 from tidegate.daemon.settings import Settings, spool_root
 from tidegate.daemon.spark.contract import Backend, Handle
 from tidegate.daemon.spark.runner_backend import open_backends
-from tidegate.schemas.error import NotFoundError, RequestError, UnavailableError
+from tidegate.schemas.error import RequestError, UnavailableError
 from tidegate.schemas.queries import run_pages, submissions
 from tidegate.schemas.queries.run_pages import RunAttemptRow
 from tidegate.schemas.state import SUBMISSION_OPEN, TASK_ENDED, SubmissionState
+
+Encoding = Literal["text", "base64"]
 
 BEFORE_START = (SubmissionState.INTENT, SubmissionState.SUBMITTING)
 
@@ -32,17 +38,21 @@ class LogRequest(NamedTuple):
 
 
 class Log(msgspec.Struct, frozen=True):
-    """The log of a try so far, or a part of it: the bytes from `offset` to `next_offset`. `complete`: nothing follows."""
+    """The log of a try so far, or a part of it: the bytes from `offset` to `next_offset`. `complete`: nothing follows.
+
+    A log that is followed has no number and no submission before the try begins. `content_encoding` says base64; text has none.
+    """
 
     dag_id: str
     run_id: str
     task_id: str
-    try_number: int
-    submission_id: UUID
+    try_number: int | None
+    submission_id: UUID | None
     complete: bool
     offset: int
     next_offset: int
     content: str
+    content_encoding: Literal["base64"] | msgspec.UnsetType = msgspec.UNSET
 
 
 class LocatedLog(NamedTuple):
@@ -54,20 +64,33 @@ class LocatedLog(NamedTuple):
 
 
 class LogReader:
-    """Locates the log of a try, and reads it."""
+    """Locates the log of a try, and reads it.
 
-    def __init__(self, settings: Settings, database: Database, request: LogRequest) -> None:
+    The readers of a server share its `backends`, which bound the threads that wait for a spool that hangs.
+    """
+
+    def __init__(
+        self, settings: Settings, database: Database, request: LogRequest, backends: Mapping[str, Backend] | None = None
+    ) -> None:
         self._spool = spool_root(settings)
         self._database = database
         self._request = request
-        self._backends = open_backends(settings)
+        self._backends = open_backends(settings) if backends is None else backends
 
-    async def document(self, most: int | None = None, begin: int | None = None) -> Log:
+    async def document(
+        self, most: int | None = None, begin: int | None = None, encoding: Encoding = "text", *, is_followed: bool = False
+    ) -> Log:
         """The whole log so far; with `most` about so many bytes from the offset `begin`, or at its end.
 
-        Raises RequestError where there is none.
+        Raises RequestError where there is none. One that is followed is empty before the start of the try.
         """
-        attempt, backend, handle = await self.locate()
+        found = await (self.find() if is_followed else self.locate())
+        if found is None:
+            return Log(*self._request[:3], self._request.try_number, None, complete=False, offset=0, next_offset=0, content="")
+        return await self._read(found, most, begin, encoding)
+
+    async def _read(self, found: LocatedLog, most: int | None, begin: int | None, encoding: Encoding) -> Log:
+        attempt, backend, handle = found
         if begin is None:
             begin = 0 if most is None else max((await backend.logs(handle, 0)).size - most, 0)
         # Appending to bytes would copy the whole log for each chunk.
@@ -76,24 +99,26 @@ class LogReader:
             content += chunk.content
             if most is not None and len(content) >= most:
                 break
-        request = self._request
+        # A killed runner never completes its log: nothing follows what is there after the end of its attempt.
+        complete = chunk.complete or (not chunk.content and attempt.state not in SUBMISSION_OPEN)
+        text, left = text_of(content, encoding, final=most is None or complete)
         return Log(
-            dag_id=request.dag_id,
-            run_id=request.run_id,
-            task_id=request.task_id,
+            *self._request[:3],
             try_number=attempt.try_number,
             submission_id=attempt.submission_id,
-            complete=chunk.complete,
+            complete=complete,
             offset=begin,
-            next_offset=begin + len(content),
-            content=content.decode(errors="replace"),
+            next_offset=begin + len(content) - left,
+            content=text,
+            content_encoding="base64" if encoding == "base64" else msgspec.UNSET,
         )
 
     async def locate(self) -> LocatedLog:
         """Raises RequestError where there is no log, or none yet."""
         found = await self.find()
         if found is None:
-            raise RequestError(f"{self._request} has not begun yet; --follow waits for its log")
+            words = ("tidegate", "tasks", "logs", *self._request[:3], "--follow")
+            raise RequestError(f"{self._request} has not begun yet; `{shlex.join(words)}` waits for its log")
         return found
 
     async def find(self) -> LocatedLog | None:
@@ -116,17 +141,18 @@ class LogReader:
 
     async def _check_task(self) -> None:
         dag_id, run_id, task_id, _ = self._request
-        tasks = by_label(await self._database.run(run_pages.tasks_of, dag_id, run_id))
-        if tasks and task_id not in tasks:
-            raise NotFoundError(f"run {run_id!r} has no task {task_id!r}; its tasks are {', '.join(tasks)}")
-        if tasks and (instances := [label for label in tasks if label.startswith(f"{task_id}[")]):
-            raise RequestError(f"{self._request} is mapped: each of its instances has a log of its own, such as {instances[0]!r}")
-        if tasks and tasks[task_id].state in TASK_ENDED:
-            raise RequestError(f"{self._request} has no log: it is {tasks[task_id].state}, and nothing was run for it")
+        first = f"{task_id}[0]"
+        task = await self._database.run(started_task, dag_id, run_id, task_id)
+        if task is None:
+            return
+        if (await self._database.run(run_pages.task_of, dag_id, run_id, first)) is not None:
+            raise RequestError(f"{self._request} is mapped: each of its instances has a log of its own, such as {first!r}")
+        if task.state in TASK_ENDED:
+            raise RequestError(f"{self._request} has no log: it is {task.state}, and nothing was run for it")
 
     async def _on_this_host(self, attempt: RunAttemptRow) -> LocatedLog | None:
         """None before the start of the try. Raises RequestError for a log that is not on this host."""
-        backend = self._backends[attempt.backend]
+        backend = backend_of_try(self._backends, attempt, self._request)
         elsewhere = backend.host is not None and attempt.host not in (None, backend.host)
         handle = None if elsewhere else await backend.find(attempt.submission_id)
         if handle is not None:
@@ -139,12 +165,32 @@ class LogReader:
         )
 
     async def has_ended(self, attempt: RunAttemptRow) -> bool:
-        """Whether the attempt has ended; False while Postgres is away."""
+        """Whether the attempt has ended, or its DAG was deleted; False while Postgres is away."""
         try:
             found, _ = await self._database.run(submissions.read_with_tasks, [attempt.submission_id])
         except UnavailableError:
             return False
-        return found[attempt.submission_id].state not in SUBMISSION_OPEN
+        row = found.get(attempt.submission_id)
+        return row is None or row.state not in SUBMISSION_OPEN
+
+
+def backend_of_try(backends: Mapping[str, Backend], attempt: RunAttemptRow, request: LogRequest) -> Backend:
+    """Raises RequestError for a backend of a later version, whose daemons may run beside an earlier command or page."""
+    if attempt.backend in backends:
+        return backends[attempt.backend]
+    raise RequestError(
+        f"try {attempt.try_number} of {request} ran on backend {attempt.backend!r}, which tidegate {version('tidegate')} here"
+        f" does not have ({', '.join(sorted(backends))}): read its log with the version of its daemon"
+    )
+
+
+def text_of(content: bytes | bytearray, encoding: Encoding, *, final: bool) -> tuple[str, int]:
+    """A part of a log as text, and the number of bytes at its end that begin a character which the next part completes."""
+    if encoding == "base64":
+        return b64encode(content).decode(), 0
+    decoder = getincrementaldecoder("utf-8")("replace")
+    text = decoder.decode(content, final)
+    return text, len(decoder.getstate()[0])
 
 
 def location(attempt: RunAttemptRow, request: LogRequest, here: str | None) -> str:

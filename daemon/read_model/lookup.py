@@ -1,16 +1,21 @@
 """Finding DAGs, runs and tasks by the arguments of a command."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, TypeVar
 
 from tidegate.schemas.error import NotFoundError, RequestError
 from tidegate.schemas.queries import dag_pages, run_pages
-from tidegate.schemas.queries.dag_pages import DagRow, ImportErrorRow
+from tidegate.schemas.queries.dag_pages import DagRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
+from tidegate.schemas.text import counted
 from tidegate.schemas.view import DagView
 
 LATEST = "latest"
+
+NAMED = 20
+"""The tasks that a message names."""
 
 Row = TypeVar("Row")
 
@@ -19,17 +24,16 @@ async def find_dag(db: Db, dag_id: str) -> DagRow:
     """Raises NotFoundError for an unknown DAG."""
     found = await dag_pages.list_dags(db, dag_id)
     if not found:
-        broken = broken_files(await dag_pages.list_import_errors(db))
+        broken = broken_files(await dag_pages.count_import_errors(db))
         raise NotFoundError(f"there is no DAG {dag_id!r}; `tidegate dags list` shows all{broken and f'; {broken}'}")
     return found[0]
 
 
-def broken_files(errors: Sequence[ImportErrorRow]) -> str:
-    """Their number and how to see them; empty without one. A new file with an error has no DAG yet."""
-    if not errors:
+def broken_files(number: int) -> str:
+    """How many there are, and how to see them; empty without one. A new file with an error has no DAG yet."""
+    if not number:
         return ""
-    files = "1 DAG file is" if len(errors) == 1 else f"{len(errors)} DAG files are"
-    return f"{files} broken; `tidegate dags errors` says why"
+    return f"{counted(number, 'DAG file is', 'DAG files are')} broken; `tidegate dags errors` says why"
 
 
 async def find_timed_dag(db: Db, dag_id: str) -> DagView:
@@ -51,9 +55,9 @@ async def list_of_dag(db: Db, list_rows: Callable[..., Awaitable[list[Row]]], da
 
 async def find_run(db: Db, dag_id: str, run_id: str) -> RunRow:
     """The run of this id, or the newest run for `latest`. Raises NotFoundError for an unknown run."""
-    found = await run_pages.list_runs(db, dag_id=dag_id, run_id=None if run_id == LATEST else run_id, limit=1)
-    if found:
-        return found[0]
+    found = await run_pages.run_of(db, dag_id, None if run_id == LATEST else run_id)
+    if found is not None:
+        return found
     await find_dag(db, dag_id)
     if run_id == LATEST:
         raise NotFoundError(f"DAG {dag_id!r} has no runs yet")
@@ -62,12 +66,24 @@ async def find_run(db: Db, dag_id: str, run_id: str) -> RunRow:
 
 async def find_task(db: Db, run: RunRow, task_id: str) -> RunTaskRow:
     """Raises NotFoundError for a task that is not part of the run, and for a run that has not started."""
-    tasks = by_label(await run_pages.tasks_of(db, run.dag_id, run.run_id))
-    if not tasks:
-        raise NotFoundError(f"run {run.run_id!r} has not started yet: it has no tasks")
-    if task_id not in tasks:
-        raise NotFoundError(f"run {run.run_id!r} has no task {task_id!r}; its tasks are {', '.join(tasks)}")
-    return tasks[task_id]
+    if (task := await started_task(db, run.dag_id, run.run_id, task_id)) is not None:
+        return task
+    raise NotFoundError(f"run {run.run_id!r} has not started yet: it has no tasks")
+
+
+async def started_task(db: Db, dag_id: str, run_id: str, task_id: str) -> RunTaskRow | None:
+    """None before the start of the run. Raises NotFoundError for a task that is not part of it."""
+    task = await run_pages.task_of(db, dag_id, run_id, task_id)
+    if task is None and (found := await run_pages.page_of_tasks(db, dag_id, run_id, limit=NAMED + 1)):
+        tasks = by_label([other.row for other in found])
+        raise NotFoundError(f"run {run_id!r} has no task {task_id!r}; its tasks are {names(tasks)}")
+    return task
+
+
+def names(tasks: Iterable[str]) -> str:
+    """The first names of tasks, for a message."""
+    first = list(islice(tasks, NAMED + 1))
+    return ", ".join(first[:NAMED]) + (", and others" if len(first) > NAMED else "")
 
 
 def by_label(tasks: Sequence[RunTaskRow]) -> Mapping[str, RunTaskRow]:

@@ -1,13 +1,14 @@
 """What needs attention now, what is at work, what comes next, and whether the scheduler is healthy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from datetime import datetime, timedelta
 
 import msgspec
 
-from tidegate.daemon.read_model.backfill import why_failing
+from tidegate.daemon.read_model.backfill_reasons import why_failing
 from tidegate.schemas.queries import dag_pages, deadlines, leases, losses, now, pools
 from tidegate.schemas.queries.backfill_pages import BackfillRow, list_backfills
+from tidegate.schemas.queries.counting import COUNTED
 from tidegate.schemas.queries.dag_pages import ImportErrorRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.deadlines import DeadlineRow
@@ -18,8 +19,6 @@ from tidegate.schemas.queries.now import ActiveRun, Counts, DueDag, FailedRun, H
 RECENT = timedelta(days=1)
 SOON = timedelta(hours=1)
 LISTED = 20
-COUNTED = 10_001
-"""What is counted up to: ten thousand and more."""
 
 
 class FailingBackfill(msgspec.Struct, frozen=True):
@@ -54,9 +53,17 @@ class NowPage(msgspec.Struct, frozen=True):
     @property
     def problems(self) -> int:
         """How many entries need attention."""
+        return sum(map(len, self._lists)) + (not self.daemons) + (self.counts.dead_letters > 0)
+
+    @property
+    def has_more_problems(self) -> bool:
+        """Whether a list is full, and may lack entries."""
+        return any(len(entries) >= LISTED for entries in self._lists)
+
+    @property
+    def _lists(self) -> Sequence[Sized]:
         work = (self.failed, self.backfills, self.held, self.missed, self.import_errors, self.missing_pools)
-        servers = (self.halted, self.losses, self.away)
-        return sum(map(len, (*work, *servers))) + (not self.daemons) + (self.counts.dead_letters > 0)
+        return *work, self.halted, self.losses, self.away
 
     @property
     def away(self) -> Sequence[tuple[JobRow, str]]:

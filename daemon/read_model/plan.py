@@ -6,8 +6,10 @@ from itertools import islice
 
 import msgspec
 
+from tidegate.daemon.read_model.lookup import find_timed_dag
 from tidegate.handlers.scheduling.timetable import upcoming_tick
-from tidegate.schemas.time_range import clamped, in_range
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.time_range import EARLIEST, clamped, in_range, is_date
 from tidegate.schemas.timetable.spec import Continuous, Cron, Every, Timetable
 from tidegate.schemas.timetable.tick import INSTANT, Tick, runs_after
 from tidegate.schemas.timetable.tick_times import Grid
@@ -39,6 +41,24 @@ class Planned(msgspec.Struct, frozen=True):
         return Planned(*(moment.astimezone(info) for moment in msgspec.structs.astuple(self)))
 
 
+class DagClock(msgspec.Struct, frozen=True):
+    """The time zone of a DAG's timetable, and whether the runs that it plans start."""
+
+    dag_id: str
+    timezone: str
+    is_paused: bool
+    is_stale: bool
+
+
+async def read_clock(db: Db, dag_id: str) -> DagClock:
+    """Raises RequestError for an unknown DAG, and for one without a timetable."""
+    return clock_of(await find_timed_dag(db, dag_id))
+
+
+def clock_of(dag: DagView) -> DagClock:
+    return DagClock(dag.graph.dag_id, timezone_of(dag.graph.timetable), dag.is_paused, dag.is_stale)
+
+
 def next_run(dag: DagView | None, now: datetime) -> Planned | None:
     """The next run that starts without a request."""
     return None if dag is None or dag.is_inactive else next(map(planned, upcoming_ticks(dag, now)), None)
@@ -58,10 +78,21 @@ def upcoming_ticks(dag: DagView, now: datetime) -> Iterator[Tick]:
 
 
 def list_planned(
-    dag: DagView, now: datetime, limit: int, *, due_after: datetime | None = None, last: Planned | None = None
+    dag: DagView,
+    now: datetime,
+    limit: int,
+    *,
+    due_after: datetime | None = None,
+    since: datetime | None = None,
+    last: Planned | None = None,
 ) -> list[Planned]:
-    """The next runs, the first `limit` ones after the run `last`. `due_after`: instead the runs due later than this time."""
-    if due_after is None:
+    """The next runs, the first `limit` ones after the run `last`.
+
+    `due_after`: instead the runs due later than this time. `since`: instead those with this logical date or a later one.
+    """
+    if since is not None:
+        ticks = ticks_from(dag, since, now, EARLIEST if last is None else last.run_after)
+    elif due_after is None:
         ticks = upcoming_ticks(dag if last is None else _advanced(dag, Tick(*msgspec.structs.astuple(last))), now)
     else:
         ticks = ticks_after(dag, due_after if last is None else max(due_after, last.run_after), now)
@@ -82,17 +113,17 @@ def ticks_after(dag: DagView, after: datetime, now: datetime) -> Iterator[Tick]:
     return runs_after(timetable, after, dag.graph.bounds)
 
 
-def first_tick_from(dag: DagView, start: datetime, now: datetime) -> Tick | None:
-    """The first run whose logical date is not before `start`."""
+def ticks_from(dag: DagView, start: datetime, now: datetime, due_after: datetime = EARLIEST) -> Iterator[Tick]:
+    """The runs with the logical date `start` or a later one, and due later than `due_after`. None of a continuous timetable."""
     timetable = dag.graph.timetable
     if isinstance(timetable, Continuous):
-        return None
+        return iter(())
     before = start
     if isinstance(timetable, Cron | Every) and timetable.mode == "trigger":
         before += timedelta(seconds=timetable.interval_s) - INSTANT
     elif not isinstance(timetable, Cron | Every):
         before -= INSTANT
-    return next((tick for tick in ticks_after(dag, before, now) if tick.logical_date >= start), None)
+    return (tick for tick in ticks_after(dag, max(before, due_after), now) if tick.logical_date >= start)
 
 
 def timezone_of(timetable: Timetable | None) -> str:
@@ -105,7 +136,7 @@ def period_of(given: str, clock: str) -> tuple[datetime, datetime]:
 
     Raises ValueError for other text, and for a time outside the range of times.
     """
-    is_day = len(given) <= len("2013-01-31")
+    is_day = is_date(given)
     at = datetime.combine(date.fromisoformat(given), time()) if is_day else datetime.fromisoformat(given)
     in_range("the time", at if at.tzinfo else at.replace(tzinfo=UTC))
     start = at.astimezone(UTC) if at.tzinfo else instant(at, clock)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from tidegate.daemon.read_model.terms import terms_of
 from tidegate.daemon.settings import Settings
 from tidegate.handlers.admission.load import preview_admission
 from tidegate.handlers.explain.queue import queue_blockers
@@ -12,10 +13,10 @@ from tidegate.schemas.explain.facts import OccupyingTask
 from tidegate.schemas.explain.reasons import AdmissionBlocker
 from tidegate.schemas.message import TasksReady
 from tidegate.schemas.queries import facts, leases, pools, queue_pages
+from tidegate.schemas.queries.counting import COUNTED
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.leases import Terms
 from tidegate.schemas.queries.pools import PoolRow
-from tidegate.schemas.queries.queue_pages import COUNTED, QueueRow
+from tidegate.schemas.queries.queue_pages import QueueRow
 
 AT_WORK = 50
 """The active tasks of a pool that are listed."""
@@ -58,7 +59,7 @@ async def read_queue(db: Db, name: str, settings: Settings, limit: int) -> PoolQ
     if pool is None and not rows:
         raise NotFoundError(f"there is no pool {name!r}; `tidegate pools list` shows all")
     daemons = await leases.live(db)
-    terms = daemons[0].terms if daemons else Terms(settings.parallelism, settings.fair_after_s)
+    terms = terms_of(daemons, settings)
     shown = rows[:limit]
     ready = TasksReady(pool=name, limit=limit, parallelism=terms.parallelism, fair_after_s=terms.fair_after_s)
     blockers = queue_blockers(await preview_admission(db, ready, [(row.dag_run_id, row.task_index) for row in shown]))

@@ -1,20 +1,30 @@
 """A run as a page: its events, its journal, its tasks and their attempts."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from tidegate.schemas.notice import FailedTask
 from tidegate.schemas.queries import notes, run_pages
+from tidegate.schemas.queries.counting import EXTRA_BYTES
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.deadlines import DeadlineRow, list_deadlines
 from tidegate.schemas.queries.notes import Note
 from tidegate.schemas.queries.notifications import NotificationRow, list_notifications
-from tidegate.schemas.queries.run_pages import RunAttemptRow, RunEventRow, RunMoveRow, RunRow, RunTaskRow
+from tidegate.schemas.queries.run_pages import (
+    IndexedTask,
+    RunAttemptRow,
+    RunEventRow,
+    RunMoveRow,
+    RunRow,
+    RunTaskRow,
+)
+from tidegate.schemas.state import SUBMISSION_OPEN
 
 MOST_FAILURES = 10
+MOST_TASKS = 1_000
 
 
 class TaskPage(msgspec.Struct, frozen=True):
@@ -25,7 +35,7 @@ class TaskPage(msgspec.Struct, frozen=True):
 
 
 class RunPage(msgspec.Struct, frozen=True):
-    """A run. `tasks` is empty before it starts.
+    """A run. `tasks` is empty before it starts; `tasks_left` more are not in it. `states` counts all in each state.
 
     `forgotten` consumed events are older than the retention. Its limit left `events_left` events pending, at least.
     """
@@ -41,14 +51,24 @@ class RunPage(msgspec.Struct, frozen=True):
     deadlines: Sequence[DeadlineRow]
     notifications: Sequence[NotificationRow]
     notes: Sequence[Note] = ()
+    tasks_left: int = 0
+    states: Mapping[str, int] = {}
 
 
-async def read_page(db: Db, run: RunRow) -> RunPage:
+async def read_open(db: Db, run: RunRow) -> list[RunAttemptRow]:
+    """The attempts of a run that have not ended; a killed one is open until its backend has confirmed that."""
+    return await run_pages.attempts_of(db, run.dag_id, run.run_id, states=SUBMISSION_OPEN)
+
+
+async def read_run_page(
+    db: Db, run: RunRow, found: Sequence[IndexedTask] | None = None, extra_bytes: int = EXTRA_BYTES
+) -> RunPage:
+    """The page with these of the run's tasks; without them with the first ones. Its events have so much extra together."""
     key = (run.dag_id, run.run_id)
-    attempts: dict[str, list[RunAttemptRow]] = defaultdict(list)
-    for attempt in await run_pages.attempts_of(db, *key):
-        attempts[attempt.label].append(attempt)
-    events, count = await run_pages.events_of(db, *key), await run_pages.event_count(db, *key)
+    if found is None:
+        found = await run_pages.page_of_tasks(db, *key, limit=MOST_TASKS)
+    states = await run_pages.states_of(db, *key)
+    events, count = await run_pages.events_of(db, *key, extra_bytes), await run_pages.event_count(db, *key)
     return RunPage(
         run=run,
         conf=await run_pages.conf_of(db, *key),
@@ -57,8 +77,18 @@ async def read_page(db: Db, run: RunRow) -> RunPage:
         events_left=count.left_pending,
         journal=await run_pages.journal_of(db, *key),
         failures=await run_pages.failures_of(db, *key, MOST_FAILURES),
-        tasks=[TaskPage(task, attempts[task.label]) for task in await run_pages.tasks_of(db, *key)],
+        tasks=await _with_attempts(db, run, found),
         deadlines=await list_deadlines(db, dag_id=run.dag_id, run_id=run.run_id),
         notifications=await list_notifications(db, dag_id=run.dag_id, run_id=run.run_id),
         notes=await notes.of_run(db, *key),
+        tasks_left=sum(states.values()) - len(found),
+        states=states,
     )
+
+
+async def _with_attempts(db: Db, run: RunRow, found: Sequence[IndexedTask]) -> list[TaskPage]:
+    """By index: a removed task may have the name of another one."""
+    attempts: dict[int, list[RunAttemptRow]] = defaultdict(list)
+    for index, attempt in await run_pages.attempts_at(db, run.dag_id, run.run_id, [task.index for task in found]):
+        attempts[index].append(attempt)
+    return [TaskPage(task.row, attempts[task.index]) for task in found]

@@ -1,7 +1,6 @@
 """What made a run, which daemon created it, and how long each stage took."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -12,8 +11,9 @@ from tidegate.handlers.explain.stages import Stage, stages
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.notice import FailedTask
 from tidegate.schemas.queries import run_pages
+from tidegate.schemas.queries.counting import EXTRA_BYTES
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.run_pages import ConsumedEvent, Origin, RunMoveRow, RunRow, Steps
+from tidegate.schemas.queries.run_pages import ConsumedEventRow, Origin, OriginFacts, RunMoveRow, RunRow, Steps
 
 MOST_ATTEMPTS = 1_000
 
@@ -45,12 +45,12 @@ class RunOrigin(msgspec.Struct, frozen=True):
 
     dag_id: str
     run_id: str
-    origin: dict[str, Any]
+    origin: OriginFacts
     backfill_id: int | None
     cause: str | None
     condition: str
     timing: str
-    events: Sequence[ConsumedEvent]
+    events: Sequence[ConsumedEventRow]
     forgotten: int
     stages: Sequence[Stage]
     attempts: Sequence[Steps]
@@ -58,15 +58,16 @@ class RunOrigin(msgspec.Struct, frozen=True):
     failures: Sequence[FailedTask] = ()
 
 
-async def read_page(db: Db, run: RunRow) -> RunOrigin:
+async def read_run_origin(db: Db, run: RunRow, extra_bytes: int = EXTRA_BYTES) -> RunOrigin:
+    """The origin, whose events have so much extra together."""
     origin = await run_pages.origin(db, run.dag_id, run.run_id)
-    events, steps = await run_pages.consumed(db, origin.id), await run_pages.steps(db, origin.id, MOST_ATTEMPTS)
+    events = await run_pages.consumed(db, origin.id, extra_bytes)
+    steps = await run_pages.steps(db, origin.id, MOST_ATTEMPTS)
     spec = msgspec.convert(origin.spec, DagSpec)
-    facts = {name: value for name, value in msgspec.structs.asdict(origin).items() if name not in ("id", "spec")}
     return RunOrigin(
         dag_id=run.dag_id,
         run_id=run.run_id,
-        origin=facts,
+        origin=msgspec.convert(origin, OriginFacts, from_attributes=True),
         backfill_id=run.backfill_id,
         cause=cause(origin),
         condition=schedule_text(spec.schedule, spec.timetable, together=spec.together),

@@ -1,4 +1,4 @@
-"""The installation: daemons, duties, halted partitions, losses, the relay, the schema; and what is wrong with it."""
+"""The installation: daemons, leases, halted partitions, losses, the relay, the schema; and what is wrong with it."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,13 +8,15 @@ import msgspec
 
 from tidegate.daemon.postgres.migrate import known
 from tidegate.daemon.read_model.clusters import ServerOutage, outages_of
-from tidegate.schemas.queries import inbox, leases, losses, pools, system_pages
+from tidegate.daemon.read_model.lookup import broken_files
+from tidegate.daemon.read_model.retention import Retained, retained
+from tidegate.schemas.queries import dag_pages, inbox, leases, losses, pools, system_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import IgnoredRow
 from tidegate.schemas.queries.leases import Incident
 from tidegate.schemas.queries.losses import LossRow
-from tidegate.schemas.queries.system_pages import DaemonLine, DutyLine, MigrationLine, RelayLine, ServerLine, TableLine
-from tidegate.schemas.timetable.text import age, utc
+from tidegate.schemas.queries.system_pages import DaemonLine, LeaseLine, MigrationLine, RelayLine, ServerLine, TableLine
+from tidegate.schemas.text import age, counted, utc
 
 LATE = timedelta(minutes=1)
 """An event that waits longer to be published is a problem."""
@@ -24,18 +26,20 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     """The installation. `problems` say what is wrong and what to do; `losses` are open ones.
 
     `missing` are the migrations of this version that the database lacks. `missing_pools` counts the tasks that wait for each
-    pool that does not exist.
+    pool that does not exist. `broken_files` counts the DAG files that cannot be parsed.
     """
 
     now: datetime
     daemons: Sequence[DaemonLine]
     outages: Sequence[ServerOutage] = ()
-    duties: Sequence[DutyLine] = ()
+    leases: Sequence[LeaseLine] = msgspec.field(default=(), name="duties")
     halted: Sequence[Incident] = ()
     losses: Sequence[LossRow] = ()
+    retention: Sequence[Retained] = ()
     relay: RelayLine = RelayLine(0, None)
     ignored: Sequence[IgnoredRow] = ()
     missing_pools: Mapping[str, int] = {}
+    broken_files: int = 0
     missing: Sequence[str] = ()
     migrations: Sequence[MigrationLine] = ()
     server: ServerLine
@@ -44,17 +48,19 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def read_system(db: Db) -> System:
-    applied = await system_pages.migrations(db)
+    applied, daemons = await system_pages.migrations(db), await system_pages.daemons(db)
     system = System(
         now=db.now,
-        daemons=await system_pages.daemons(db),
-        outages=outages_of(await leases.live(db)),
-        duties=await system_pages.duties(db),
+        daemons=daemons,
+        outages=outages_of(daemons),
+        leases=await system_pages.leases(db),
         halted=await leases.incidents(db),
         losses=await losses.list_losses(db, settled=False),
+        retention=retained(daemons, await system_pages.months(db)),
         relay=await system_pages.relay(db),
         ignored=await inbox.ignored(db),
         missing_pools=await pools.missing(db),
+        broken_files=await dag_pages.count_import_errors(db),
         missing=[name for name in known() if name not in {migration.name for migration in applied}],
         migrations=applied,
         server=await system_pages.server(db),
@@ -64,23 +70,31 @@ async def read_system(db: Db) -> System:
 
 
 def problems(system: System) -> Iterator[str]:
-    """What is wrong, and what to do; nothing for a healthy installation."""
+    """The problems, and what to do about each; none for a healthy installation."""
     if system.missing:
         yield f"the database schema lacks {', '.join(system.missing)}; update it with `tidegate migrate`"
     yield from _of_daemons(system)
     for outage in system.outages:
         yield f"{outage.server} is away for {outage.host} (pid {outage.pid}) since {utc(outage.away.since)}: {outage.away.error}"
     for incident in system.halted:
-        range_ = f"its next offset {incident.next_offset} is outside its log of {incident.log_start} to {incident.log_end}"
-        yield f"{incident.partition} is not read: {range_}; `tidegate topics resume` continues it"
+        command = f"tidegate topics resume {shlex.quote(incident.partition)} --at OFFSET"
+        yield f"{incident.partition} is not read: {_cause(incident)}; `{command}` continues it"
     for loss in system.losses:
         lost = f"Postgres has lost commits of {utc(loss.since)} to {utc(loss.until)}"
         yield f"{lost}; check that time, then `tidegate losses settle {loss.id}`"
     for pool, tasks in system.missing_pools.items():
-        wait = f"{tasks} {'task waits' if tasks == 1 else 'tasks wait'} for the pool {pool!r}, which does not exist"
+        wait = f"{counted(tasks, 'task waits', 'tasks wait')} for the pool {pool!r}, which does not exist"
         yield f"{wait}; `tidegate pools set {shlex.quote(pool)} SLOTS` creates it"
+    if broken := broken_files(system.broken_files):
+        yield broken
     if system.relay.since is not None and system.now - system.relay.since > LATE:
         yield f"an event waits for {age(system.relay.since, system.now)} to be published; see whether Kafka is away"
+
+
+def _cause(incident: Incident) -> str:
+    if incident.log_start <= incident.next_offset < incident.log_end:
+        return f"the records at its next offset {incident.next_offset} cannot be decoded, see `partition_halted` in the log"
+    return f"its next offset {incident.next_offset} is outside its log of {incident.log_start} to {incident.log_end}"
 
 
 def _of_daemons(system: System) -> Iterator[str]:
@@ -89,6 +103,5 @@ def _of_daemons(system: System) -> Iterator[str]:
         return
     if len(versions := sorted({daemon.version for daemon in system.daemons})) > 1:
         yield f"daemons of the versions {', '.join(versions)} are alive: end the upgrade"
-    if alone := sum(duty.number - duty.owned - duty.halted for duty in system.duties):
-        duties, have = ("duty", "has") if alone == 1 else ("duties", "have")
-        yield f"{alone} {duties} {have} no daemon: one takes over within seconds, or its log says why not"
+    if alone := sum(lease.number - lease.owned - lease.halted for lease in system.leases):
+        yield f"{counted(alone, 'lease has', 'leases have')} no daemon: one takes over within seconds, or its log says why not"

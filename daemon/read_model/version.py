@@ -1,7 +1,10 @@
 """A version of a DAG: its source, and what it changed of the version before, in text and in meaning."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff
+from itertools import takewhile
+from operator import eq
 from typing import Any
 
 import msgspec
@@ -16,15 +19,29 @@ from tidegate.schemas.queries.grid import StoredVersion, VersionRow
 CONTEXT = 3
 """The unchanged lines around a change."""
 
+MOST_PAIRS = 4_000_000
+"""The time of a comparison grows with the number of pairs of lines, up to half a second for so many."""
+
 
 class VersionPage(msgspec.Struct, frozen=True):
-    """`diff` and `changes` are empty for the first version. `newest` is the number of the current one."""
+    """`diff` and `changes` are empty for the first version. `diff` is None if too many lines changed to compare them.
+
+    `newest` is the number of the current version.
+    """
 
     dag_id: str
     version: StoredVersion
     newest: int
-    diff: Sequence[str]
+    diff: Sequence[str] | None
     changes: Sequence[str]
+
+
+class VersionPair(msgspec.Struct, frozen=True):
+    """A version, and the one before it; None for the first."""
+
+    dag: DagRow
+    version: StoredVersion
+    before: StoredVersion | None
 
 
 class VersionFiles(msgspec.Struct, frozen=True):
@@ -54,25 +71,52 @@ def _no_such_version(dag: DagRow, number: int) -> NotFoundError:
     return NotFoundError(f"DAG {dag.dag_id!r} has no version {number}; its newest one is {dag.version}")
 
 
-async def read_version(db: Db, dag_id: str, number: int) -> VersionPage:
+async def read_pair(db: Db, dag_id: str, number: int) -> VersionPair:
     """Raises NotFoundError."""
     dag = await find_dag(db, dag_id)
     found, before = await grid.version(db, dag_id, number), await grid.version(db, dag_id, number - 1)
     if found is None:
         raise _no_such_version(dag, number)
+    return VersionPair(dag, found, before)
+
+
+def compared(pair: VersionPair) -> VersionPage:
+    """The page of the version. It takes up to a second of processor, so call it in a thread."""
+    newest, found, before = pair.dag.version, pair.version, pair.before
     if before is None:
-        return VersionPage(dag_id, found, dag.version, (), ())
-    return VersionPage(dag_id, found, dag.version, diff_of(before, found), list(changes_of(before.spec, found.spec)))
+        return VersionPage(pair.dag.dag_id, found, newest, (), ())
+    changes = list(changes_of(before.spec, found.spec))
+    return VersionPage(pair.dag.dag_id, found, newest, diff_of(before, found), changes)
 
 
-def diff_of(before: StoredVersion, after: StoredVersion) -> list[str]:
-    """The changed lines of the source, as `diff -u` prints them."""
+def diff_of(before: StoredVersion, after: StoredVersion) -> list[str] | None:
+    """The changed lines of the source, as `diff -u` prints them; None if these are too many.
+
+    What both versions begin and end with is left out before the comparison.
+    """
+    old, new = before.source.splitlines(), after.source.splitlines()
+    head = _equal(old, new)
+    tail = _equal(reversed(old[head:]), reversed(new[head:]))
+    if (len(old) - head - tail) * (len(new) - head - tail) > MOST_PAIRS:
+        return None
+    first, left = max(head - CONTEXT, 0), max(tail - CONTEXT, 0)
     names = (f"version {before.number}", f"version {after.number}")
-    return list(unified_diff(before.source.splitlines(), after.source.splitlines(), *names, n=CONTEXT, lineterm=""))
+    found = unified_diff(old[first : len(old) - left], new[first : len(new) - left], *names, n=CONTEXT, lineterm="")
+    return [_moved(line, first) if line.startswith("@@") else line for line in found]
+
+
+def _equal(old: Iterable[str], new: Iterable[str]) -> int:
+    """The number of lines that both begin with."""
+    return sum(1 for _ in takewhile(bool, map(eq, old, new)))
+
+
+def _moved(header: str, lines: int) -> str:
+    """`@@ -1,2 +1,2 @@` so many lines further on."""
+    return re.sub(r"(?<=[-+])\d+", lambda number: str(int(number[0]) + lines), header)
 
 
 def changes_of(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """What the change means: options of the DAG, and tasks that came, went or changed. Layout and comments mean nothing."""
+    """The changes in words: options of the DAG, and added, removed or changed tasks. Layout and comments are none."""
     yield from _options(_without_tasks(before), _without_tasks(after), "")
     old, new = _tasks(before), _tasks(after)
     yield from (f"task {task_id}: removed" for task_id in old if task_id not in new)

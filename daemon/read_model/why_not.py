@@ -8,7 +8,8 @@ import msgspec
 
 from tidegate.daemon.read_model import inputs
 from tidegate.daemon.read_model.inputs import InputRow
-from tidegate.daemon.read_model.lookup import find_dag
+from tidegate.daemon.read_model.lookup import find_dag, names
+from tidegate.daemon.read_model.terms import own_terms
 from tidegate.daemon.settings import Settings
 from tidegate.handlers.explain.dag import explain_dag
 from tidegate.handlers.explain.dag import load as load_dag
@@ -16,18 +17,19 @@ from tidegate.handlers.explain.gate import gate
 from tidegate.handlers.explain.task import explain_task
 from tidegate.handlers.explain.task_facts import index_of
 from tidegate.handlers.explain.task_facts import load as load_task
+from tidegate.schemas.conditions.condition import Condition
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.error import NotFoundError
-from tidegate.schemas.explain.gates import DagExplanation, Gate, TaskExplanation
+from tidegate.schemas.explain.gates import DagExplanation, Gate, GateState, TaskExplanation
 from tidegate.schemas.explain.reasons import DagHeld, Reason
 from tidegate.schemas.explain.remedy import CancelRuns, Change, Release
 from tidegate.schemas.queries import dag_pages, facts, holds, versions
 from tidegate.schemas.queries.dag_pages import DagRow, NoteRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.facts import DiscardRow
-from tidegate.schemas.queries.leases import Terms
 from tidegate.schemas.queries.run_pages import RunRow
-from tidegate.schemas.timetable.text import utc
+from tidegate.schemas.state import TaskState
+from tidegate.schemas.text import utc
 
 LAST_NOTES, FORMER_RUNS = 5, 10
 
@@ -45,7 +47,50 @@ class DagWhyNot(msgspec.Struct, frozen=True):
     discarded: Sequence[DiscardRow]
 
 
-async def read_dag(db: Db, dag_id: str) -> DagWhyNot:
+class GateInWords(msgspec.Struct, frozen=True):
+    """A gate of a document. `waits_for` is None unless it is closed; `known` are its facts."""
+
+    name: str
+    state: GateState
+    since: datetime | None
+    waits_for: str | None
+    known: str
+
+
+class ChangeInWords(msgspec.Struct, frozen=True):
+    """A change of a document."""
+
+    says: str
+    commands: Sequence[str]
+
+
+class DagInWords(msgspec.Struct, frozen=True):
+    """`dag_document` in words."""
+
+    dag_id: str
+    starts: bool
+    gates: Sequence[GateInWords]
+    change: Sequence[ChangeInWords]
+    instead: Sequence[ChangeInWords]
+    schedule: Condition | None
+    timing: str
+    inputs: Sequence[InputRow]
+    notes: Sequence[NoteRow]
+    discarded: Sequence[DiscardRow]
+
+
+class TaskInWords(msgspec.Struct, frozen=True):
+    """`task_document` in words."""
+
+    dag_id: str
+    run_id: str
+    task: str
+    state: TaskState | None
+    gates: Sequence[GateInWords]
+    change: Sequence[ChangeInWords]
+
+
+async def read_dag_why_not(db: Db, dag_id: str) -> DagWhyNot:
     """Raises RequestError for a DAG that does not exist."""
     dag = await find_dag(db, dag_id)
     spec = None if dag.held_since else await versions.current_spec(db, dag_id)
@@ -69,43 +114,55 @@ def explain_hold(dag: DagRow, former_runs: tuple[str, ...] = ()) -> DagExplanati
 
 
 def dag_document(page: DagWhyNot) -> dict[str, Any]:
-    """The page in JSON, with the text of reasons and changes."""
-    return {
+    """The page in JSON, with the text of reasons, facts and changes."""
+    document = {
         "dag_id": page.explanation.dag_id,
         "starts": page.explanation.starts,
         "gates": gates_document(page.explanation.gates),
         "change": changes_document(page.explanation.change),
         "instead": changes_document(page.explanation.instead),
+        "schedule": page.spec.schedule if page.spec else None,
+        "timing": inputs.timing_text(page.spec.timing) if page.spec else "",
         "inputs": page.inputs,
         "notes": page.notes,
         "discarded": page.discarded,
     }
+    return in_json(document)
 
 
-async def read_task(db: Db, run: RunRow, label: str, settings: Settings) -> TaskExplanation:
-    """Of a task, or of an instance `load[3]` of a mapped one. `settings` apply where no daemon is alive to say its own.
+async def read_task_why_not(db: Db, run: RunRow, label: str, settings: Settings) -> TaskExplanation:
+    """The explanation of a task, or of an instance such as `load[3]`. `settings` apply where no daemon is live.
 
     Raises NotFoundError for a task that the run does not have.
     """
     version = (await facts.run_facts(db, run.dag_id, run.run_id)).view.version_id
     graph = (await versions.graphs(db, {version}))[version]
     index = index_of(graph, label)
-    terms = Terms(settings.parallelism, settings.fair_after_s, settings.lease_ttl_s)
-    known = None if index is None else await load_task(db, run.dag_id, run.run_id, index, terms)
-    if known is None or not known.is_there:
-        names = ", ".join(node.task.task_id for node in graph.nodes)
-        raise NotFoundError(f"run {run.run_id!r} has no task {label!r}; its tasks are {names}")
+    known = None if index is None else await load_task(db, run.dag_id, run.run_id, index, own_terms(settings))
+    if known is None or not known.is_in_run:
+        tasks = names(node.task.task_id for node in graph.nodes)
+        raise NotFoundError(f"run {run.run_id!r} has no task {label!r}; its tasks are {tasks}")
     return explain_task(known)
 
 
 def task_document(page: TaskExplanation) -> dict[str, Any]:
-    """The page in JSON, with the text of reasons and changes."""
-    return {**msgspec.structs.asdict(page), "gates": gates_document(page.gates), "change": changes_document(page.change)}
+    """The page in JSON, with the text of reasons, facts and changes."""
+    texts = {"gates": gates_document(page.gates), "change": changes_document(page.change)}
+    return in_json({**msgspec.structs.asdict(page), **texts})
+
+
+def in_json(document: dict[str, Any]) -> dict[str, Any]:
+    """The document as a client of the API decodes it."""
+    found: dict[str, Any] = msgspec.to_builtins(document)
+    return found
 
 
 def gates_document(gates: Sequence[Gate[Reason]]) -> list[dict[str, Any]]:
-    """Gates in JSON, with the text of each reason."""
-    return [{**msgspec.structs.asdict(gate), "waits_for": gate.reason.text if gate.reason else None} for gate in gates]
+    """Gates in JSON, with the text of each reason and of the facts."""
+    return [
+        {**msgspec.structs.asdict(gate), "waits_for": gate.reason.text if gate.reason else None, "known": known_text(gate)}
+        for gate in gates
+    ]
 
 
 def changes_document(changes: Sequence[Change]) -> list[dict[str, Any]]:
@@ -113,8 +170,13 @@ def changes_document(changes: Sequence[Change]) -> list[dict[str, Any]]:
     return [{**msgspec.to_builtins(change), "says": change.text, "commands": change.commands} for change in changes]
 
 
-def waits_for(closed: Sequence[Gate[Reason]]) -> str:
-    return "; ".join(f"{gate.reason.text} ({gate.name})" for gate in closed if gate.reason)
+def waits_for(gates: Sequence[GateInWords]) -> str:
+    """The waits of the closed gates among these, in words; empty without one."""
+    return "; ".join(f"{gate.waits_for} ({gate.name})" for gate in gates if gate.waits_for is not None)
+
+
+def known_text(gate: Gate[Reason]) -> str:
+    return "; ".join(f"{name.replace('_', ' ')} {fact_text(value)}" for name, value in gate.facts.items())
 
 
 def fact_text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The contract of backends: seven idempotent calls.
+"""The contract of backends: eight idempotent calls.
 
 The daemon owns the record of a job, not the job. It stores the intent, stamps the submission with its id, searches for the stamp
 before another submit, and records the handle. After Flyte's connector contract.
@@ -14,7 +14,8 @@ import msgspec
 from tidegate.schemas.dag import BACKENDS, BaseTask, ModuleSource, TaskSpec, kind_of
 from tidegate.schemas.notice import CallbackContext, LogExcerpt
 from tidegate.schemas.run import RunContext
-from tidegate.schemas.wire.event import DatasetUpdated, ExitCode, Follow, Moment
+from tidegate.schemas.time_range import Moment
+from tidegate.schemas.wire.event import DatasetUpdated, ExitCode, Follow
 
 Handle = dict[str, Any]
 """The backend's reference to a submission; stored as JSON."""
@@ -32,6 +33,7 @@ class SubmissionSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     `token` proves its end; empty for callbacks, whose ends are not published.
     `events_of` is the id of a run with too many events for `run.events`: the backend takes them from `events_file`.
+    `earlier` are the last tries before this one that began: what they left on a server ends before the task begins.
     """
 
     submission_id: UUID
@@ -44,6 +46,7 @@ class SubmissionSpec(msgspec.Struct, frozen=True, kw_only=True):
     modules: tuple[ModuleSource, ...] = ()
     events_of: int | None = None
     events_file: str = ""
+    earlier: tuple[UUID, ...] = ()
 
 
 CALLBACK_BACKEND = "command"
@@ -67,7 +70,7 @@ class Phase(StrEnum):
 
 
 class AttemptEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known about the end of an attempt. `reason` is one sentence for people.
+    """The facts about the end of an attempt. `reason` is one sentence for people.
 
     `follow`, `result`, `outlets`, `events` and `log` as in `tidegate.schemas.wire.event.TaskFinished`.
     """
@@ -88,12 +91,12 @@ class AttemptEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Status(AttemptEnd, frozen=True, kw_only=True):
-    """The status of one submission. `silent_s` is the age of its last heartbeat by the clock of the host that wrote it,
+    """The status of one submission. `heartbeat_age_s` is that of its last heartbeat by the clock of the host that wrote it,
     because the clocks of hosts differ; None without a heartbeat. `beat` names the heartbeat for `Backend.confirm`.
     """
 
     phase: Phase
-    silent_s: float | None = None
+    heartbeat_age_s: float | None = None
     beat: int | None = None
 
 
@@ -127,6 +130,9 @@ class Backend(Protocol):
     def visibility_grace_s(self) -> float:
         """The time after a submit by a dead process during which `find` may miss it."""
 
+    async def check(self) -> None:
+        """Raises UnavailableError while this host can start no attempt, as far as that shows without one."""
+
     async def find(self, submission_id: UUID) -> Handle | None:
         """The handle of the submission with this stamp, running or ended; None without one."""
 
@@ -134,7 +140,8 @@ class Backend(Protocol):
         """Start the attempt, whose task waits for `confirm`. A second submit of the same id never runs it twice on one host.
 
         The backend has to ensure this: a daemon may be frozen between the check of its leases and the call.
-        Raises RejectedError when the attempt can never start; its message becomes the reason of the failure.
+        Raises RejectedError when the attempt can never start; its message becomes the reason of the failure. Raises
+        NotStartedError only if nothing was started on this host and nothing will be: any host may claim the attempt then.
         """
 
     async def confirm(self, recorded: Mapping[UUID, int | None]) -> None:
@@ -150,6 +157,8 @@ class Backend(Protocol):
 
     async def running(self) -> Mapping[UUID, Handle]:
         """The submissions that run on this host. The daemon kills those whose attempt has ended for it.
+
+        A handle has the `token` of the attempt if the backend knows it: it tells whether the installation is another one.
 
         Empty for a backend that runs nothing on the host of a daemon.
         """

@@ -15,6 +15,7 @@ from tidegate.daemon.spark.spool import spools
 
 ID = "host-id"
 MAX_ID_BYTES = 64
+PROBE = b"written\n" * 2048
 
 _ID = re.compile(rb"(?:[0-9a-f]{8})?")
 
@@ -36,11 +37,8 @@ def host_of(settings: Settings) -> str:
 def open_spools(settings: Settings) -> None:
     """Create the directory of all spools with its id. Raises SettingsError when it is not writable."""
     root = spool_root(settings)
-    probe = root / f".probe.{uuid4().hex}"
     try:
-        root.mkdir(parents=True, exist_ok=True)
-        probe.write_bytes(b"written")
-        probe.unlink()
+        write_probe(root)
         if not os.path.lexists(root / ID):
             _create_id(root)
     except OSError as error:
@@ -48,6 +46,23 @@ def open_spools(settings: Settings) -> None:
         raise SettingsError(f"{problem}; make room there, or choose another directory") from error
 
 
+def write_probe(root: Path) -> None:
+    """Write as much as a small submission, and delete it. Raises OSError."""
+    root.mkdir(parents=True, exist_ok=True)
+    probe = root / f".probe.{uuid4().hex}"
+    try:
+        probe.write_bytes(PROBE)
+    finally:
+        probe.unlink(missing_ok=True)
+
+
 def _create_id(root: Path) -> None:
     """Empty for the spool of a version without ids: the submissions there are recorded with the name alone."""
     whole_file.create(root / ID, b"" if any(spools(root)) else uuid4().hex[:8].encode())
+
+
+def secrets_dirs(settings: Settings) -> tuple[Path, ...]:
+    """The folders with the secrets of tasks: the credentials that systemd gives the daemon, then the folder of the setting."""
+    credentials = os.environ.get("CREDENTIALS_DIRECTORY")
+    own = Path(os.path.expanduser(settings.secrets_dir)).absolute()
+    return (Path(credentials), own) if credentials else (own,)

@@ -24,7 +24,7 @@ STAMP = "TASK_SUBMISSION_ID"
 POLL_S = 0.02
 EXEC_POLL_S = 0.001
 EXEC_POLLS = 1000
-"""How often a process is looked at that starts a program. It needs under a millisecond, unless its disk does not answer."""
+"""Polls of a process that starts a program. The start takes under a millisecond, unless the disk does not answer."""
 SCANS = 2
 """Scans without a process until none is left. A process can start another and end during one scan, which then misses both."""
 TAIL_BYTES = 64 * 1024
@@ -35,11 +35,16 @@ _STATE, _START_TIME, _MEMORY, _START_CODE, _ENV_START, _ENV_END = 0, 19, 20, 23,
 
 
 def tail(log: Path, start: int) -> str:
-    """The end of a log, at most `TAIL_BYTES`, without what is before `start`. Raises DamagedError."""
+    """The end of a log, at most `TAIL_BYTES`, without what is before `start`. Raises DamagedError.
+
+    It begins with a whole line, unless there is none: of a secret in a part of a line only the end could be there.
+    """
     with os.fdopen(open_regular(log), "rb") as file:
         end = file.seek(0, os.SEEK_END)
-        file.seek(max(start, end - TAIL_BYTES))
-        return file.read().decode(errors="replace")
+        begin = file.seek(max(start, end - TAIL_BYTES))
+        content = file.read(TAIL_BYTES)  # a process that goes on to write must not delay the end
+    whole = content if begin == start else content.partition(b"\n")[2] or content
+    return whole.decode(errors="replace")
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -64,6 +69,14 @@ def identify(pid: int) -> Identity | None:
 def _stat(pid: int) -> list[bytes]:
     """The fields of proc_pid_stat(5) from the state on. Raises OSError."""
     return (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+
+
+def signal_name(number: int) -> str:
+    """`SIGKILL`; `signal 37` for a real-time signal, which has no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def alive(identity: Identity) -> bool:
@@ -130,28 +143,87 @@ def _starts_program(pid: int) -> bool:
 
 def stamped(submission_id: UUID) -> Iterator[Identity]:
     """The processes of a submission, except the caller and those of other users."""
-    pids = (int(name) for name in os.listdir(_PROC) if name.isdigit())
-    for pid in (pid for pid in pids if pid != os.getpid()):
+    for pid in _other_pids():
         if has_stamp(pid, submission_id):
             yield from filter(None, (identify(pid),))
 
 
-def end_all(submission_id: UUID, grace_s: float, within_s: float = math.inf) -> int:
+def with_processes() -> set[UUID]:
+    """The submissions of all processes, except the caller and those of other users. Reads each process, however many they are."""
+    found: set[UUID] = set()
+    for pid in (pid for _ in range(SCANS) for pid in _other_pids()):
+        with suppress(OSError, ValueError):
+            found.update(map(_submission_of, filter(_is_stamp, _environ(pid).split(b"\0"))))
+    return found
+
+
+def _other_pids() -> Iterator[int]:
+    return (int(name) for name in os.listdir(_PROC) if name.isdigit() and int(name) != os.getpid())
+
+
+def _is_stamp(variable: bytes) -> bool:
+    return variable.startswith(f"{STAMP}=".encode())
+
+
+def _submission_of(stamp: bytes) -> UUID:
+    """Raises ValueError."""
+    return UUID(stamp.decode().partition("=")[2])
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """The children of a process, their children, and so on."""
+    parents = [pid]
+    while parents:
+        children = list(_children(parents.pop()))
+        yield from children
+        parents += children
+
+
+def _children(pid: int) -> Iterator[int]:
+    with suppress(OSError):
+        for thread in os.listdir(_PROC / str(pid) / "task"):
+            with suppress(OSError):
+                yield from map(int, (_PROC / str(pid) / "task" / thread / "children").read_text().split())
+
+
+def end_all(submission_id: UUID, grace_s: float, within_s: float = math.inf, *, below: int | None = None) -> int:
     """Terminate every other process of a submission, kill it after `grace_s`, at once with 0. Returns the number of processes.
+
+    Those are the processes with its stamp, and the descendants of the process `below`: a program can overwrite its environment,
+    and start others without it.
 
     Gives up after `within_s`: while the caller has threads that start processes, there are always more.
     """
     seen: set[Identity] = set()
     began = time.monotonic()
-    while (left := _left(submission_id)) and (passed_s := time.monotonic() - began) < within_s:
+    while (left := _left(submission_id, seen, below)) and (passed_s := time.monotonic() - began) < within_s:
         number = signal.SIGKILL if passed_s >= grace_s else signal.SIGTERM
         for process in left:
             if number is signal.SIGKILL or process not in seen:
                 send(process, number)
-        seen.update(left)
+        seen |= left
         time.sleep(POLL_S)
     return len(seen)
 
 
-def _left(submission_id: UUID) -> list[Identity]:
-    return next(filter(None, (list(stamped(submission_id)) for _ in range(SCANS))), [])
+def _left(submission_id: UUID, seen: set[Identity], below: int | None) -> set[Identity]:
+    """A process whose parent has ended is below no other."""
+    orphans = {process for process in seen if alive(process)}
+    scans = ({*stamped(submission_id), *_below(below), *orphans} for _ in range(SCANS))
+    return next(filter(None, scans), set())
+
+
+def _below(pid: int | None) -> Iterator[Identity]:
+    """The descendants that this user may signal, which excludes those of `sudo`."""
+    if pid is not None:
+        found = [process for child in descendants(pid) if _may_signal(child) and (process := identify(child)) is not None]
+        # Of these pids, one that ended before it was identified can belong to another process.
+        still = set(descendants(pid))
+        yield from (process for process in found if process.pid in still)
+
+
+def _may_signal(pid: int) -> bool:
+    with suppress(OSError):
+        os.kill(pid, 0)
+        return True
+    return False

@@ -7,8 +7,8 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,39 +16,37 @@ from typing import TypeVar
 from uuid import UUID
 
 import anyio
-from anyio import CapacityLimiter, to_thread
 
-from tidegate.daemon.settings import Settings, dags_root, secrets_dirs, spool_root
+from tidegate.daemon.settings import Settings, dags_root, spool_root
 from tidegate.daemon.spark import event_file, launch
 from tidegate.daemon.spark.contract import Backend, CallbackTask, Handle, LogChunk, Phase, Status, SubmissionSpec, backend_of
-from tidegate.daemon.spark.host import host_of
+from tidegate.daemon.spark.host import host_of, secrets_dirs, write_probe
 from tidegate.daemon.spark.process import alive, has_stamp, identify, send, stamped, until_gone
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.spool import Claim, Job, Outcome, Spool, spools
+from tidegate.daemon.spark.spool_threads import SpoolThreads
 from tidegate.schemas.cluster import Cluster, cluster_name, cluster_problem
 from tidegate.schemas.dag import BACKENDS, kind_of
-from tidegate.schemas.error import FATAL, RejectedError, UnavailableError, described
+from tidegate.schemas.error import FATAL, RUNNERS, NotStartedError, RejectedError, UnavailableError, described
 from tidegate.schemas.wire.event import Rejection
 
 T = TypeVar("T")
 
-SPOOL_THREADS = 4
 KILL_GRACE_S = 15.0
+"""More than a runner needs to end its task, `KILL_GRACE_S` and `KILLING_S` of `conclusion.py`, and to store the outcome."""
+
 REAP_S = 20.0
 REAPERS = 8
-"""Reapers that one look starts, so that the death of many runners delays it only for a moment."""
+"""The most reapers that one call of `status` starts, so that the death of many runners delays it only for a moment."""
 
 CLAIM_POLLS = 300
 POLL_S = 0.05
 
-UNREADABLE = frozenset((errno.EIO, errno.ESTALE))
+UNREADABLE = frozenset((errno.EIO, errno.ESTALE, errno.EUCLEAN, errno.EBADMSG))
 """Errors that one file can have while all others are read."""
 
 EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
 """Errors of this process or host, not of a file."""
-
-SPOOL = "the spool"
-"""The server name in outages of the spool directory."""
 
 
 class RunnerBackend:
@@ -61,9 +59,14 @@ class RunnerBackend:
         self.host: str | None = host_of(settings)
         self._settings = settings
         self._root = spool_root(settings)
-        self._spool_threads = CapacityLimiter(SPOOL_THREADS)
+        self._io = SpoolThreads(self._root).run
         self._reaped_at: dict[UUID, float] = {}
-        self._is_mine: dict[UUID, bool] = {}
+        self._last_reaped = UUID(int=0)
+        self._known: dict[UUID, Handle | None] = {}
+
+    async def check(self) -> None:
+        await self._io(partial(write_probe, self._root))
+        await launch.check()
 
     async def find(self, submission_id: UUID) -> Handle | None:
         spool = self._spool(submission_id)
@@ -75,7 +78,8 @@ class RunnerBackend:
             raise RejectedError(Rejection.INVALID, f"{self.name} does not run tasks of kind {kind_of(spec.task)}")
         spool = self._spool(spec.submission_id)
         if not await self._io(spool.has_claim):
-            await self._io(lambda: self._prepare(spool, spec))
+            with nothing_started():
+                await self._io(lambda: self._prepare(spool, spec))
             await launch.start("execute", spool, spec.task.resources)
         await self._until_claimed(spool)
         return _handle(spool, await self._io(partial(_claim_of, spool)))
@@ -109,8 +113,7 @@ class RunnerBackend:
         """Returns when the runner ended; kills it after `KILL_GRACE_S`."""
         spool = self._spool(UUID(handle["spool"]))
         claim = await self._io(lambda: _unless_damaged(spool, partial(_ask_to_stop, spool)))
-        # A task can write a claim that names another process.
-        if claim is None or not has_stamp(claim.claimant.pid, spool.submission_id) or not send(claim.claimant, signal.SIGTERM):
+        if claim is None or not _is_runner(claim.claimant.pid, handle) or not send(claim.claimant, signal.SIGTERM):
             return
         with anyio.move_on_after(KILL_GRACE_S) as grace:
             await until_gone(claim.claimant)
@@ -147,7 +150,7 @@ class RunnerBackend:
             topic_prefix=settings.topic_prefix,
             secrets_dirs=tuple(map(str, secrets_dirs(settings))),
             heartbeat_s=settings.runner_heartbeat_s,
-            silent_s=None if isinstance(spec.task, CallbackTask) else settings.runner_silent_s,
+            silent_s=settings.runner_silent_s,
             host=settings.host,
         )
 
@@ -184,59 +187,62 @@ class RunnerBackend:
             return Status(phase=Phase.PENDING if self._is_starting(spool) else Phase.UNKNOWN), False
         reason = "" if lives else "the runner was killed; ending its processes"
         phase = Phase.PENDING if lives and not spool.is_confirmed() else Phase.RUNNING
-        beat, silent_s = spool.last_beat(), spool.silent_s()
-        return Status(phase=phase, reason=reason, started_at=claim.claimed_at, silent_s=silent_s, beat=beat), not lives
+        beat, age_s = spool.last_beat(), spool.heartbeat_age_s()
+        return Status(phase=phase, reason=reason, started_at=claim.claimed_at, heartbeat_age_s=age_s, beat=beat), not lives
 
     def _running(self) -> Mapping[UUID, Handle]:
         found = [spool for spool in spools(self._root) if spool.has_claim() and not spool.has_outcome() and _lives(spool)]
-        self._is_mine = {spool.submission_id: self._is_attempt_of_mine(spool) for spool in found}
-        return {id_: {"spool": str(id_)} for id_, is_mine in self._is_mine.items() if is_mine}
+        self._known = {spool.submission_id: self._handle_if_mine(spool) for spool in found}
+        return {id_: handle for id_, handle in self._known.items() if handle}
 
-    def _is_attempt_of_mine(self, spool: Spool) -> bool:
-        known = self._is_mine.get(spool.submission_id)
-        if known is not None:
+    def _handle_if_mine(self, spool: Spool) -> Handle | None:
+        """With the token of the attempt. Empty for an attempt of another backend, or of an installation with other topics.
+
+        None while the job is missing or cannot be read. Raises OSError when the whole spool cannot be read.
+        """
+        known = self._known.get(spool.submission_id)
+        if known is not None or (job := _unless_damaged(spool, spool.job)) is None:
             return known
-        try:
-            job = spool.job()
-        except DamagedError:
-            return False
-        return job is not None and not isinstance(job.spec.task, CallbackTask) and backend_of(job.spec.task) == self.name
+        if isinstance(job.spec.task, CallbackTask) or backend_of(job.spec.task) != self.name:
+            return {}
+        if job.topic_prefix != self._settings.topic_prefix:
+            return {}
+        return {"spool": str(spool.submission_id), "token": job.spec.token or None}
 
     def _is_starting(self, spool: Spool) -> bool:
         prepared_at = spool.prepared_at()
         return prepared_at is not None and (datetime.now(UTC) - prepared_at).total_seconds() < self.visibility_grace_s
 
     async def _until_claimed(self, spool: Spool) -> None:
-        """Poll for the claim, which is late while a systemd unit starts. Raises UnavailableError without one."""
+        """Poll for the claim, which is late while a systemd unit starts.
+
+        Raises UnavailableError without one; NotStartedError if its unit has ended.
+        """
         for _ in range(CLAIM_POLLS):
             if await self._io(spool.has_claim):
                 return
             await anyio.sleep(POLL_S)
-        raise UnavailableError(f"no runner has claimed {spool.submission_id} yet; see {spool.log}", server=launch.RUNNERS)
+        unclaimed = NotStartedError if await launch.has_ended("execute", spool) else UnavailableError
+        if not await self._io(spool.has_claim):
+            raise unclaimed(f"no runner has claimed {spool.submission_id} yet; see {spool.log}", server=RUNNERS)
 
     async def _reap(self, gone: Sequence[UUID]) -> None:
-        """Start at most `REAPERS` reapers, side by side, for submissions without one in the last `REAP_S`, oldest first."""
-        now = time.monotonic()
-        self._reaped_at = {id_: self._reaped_at[id_] for id_ in gone if id_ in self._reaped_at}
-        todo = sorted(self._due(gone, now), key=lambda id_: self._reaped_at.get(id_, 0.0))[:REAPERS]
+        """Start at most `REAPERS` reapers, side by side, for submissions without one in the last `REAP_S`, in turn."""
+        todo = self._due(gone, now := time.monotonic())[:REAPERS]
         self._reaped_at |= dict.fromkeys(todo, now)
+        self._last_reaped = todo[-1] if todo else self._last_reaped
         async with anyio.create_task_group() as tg:
             for id_ in todo:
                 tg.start_soon(self._start_reaper, id_)
 
     def _due(self, gone: Sequence[UUID], now: float) -> list[UUID]:
-        return [id_ for id_ in gone if now - self._reaped_at.get(id_, float("-inf")) >= REAP_S]
+        """Those without a recent reaper, from the one after the last reaped. A call about other submissions forgets none."""
+        self._reaped_at = {id_: at for id_, at in self._reaped_at.items() if now - at < REAP_S}
+        return sorted(set(gone) - self._reaped_at.keys(), key=lambda id_: (id_ <= self._last_reaped, id_))
 
     async def _start_reaper(self, submission_id: UUID) -> None:
         with suppress(UnavailableError):  # said by the submits that fail as well; a later status tries again
             await launch.start("reap", self._spool(submission_id))
-
-    async def _io(self, work: Callable[[], T]) -> T:
-        """Raises UnavailableError when the spool cannot be read or written."""
-        try:
-            return await to_thread.run_sync(work, limiter=self._spool_threads)
-        except OSError as error:
-            raise UnavailableError(f"the spool {self._root} cannot be used: {error}", server=SPOOL) from error
 
 
 def open_backends(settings: Settings) -> Mapping[str, Backend]:
@@ -244,8 +250,24 @@ def open_backends(settings: Settings) -> Mapping[str, Backend]:
     return {name: RunnerBackend(name, settings) for name in sorted(set(BACKENDS.values()))}
 
 
+@contextmanager
+def nothing_started() -> Iterator[None]:
+    """An outage in this block comes before any start. Raises NotStartedError."""
+    try:
+        yield
+    except UnavailableError as error:
+        raise NotStartedError(str(error), server=error.server) from error
+
+
 def _handle(spool: Spool, claim: Claim | None) -> Handle:
     return {"spool": str(spool.submission_id), "pid": None if claim is None else claim.claimant.pid}
+
+
+def _is_runner(pid: int, handle: Handle) -> bool:
+    """A task can write a claim that names another process, but the handle was recorded before it began. A runner of an unknown
+    pid has the stamp, unless its task has overwritten the environment.
+    """
+    return pid == handle.get("pid") or has_stamp(pid, UUID(handle["spool"]))
 
 
 def _lives(spool: Spool) -> bool:
@@ -253,7 +275,7 @@ def _lives(spool: Spool) -> bool:
     return claim is not None and alive(claim.claimant)
 
 
-def _unless_damaged(spool: Spool, read: Callable[[], Claim | None]) -> Claim | None:
+def _unless_damaged(spool: Spool, read: Callable[[], T | None]) -> T | None:
     """None for a damaged submission, which is left to `status`. Raises OSError when the whole spool cannot be read."""
     try:
         return read()
@@ -275,7 +297,12 @@ def _ask_to_stop(spool: Spool) -> Claim | None:
     """The claim of the runner to stop, if there is one. Without one, claim the submission so that no runner can start."""
     if not spool.path.exists() or spool.outcome() is not None:
         return None
-    spool.ask_to_stop()
+    try:
+        spool.ask_to_stop()
+    except OSError:
+        if (claim := spool.claimed()) is None:
+            raise
+        return claim  # A full disk keeps no runner from getting the signal, least of all the one that has filled it.
     me = identify(os.getpid())
     if me is None or not spool.claim(me):
         return spool.claimed()

@@ -42,7 +42,7 @@ T = TypeVar("T")
 LOG_CHUNK_BYTES = 256 * 1024
 MAX_SPEC_BYTES = 1 << 28
 MAX_CLAIM_BYTES = 1 << 12
-WORK = "work"
+WORK, SHORT = "work", "tmp"
 REMOVING = ".going."
 
 _encode = msgspec.json.Encoder().encode
@@ -92,12 +92,24 @@ class Spool:
         self.log = self.path / "log"
         # A directory between, so that a task that writes or deletes beside its temporary files meets those of no other attempt.
         self.work = root / WORK / str(submission_id) / "files"
+        self._short = root / SHORT / submission_id.hex[:16] / "t"
 
     def make(self) -> None:
         """Create the directories, private to this user."""
         for directory in (self.path, self.work.parent, self.work):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             directory.chmod(0o700)
+        with suppress(OSError):  # it is there, or the file system has no links
+            self._short.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._short.symlink_to(Path("..", "..", *self.work.parts[-3:]))
+
+    @property
+    def tmp(self) -> Path:
+        """The folder of temporary files, by a path of 23 bytes below the spools. The path of a Unix socket has at most 107 bytes.
+
+        Multiprocessing, for one, adds 32 bytes for its sockets.
+        """
+        return self._short if os.path.exists(self._short) else self.work
 
     def prepare(self, job: Job) -> None:
         """Store the job, and create the directories if they are missing."""
@@ -169,7 +181,7 @@ class Spool:
         steps = (self.path / name for name in ("outcome.json", "heartbeat", "claim", "spec.json", ""))
         return next((at for path in steps if (at := _modified_at(path)) is not None), None)
 
-    def silent_s(self) -> float | None:
+    def heartbeat_age_s(self) -> float | None:
         """The age of the last heartbeat; 0 after the clock was set back."""
         beat = self.heartbeat_at()
         return None if beat is None else max(0.0, time.time() - beat.timestamp())
@@ -191,6 +203,10 @@ class Spool:
 
     def outcome(self) -> Outcome | None:
         return self._read("outcome.json", MAX_RECORD_BYTES, Outcome, check_body)
+
+    def clear(self) -> None:
+        """Delete the temporary files of the task. What cannot be deleted is left to `prune`."""
+        _remove_work(self.path.parent, self.path.name)
 
     def read_log(self, offset: int) -> LogChunk:
         """Complete when the outcome was there before the end of the log was read."""
@@ -227,7 +243,10 @@ def spools(root: Path) -> Iterator[Spool]:
 
 
 def prune(root: Path, older_than_s: float, spared: Container[UUID] = frozenset()) -> int:
-    """Delete spools without a runner whose last change was more than `older_than_s` ago. Returns their number."""
+    """Delete spools without a runner whose last change was more than `older_than_s` ago. Returns their number.
+
+    Temporary files go when their attempt has ended, where its runner could not delete them.
+    """
     for remains in root.glob(f"{REMOVING}*"):
         with suppress(ValueError):
             _remove_work(root, str(UUID(remains.name.removeprefix(REMOVING))))
@@ -238,20 +257,44 @@ def prune(root: Path, older_than_s: float, spared: Container[UUID] = frozenset()
         with suppress(OSError):  # another daemon of this host was faster, or the directory was spoiled
             remove(spool.path.rename(root / f"{REMOVING}{spool.submission_id}"), REMOVING)
             _remove_work(root, str(spool.submission_id))
-    _remove_orphans(root, older_than_s)
+    _remove_unused(root, older_than_s)
+    _remove_links(root)
     return len(old)
 
 
-def _remove_orphans(root: Path, older_than_s: float) -> None:
-    """Delete old temporary files of submissions without a spool. New ones belong to a submission whose spool is made next."""
+def _remove_unused(root: Path, older_than_s: float) -> None:
+    """Delete temporary files of attempts that have ended, and old ones of submissions without a spool.
+
+    New ones without a spool belong to a submission whose spool is made next.
+    """
     for work in root.glob(f"{WORK}/*"):
-        if not os.path.lexists(root / work.name) and _is_old(work, older_than_s):
+        is_orphan = not os.path.lexists(root / work.name)
+        if _is_old(work, older_than_s) if is_orphan else _has_ended(root / work.name):
             _remove_work(root, work.name)
 
 
+def _has_ended(path: Path) -> bool:
+    """Whether the attempt has an outcome, and its runner, if it can be told, is gone."""
+    with suppress(DamagedError, OSError, ValueError):
+        spool = Spool(path.parent, UUID(path.name))
+        return spool.has_outcome() and ((claim := spool.claimed()) is None or not alive(claim.claimant))
+    return False
+
+
+def _remove_links(root: Path) -> None:
+    """Delete the links to removed temporary files."""
+    for folder in root.glob(f"{SHORT}/*"):
+        if not os.path.exists(folder / "t"):
+            _remove_folder(root, folder)
+
+
 def _remove_work(root: Path, name: str) -> None:
+    _remove_folder(root, root / WORK / name)
+
+
+def _remove_folder(root: Path, folder: Path) -> None:
     with suppress(OSError):
-        remove((root / WORK / name).rename(root / f"{REMOVING}{uuid4()}"), REMOVING)
+        remove(folder.rename(root / f"{REMOVING}{uuid4()}"), REMOVING)
 
 
 def _removable(spool: Spool, older_than_s: float) -> bool:
@@ -260,6 +303,8 @@ def _removable(spool: Spool, older_than_s: float) -> bool:
         claim, last = spool.claimed(), spool.changed_at()
     except DamagedError:
         return _is_old(spool.path, older_than_s)
+    except OSError:  # a spool that cannot be read keeps no other from being removed
+        return False
     if last is None or last.timestamp() > time.time() - older_than_s:
         return False
     return claim is None or not alive(claim.claimant)

@@ -38,7 +38,7 @@ def start(home: Path, options: Sequence[str], env: Mapping[str, str], show: Say)
 
 
 def _spawn(home: Path, options: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Its output has the link that logs in, so that the log is for its user alone, and begins anew."""
+    """Start the process. Its output contains the login link, so the log is truncated and readable by its user alone."""
     try:
         home.mkdir(parents=True, exist_ok=True)
         with own_log(home).open("ab") as output:

@@ -45,11 +45,13 @@ PROPERTIES = {
 class Kafka(Server):
     """A single node that accepts records up to 8 MiB, more than a daemon does.
 
-    After a crash it is ready when the broker session of the crashed process has expired, after 3 s.
+    After a crash it is ready when the broker session of the crashed process has expired, after 3 s, and when it has read the last
+    segments of all partitions again, of which it says nothing.
     """
 
     name: ClassVar[str] = "Kafka"
     ports_needed: ClassVar[int] = 2
+    start_s: ClassVar[float] = 600.0
     heap_mb: ClassVar[int] = 512
     format_options: ClassVar[tuple[str, ...]] = ()
     """Further options of StorageTool, such as `--add-scram`."""

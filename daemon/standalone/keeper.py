@@ -7,11 +7,13 @@ from typing import NoReturn
 import anyio
 
 from tidegate.daemon.outage import STEADY_S, Backoff
+from tidegate.daemon.restart import first_of
 from tidegate.daemon.spark.process import identify
 from tidegate.daemon.standalone.kept_ports import KeptPorts
-from tidegate.daemon.standalone.process import Child, ServerError
-from tidegate.daemon.standalone.record import Recorder, Say, ServerRecord, ServerState, now
+from tidegate.daemon.standalone.process import Child
+from tidegate.daemon.standalone.record import Recorder, Say, ServerRecord, ServerState, now, told, untold
 from tidegate.daemon.standalone.server import LOG_FOLLOWS, Server
+from tidegate.schemas.error import FATAL, TidegateError, described
 
 
 class Keeper:
@@ -34,8 +36,8 @@ class Keeper:
         self._say(f"{server.name} is ready after {anyio.current_time() - began_at:.1f} s")
 
     def announce(self, settings: Mapping[str, str], web: str) -> None:
-        """All servers are ready: commands may use them."""
-        self._recorder.change(settings=settings, web=web)
+        """All servers are ready: commands may use them. The record gets no secrets."""
+        self._recorder.change(settings=told(settings), untold=untold(settings), web=web)
 
     async def keep(self, server: Server) -> NoReturn:
         """Start the server again whenever it ends. Pauses grow while it ends within `STEADY_S`, or does not start."""
@@ -56,8 +58,10 @@ class Keeper:
             await backoff.pause()
             try:
                 await server.start()
-            except (ServerError, OSError) as error:
-                reason = str(error).partition(LOG_FOLLOWS)[0]
+            except* FATAL:
+                raise
+            except* Exception as group:  # noqa: BLE001 - any fault of a start concerns this server alone
+                reason = _reason(first_of(group))
                 if reason != said:
                     self._say(f"{reason}; it is tried again")
                 said = reason
@@ -66,9 +70,17 @@ class Keeper:
         self._record_ready(server)
         self._say(f"{server.name} is ready again after {anyio.current_time() - died_at:.1f} s")
 
+    async def keep_record(self) -> NoReturn:
+        """Commands that wait for an announcement get it once a full disk has room."""
+        await self._recorder.keep_written()
+
     def _record_process(self, server: Server, child: Child, port: int) -> None:
         self._ports.tell(server, port, self._say)
         self._recorder.change_server(server.home.name, process=identify(child.pid), port=port)
 
     def _record_ready(self, server: Server) -> None:
         self._recorder.change_server(server.home.name, state=ServerState.READY, since=now())
+
+
+def _reason(error: Exception) -> str:
+    return (str(error) if isinstance(error, TidegateError) else described(error)).partition(LOG_FOLLOWS)[0]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import anyio
 
-from tidegate.daemon.spark.process import alive, end_all, send, until_gone
+from tidegate.daemon.spark.process import alive, end_all, send, until_gone, with_processes
 from tidegate.daemon.spark.spool import spools
 from tidegate.daemon.standalone.record import Record, Say
 
@@ -30,5 +30,9 @@ async def end_servers(record: Record, say: Say) -> None:
 
 
 def end_runners(spool_dir: Path) -> int:
-    """End all runners, which survive their daemon by design. Their attempts count as killed. The number of their processes."""
-    return sum(end_all(spool.submission_id, RUNNER_GRACE_S) for spool in spools(spool_dir))
+    """End all runners, which survive their daemon by design. Their attempts count as killed. The number of their processes.
+
+    There may be many thousands of spools, and few of them with processes.
+    """
+    left = {spool.submission_id for spool in spools(spool_dir)} & with_processes()
+    return sum(end_all(submission_id, RUNNER_GRACE_S) for submission_id in left)

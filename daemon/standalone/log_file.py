@@ -27,10 +27,10 @@ class LogFile:
         self._begun = b""
 
     def last(self, count: int) -> list[str]:
-        """The last lines, of the last 64 KiB; `new` continues after them."""
+        """The last whole lines, of the last 64 KiB; `new` continues after them."""
         size = self._path.stat().st_size if self._path.exists() else 0
-        self._position = max(0, size - TAIL_BYTES)
-        lines = self.new()
+        begin = self._position = max(0, size - TAIL_BYTES)
+        lines = self.new()[1 if begin else 0 :]
         return lines[-count:] if count else []
 
     def new(self) -> list[str]:

@@ -48,10 +48,23 @@ def is_free(port: int) -> bool:
     return True
 
 
+def listener(port: int) -> str:
+    """The listener on the port: `process 4711 (nginx)`, or that it is a program of another user, whose processes are hidden."""
+    try:
+        listening = (it for it in psutil.net_connections("tcp") if it.status == psutil.CONN_LISTEN)
+        found = next((it.pid for it in listening if it.laddr and it.laddr.port == port and it.pid), None)
+        return "a program of another user" if found is None else f"process {found} ({psutil.Process(found).name()})"
+    except psutil.Error:
+        return "another program"
+
+
 def listens(pid: int, port: int) -> bool:
-    """Whether this process listens on the port; a successful connection may be to another one."""
+    """Whether this process listens on the port; a successful connection may be to another one.
+
+    True for a process that refuses inspection, whose sockets root alone sees: it has to end when it cannot bind its port.
+    """
     try:
         connections = psutil.Process(pid).net_connections("tcp")
-    except psutil.Error:
-        return False
+    except psutil.Error as error:
+        return isinstance(error, psutil.AccessDenied)
     return any(it.status == psutil.CONN_LISTEN and it.laddr.port == port for it in connections)

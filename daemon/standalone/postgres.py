@@ -48,12 +48,16 @@ SETTINGS = {
 
 
 class Postgres(Server):
-    """A cluster with one database. `fsync=False` is for tests that do not crash it."""
+    """A cluster with one database. `fsync=False` is for tests that do not crash it.
+
+    After a crash it replays up to `max_wal_size`. To kill it meanwhile would begin that anew.
+    """
 
     name: ClassVar[str] = "Postgres"
     stop_signal: ClassVar[signal.Signals] = signal.SIGINT
     settings: ClassVar[Mapping[str, str]] = SETTINGS
     unanswered = (*REFUSALS, asyncpg.InterfaceError)
+    recovering = (asyncpg.CannotConnectNowError,)
 
     def __init__(self, home: Path, *, fsync: bool = True) -> None:
         super().__init__(home)

@@ -19,6 +19,7 @@ from tidegate.schemas.error import TidegateError
 
 LEASH = Path(__file__).with_name("leash.py")
 TAIL_LINES = 20
+MAX_LOG_BYTES = 64 << 20
 GONE_S = 10.0
 
 
@@ -91,7 +92,9 @@ async def spawn(
     """Start a command whose death signal is `on_orphaned`.
 
     The death signal is sent at the end of the calling thread, so that thread must live as long as the child.
+    A log of more than `MAX_LOG_BYTES` goes on in a new file, and the former one is kept beside it until the next time.
     """
+    _begin_anew(log)
     leash = (sys.executable, "-I", "-S", str(LEASH), str(os.getpid()), str(int(on_orphaned)), user)
     async with await anyio.open_file(log, "ab") as output:
         start = await output.tell()
@@ -107,6 +110,11 @@ async def spawn(
     return Child(process, log, start)
 
 
+def _begin_anew(log: Path) -> None:
+    if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
+        log.replace(log.with_name(f"{log.name}.1"))
+
+
 def descendants(pid: int) -> list[psutil.Process]:
     try:
         return psutil.Process(pid).children(recursive=True)
@@ -117,7 +125,8 @@ def descendants(pid: int) -> list[psutil.Process]:
 async def _end_all(family: Sequence[psutil.Process]) -> None:
     """Wait for the end of the processes; kill the processes that do not end."""
     for process in await _left(family, GONE_S / 2):
-        process.kill()
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
     await _left(family, GONE_S / 2)
 
 

@@ -1,4 +1,4 @@
-"""What standalone shows of runs: a line for each task and run that ended, and on a terminal a table of the newest runs."""
+"""What standalone shows of runs and broken DAG files: a line for each end or fault, on a terminal a table of the newest runs."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
@@ -9,10 +9,11 @@ from rich.text import Text
 
 from tidegate.daemon.terminal import printable
 from tidegate.schemas.queries import run_pages
+from tidegate.schemas.queries.dag_pages import ImportErrorRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunEventRow, RunRow, RunTaskRow
 from tidegate.schemas.state import RUN_ENDED, TASK_ENDED, RunState
-from tidegate.schemas.timetable.text import took
+from tidegate.schemas.text import counted, took
 
 LISTED = 200
 SHOWN = 15
@@ -55,10 +56,12 @@ class Runs:
 
     async def read(self, db: Db) -> list[ShownRun]:
         """Newest first."""
-        if not self._dag_ids:
-            return [await self._shown(db, run) for run in await run_pages.list_runs(db, limit=LISTED)]
-        found = [run for dag_id in self._dag_ids for run in await run_pages.list_runs(db, dag_id=dag_id, limit=LISTED)]
-        return [await self._shown(db, run) for run in sorted(found, key=lambda run: run.created_at, reverse=True)]
+        chosen: Collection[str | None] = self._dag_ids or [None]
+        found = [run for dag_id in chosen for run in await run_pages.list_runs(db, dag_id=dag_id, limit=LISTED)]
+        shown = [await self._shown(db, run) for run in sorted(found, key=lambda run: run.created_at, reverse=True)]
+        self._days = {(run.dag_id, run.run_id): self._days[run.dag_id, run.run_id] for run in found}
+        self._ended &= {(run.dag_id, run.run_id, "", run.end_date) for run in found}
+        return shown
 
     async def _shown(self, db: Db, run: RunRow) -> ShownRun:
         key = (run.dag_id, run.run_id)
@@ -85,14 +88,15 @@ async def days_of(db: Db, dag_id: str, run_id: str) -> set[str]:
             return set()
         asked |= level
         events = [event for key in sorted(level) for event in await run_pages.events_of(db, *key)]
-        found |= {str(event.extra["day"]) for event in events if "day" in event.extra}
+        found |= {str(event.extra["day"]) for event in events if event.extra and "day" in event.extra}
         level = _producers(events) - asked
     return found
 
 
 def _producers(events: Sequence[RunEventRow]) -> set[RunKey]:
     """The runs that produced the events without a day."""
-    return {(made.dag_id, made.run_id) for event in events if "day" not in event.extra and (made := event.producer) is not None}
+    without = [event.producer for event in events if "day" not in (event.extra or {})]
+    return {(made.dag_id, made.run_id) for made in without if made is not None}
 
 
 class Lines:
@@ -104,9 +108,10 @@ class Lines:
 
     def new(self, runs: Sequence[ShownRun]) -> list[str]:
         """In the order of the runs' creation."""
-        new = [(end, line) for end, line in self._ends(runs[::-1]) if end not in self._said]
-        self._said.update(end for end, _ in new)
-        return [printable(line) for _, line in new]
+        ends = list(self._ends(runs[::-1]))
+        new = [line for end, line in ends if end not in self._said]
+        self._said = {end for end, _ in ends}
+        return [printable(line) for line in new]
 
     def _ends(self, runs: Sequence[ShownRun]) -> Iterator[tuple[End, str]]:
         for shown in runs:
@@ -119,9 +124,27 @@ class Lines:
 
     def _line(self, shown: ShownRun, label: str, ended: RunRow | RunTaskRow) -> str:
         """`2013-01-01  daily_delays    join      success  2.1s`."""
-        name = label or f"({shown.run.tasks} task{'' if shown.run.tasks == 1 else 's'})"
+        name = label or f"({counted(shown.run.tasks, 'task', 'tasks')})"
         time = took(ended.start_date, ended.end_date, self._now()) or ""
         return f"{shown.when}  {shown.run.dag_id:14}  {name:10}  {ended.state:7}  {time}".rstrip()
+
+
+class BrokenFiles:
+    """A line for each DAG file that became broken or broken otherwise, and for each that no longer is, since the last call."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, str] = {}
+
+    def new(self, errors: Sequence[ImportErrorRow]) -> list[str]:
+        before, self._said = self._said, {error.path: _told(error) for error in errors}
+        mended = [f"{path} is no longer broken" for path in before if path not in self._said]
+        return [printable(line) for line in (*mended, *(said for path, said in self._said.items() if before.get(path) != said))]
+
+
+def _told(error: ImportErrorRow) -> str:
+    """As `tidegate dags errors` has it, in one line."""
+    place = error.path if error.line is None else f"{error.path}:{error.line}"
+    return " ".join(f"{place} is broken: {error.reason}".split())
 
 
 def _advice(run: RunRow) -> str:

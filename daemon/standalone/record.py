@@ -6,20 +6,22 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import anyio
 import msgspec
 
-from tidegate.daemon.postgres_address import has_password
+from tidegate.daemon.postgres.address import has_password
 from tidegate.daemon.spark import whole_file
 from tidegate.daemon.spark.process import Identity, alive, identify
+from tidegate.schemas.cluster import read_clusters
 from tidegate.schemas.error import RequestError
 
 Say = Callable[[str], None]
 """Shows a line to the user."""
 
 FILE = "standalone.json"
-UNTOLD = "TIDEGATE_POSTGRES_DSN has a password and is not shown: set it as it is set for the standalone"
+AGAIN_S = 5.0
 
 
 class ServerState(StrEnum):
@@ -43,11 +45,15 @@ class ServerRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """`servers` are by the name of their folder. `settings` are for commands; empty until all servers are ready."""
+    """`servers` are by the name of their folder. `settings` are for commands; empty until all servers are ready.
+
+    `untold` are the names of settings that commands need, too, and that contain secrets.
+    """
 
     process: Identity | None
     since: datetime
     settings: dict[str, str] = {}
+    untold: tuple[str, ...] = ()
     web: str = ""
     servers: dict[str, ServerRecord] = {}
 
@@ -58,16 +64,29 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recorder:
-    """Writes the record at each change. On a full disk the record stays as it was until a later change."""
+    """Writes the record at each change. On a full disk the record stays as it was, until there is room or a later change."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
         self._record = Record(process=identify(os.getpid()), since=now())
+        self._is_written = True
 
     def change(self, **fields: Any) -> None:
         self._record = msgspec.structs.replace(self._record, **fields)
+        self._write()
+
+    async def keep_written(self) -> NoReturn:
+        """Write again what could not be written."""
+        while True:
+            await anyio.sleep(AGAIN_S)
+            if not self._is_written:
+                self._write()
+
+    def _write(self) -> None:
+        self._is_written = False
         with suppress(OSError):
             whole_file.replace(self._home / FILE, msgspec.json.format(msgspec.json.encode(self._record)))
+            self._is_written = True
 
     def enter(self, key: str, server: ServerRecord) -> None:
         self.change(servers={**self._record.servers, key: server})
@@ -82,8 +101,36 @@ class Recorder:
 
 
 def told(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings without an address of Postgres that has a password: tasks can read the record and the log."""
-    return {name: value for name, value in settings.items() if name != "postgres_dsn" or not has_password(value)}
+    """The settings without secrets: tasks can read the record and the log."""
+    return {name: value for name, value in settings.items() if name not in untold(settings)}
+
+
+def untold(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of the settings that contain secrets."""
+    return tuple(name for name, has_secret in _HAS_SECRET.items() if name in settings and has_secret(settings[name]))
+
+
+def untold_line(name: str) -> str:
+    """Why a setting is not shown, and what to do."""
+    return f"TIDEGATE_{name.upper()} may contain a secret and is not shown: set it as it is set for the standalone"
+
+
+def _has_token(address: str) -> bool:
+    """Whether an address of Spark has parameters, of which one may be a token, or a user."""
+    return ";" in address or "@" in address
+
+
+def _has_tokens(clusters: str) -> bool:
+    return any(
+        _has_token(address) for cluster in read_clusters(clusters).values() for address in (cluster.master, cluster.remote)
+    )
+
+
+_HAS_SECRET: Mapping[str, Callable[[str], bool]] = {
+    "postgres_dsn": has_password,
+    "spark_master": _has_token,
+    "spark_clusters": _has_tokens,
+}
 
 
 def remove(home: Path) -> None:

@@ -12,6 +12,7 @@ from typing import ClassVar, Self
 
 import anyio
 
+from tidegate.daemon.spark.process import signal_name
 from tidegate.daemon.standalone import port as ports
 from tidegate.daemon.standalone.process import Child, ServerError
 
@@ -19,7 +20,7 @@ ATTEMPTS = 5
 PROBE_S = 0.05
 
 LOG_FOLLOWS = "; the end of "
-"""What is between the reason of an error and the lines of a log."""
+"""Separates the reason of an error from the lines of a log."""
 
 
 class Server(ABC):
@@ -35,7 +36,10 @@ class Server(ABC):
     stop_s: ClassVar[float] = 20.0
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
     unanswered: ClassVar[tuple[type[Exception], ...]] = (OSError, TimeoutError)
-    """What `_answers` may raise instead of returning False: a server dies or stops at any statement of its probe."""
+    """The errors that `_answers` may raise instead of returning False: a server dies or stops at any statement of its probe."""
+
+    recovering: ClassVar[tuple[type[Exception], ...]] = ()
+    """Errors of `_answers` by which a server says that its start goes on: `start_s` begins anew, however often."""
 
     def __init__(self, home: Path) -> None:
         self.home = home.absolute()
@@ -105,7 +109,10 @@ class Server(ABC):
         """Clients know the port of a server that was ready. Another one gets a new port when its own is taken."""
         is_free = not self.port or ports.is_free(self.port)
         if not is_free and self._was_ready:
-            raise ServerError(f"{self.name} cannot have port {self.port} on {ports.LOOPBACK}: another program listens there")
+            raise ServerError(
+                f"{self.name} cannot have port {self.port} on {ports.LOOPBACK}: {ports.listener(self.port)} listens there;"
+                " end it, or stop the standalone and start it again, which gives the server a new port"
+            )
         if not self.port or not is_free:
             return ports.choose(self.ports_needed)
         return (self.port, *ports.choose(self.ports_needed - 1))
@@ -116,8 +123,8 @@ class Server(ABC):
             chosen = self._choose_ports()
             port = chosen[0] if chosen else 0
             child = self._child = await self._spawn(chosen)
-            self.on_spawn(child, port)
             try:
+                self.on_spawn(child, port)
                 await self._until_it_answers(child, port)
             except BaseException as error:
                 await child.end(signal.SIGKILL, self.stop_s)
@@ -133,13 +140,13 @@ class Server(ABC):
 
         async def probe() -> None:
             while not answered.is_set():
-                if await self._probe(child, port):
+                if await self._probe(child, port, limit):
                     answered.set()
                 else:
                     await anyio.sleep(PROBE_S)
             group.cancel_scope.cancel()
 
-        with anyio.move_on_after(self.start_s):
+        with anyio.move_on_after(self.start_s) as limit:
             async with anyio.create_task_group() as group:
                 group.start_soon(probe)
                 await child.process.wait()
@@ -149,11 +156,14 @@ class Server(ABC):
         if not answered.is_set():
             raise ServerError(f"{self.name} did not answer within {self.start_s:g} s{self._log_end(child)}")
 
-    async def _probe(self, child: Child, port: int) -> bool:
+    async def _probe(self, child: Child, port: int, limit: anyio.CancelScope) -> bool:
         try:
             return await self._answers(child, port)
+        except self.recovering:
+            limit.deadline = anyio.current_time() + self.start_s
         except self.unanswered:
-            return False
+            pass
+        return False
 
     async def _end(self, how: signal.Signals) -> None:
         if self._child is not None:
@@ -192,4 +202,4 @@ def exclusive(directory: Path, advice: str) -> Iterator[None]:
 def ending(child: Child) -> str:
     """`ended with exit code 1`, `was ended by SIGKILL`. Only for one that ended."""
     code = child.process.returncode or 0
-    return f"ended with exit code {code}" if code >= 0 else f"was ended by {signal.Signals(-code).name}"
+    return f"ended with exit code {code}" if code >= 0 else f"was ended by {signal_name(-code)}"

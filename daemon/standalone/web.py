@@ -1,6 +1,7 @@
 """The web pages and the API as a server of standalone."""
 
 import signal
+import ssl
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,9 @@ from tidegate.daemon.standalone.process import Child, spawn
 from tidegate.daemon.standalone.server import Server
 
 COMMAND = (sys.executable, "-m", "tidegate.daemon.cli", "web")
+
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""For clients of http addresses: httpx reads all certificate authorities for any other client, and takes tens of milliseconds."""
 
 
 class Web(Server):
@@ -42,7 +46,7 @@ class Web(Server):
         if not ports.listens(child.pid, port):
             return False
         try:
-            async with httpx.AsyncClient(timeout=5) as client:
+            async with httpx.AsyncClient(verify=NO_TLS, timeout=5) as client:
                 return (await client.get(f"http://{ports.LOOPBACK}:{port}/login")).is_success
         except httpx.TransportError:
             return False

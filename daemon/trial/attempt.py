@@ -10,9 +10,10 @@ from uuid import uuid4
 
 import msgspec
 
-from tidegate.daemon.settings import Settings, secrets_dirs
+from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark import launch
 from tidegate.daemon.spark.contract import CallbackTask, SubmissionSpec
+from tidegate.daemon.spark.host import secrets_dirs
 from tidegate.daemon.spark.process import tail
 from tidegate.daemon.spark.runner import environment, kinds, secrets
 from tidegate.daemon.spark.runner.execution import Execution
@@ -54,11 +55,17 @@ class Attempts:
         self._spark, self._modules = spark, modules
 
     def execute(self, task: TaskSpec | CallbackTask, context: RunContext) -> Outcome:
-        """The outcome. Only an interrupt by the user, and what is no Exception in a replacement, is raised."""
+        """The outcome. Only an interrupt by the user, and what is no Exception in a replacement, is raised.
+
+        The reason of a failure is logged: pytest shows it where only the states of tasks are compared.
+        """
         execution = self._execution(task, context)
         with chdir(self._folder):
-            outcome = outcome_of(lambda: self._call(execution, task), self._folder, _report, Exception)
-            return with_events(outcome, execution.run)
+            called = outcome_of(lambda: self._call(execution, task), self._folder, _report, Exception)
+            outcome = with_events(called, execution.run)
+        if outcome.outcome == "failed":
+            log.warning("%s failed in try %d: %s", context.task_id, context.try_number, outcome.reason)
+        return outcome
 
     def _execution(self, task: TaskSpec | CallbackTask, context: RunContext) -> Execution:
         spec = SubmissionSpec(

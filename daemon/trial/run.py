@@ -100,7 +100,7 @@ class RunOfTrial:
 
     def _context(self, instance: Instance) -> RunContext:
         run, node, element = self._run, self._graph.node(instance.index), element_of(instance.index)
-        results = {self._graph.nodes[up].task.task_id: self._result(up) for up in self._graph.upstream_of(instance.index)}
+        results = {self._graph.nodes[up].task.task_id: self._result(up) for up in self._graph.read_by(instance.index)}
         results = {task_id: result for task_id, result in results.items() if result is not None}
         return RunContext(
             dag_id=run.dag_id,
@@ -120,7 +120,7 @@ class RunOfTrial:
         )
 
     def _result(self, position: int) -> Any:
-        """What a task returned; of a mapped task the list of its instances' results."""
+        """The result of a task; of a mapped task the list of its instances' results."""
         if self._graph.nodes[position].over is None:
             return self._results.get(position)
         elements = range(self._instances[position].elements)

@@ -14,10 +14,11 @@ from tidegate.daemon.spark.runner.own_session import LazySession, own_session
 from tidegate.daemon.trial.attempt import Attempts
 from tidegate.daemon.trial.run import RunOfTrial
 from tidegate.daemon.trial.scheduler import Scheduler
+from tidegate.handlers.scheduling.inputs import NOT_SCHEDULED
 from tidegate.schemas.authoring.arguments import aware_datetime
 from tidegate.schemas.authoring.dag import Dag
 from tidegate.schemas.authoring.trial import Event, RunTrial, Trial, TrialOptions
-from tidegate.schemas.conditions.condition import decoding_problem
+from tidegate.schemas.conditions.condition import dataset_uris, decoding_problem, patterns
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.effect.run import InsertRun
 from tidegate.schemas.error import DagError, did_you_mean
@@ -31,6 +32,11 @@ from tidegate.schemas.wire.event import DatasetUpdated
 
 SOURCE = "test"
 
+NOT_SCHEDULED_IN_TEST = "the DAG is not scheduled on this dataset"
+
+REMOTE = f"{PREFIX}SPARK_REMOTE"
+WITHOUT_REMOTE = f"; start the server, or unset {REMOTE}: then Spark runs in the process of the test"
+
 
 def run_dag(dag: Dag, **options: Unpack[TrialOptions]) -> Trial:
     """As `Dag.test`."""
@@ -41,7 +47,7 @@ def run_dag(dag: Dag, **options: Unpack[TrialOptions]) -> Trial:
     graph = _graph(dag.spec(), events)
     request = _request(dag, options, has_events=bool(events))
     played: list[RunTrial] = []
-    with own_session(environ.get(f"{PREFIX}SPARK_REMOTE", "")) as own, TemporaryDirectory(prefix="tidegate-test-") as scratch:
+    with own_session(environ.get(REMOTE, ""), WITHOUT_REMOTE) as own, TemporaryDirectory(prefix="tidegate-test-") as scratch:
         attempts = _attempts(dag, options, Path(scratch), own)
 
         def play(run: InsertRun, consumed: Sequence[PendingEvent]) -> RunState:
@@ -53,8 +59,15 @@ def run_dag(dag: Dag, **options: Unpack[TrialOptions]) -> Trial:
             scheduler.request(*request)
         else:
             scheduler.deliver(events)
-    discarded = tuple((Event(event.uri, msgspec.json.decode(event.extra)), reason) for event, reason in scheduler.discarded)
+    discarded = tuple(_discarded(graph, event, reason) for event, reason in scheduler.discarded)
     return Trial(runs=tuple(played), discarded=discarded, waits_for=scheduler.waits_for())
+
+
+def _discarded(graph: Graph, event: PendingEvent, reason: str) -> tuple[Event, str]:
+    """The event and the reason. In a daemon a DAG may have been scheduled on the dataset before; here its name is misspelt."""
+    names = () if graph.schedule is None else (*dataset_uris(graph.schedule), *patterns(graph.schedule))
+    told = f"{NOT_SCHEDULED_IN_TEST}{did_you_mean(event.uri, names)}" if reason == NOT_SCHEDULED else reason
+    return Event(event.uri, msgspec.json.decode(event.extra)), told
 
 
 def _graph(spec: DagSpec, events: Sequence[Event]) -> Graph:

@@ -9,7 +9,7 @@ import msgspec
 from tidegate.handlers.runs.create import create, queued_run
 from tidegate.handlers.runs.run_ids import manual_run_id
 from tidegate.handlers.scheduling.blockers import condition_result
-from tidegate.handlers.scheduling.next_runs import schedule_after_ends, schedule_next_runs
+from tidegate.handlers.scheduling.next_runs import RunEnd, schedule_after_ends, schedule_next_runs
 from tidegate.schemas.authoring.trial import Event
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import ConsumeEvents, CountFailures, DiscardEvents, SetPaused, UpdateSchedule
@@ -63,14 +63,16 @@ class Scheduler:
             self._wake(self._dag.due_at)
 
     def waits_for(self) -> str:
-        """What the next run waits for. Only failed runs pause the DAG of a test."""
+        """The wait of the next run, in words. Only failed runs pause the DAG of a test."""
         if self._dag.is_paused:
             return f"an unpause: {self._dag.failed_runs} runs failed in a row"
         result = condition_result(self._dag, self.now) if self._dag.graph.schedule is not None else None
         return result.text if isinstance(result, Reason) else "its next time"
 
     def _pass_until(self, at: datetime) -> None:
-        while self._dag.due_at is not None and self._dag.due_at < at:
+        before = None
+        while self._dag.due_at is not None and self._dag.due_at < at and self._dag != before:
+            before = self._dag  # a DAG that a wake leaves as it was waits for an event
             self._wake(self._dag.due_at)
         self.now = at
 
@@ -88,9 +90,10 @@ class Scheduler:
         self._apply(schedule_next_runs(self._reserved(), self.now))
 
     def _reserved(self) -> DagView:
-        """The DAG with ids for new runs. Only the first run is timed: others may be due without an end."""
+        """The DAG with ids for new runs. Only the first run is timed, unless each needs events: others are due without an end."""
         first, *others = (next(self._ids) for _ in range(RESERVED))
-        timed = () if self.started else (next(self._ids),)
+        is_timed = self._dag.graph.requires_both or not self.started
+        timed = (next(self._ids),) if is_timed else ()
         return msgspec.structs.replace(self._dag, next_run_id=first, event_run_ids=tuple(others), timed_run_ids=timed)
 
     def _apply(self, effects: Iterator[Effect]) -> None:
@@ -124,7 +127,7 @@ class Scheduler:
             state = self._play(run, consumed.get(run.id, ()))
             if run.state is RunState.RUNNING:
                 dag, self._dag = self._reserved(), msgspec.structs.replace(self._dag, running=self._dag.running - 1)
-                self._apply(schedule_after_ends(dag, [state], self.now))
+                self._apply(schedule_after_ends(dag, [RunEnd(state)], self.now))
 
     def _take(self, events: Sequence[PendingEvent]) -> None:
         taken = {event.dataset_event_id for event in events}
@@ -142,4 +145,5 @@ def _scheduled(dag: DagView, effect: UpdateSchedule) -> DagView:
         dataset_run_at=effect.dataset_run_at,
         deadline_at=effect.deadline_at,
         last_source=effect.last_source,
+        catchup_until=effect.catchup_until,
     )

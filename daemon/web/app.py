@@ -1,8 +1,6 @@
 """The ASGI application: the pages, the API, and the guard before both."""
 
 from http import HTTPStatus
-from importlib.resources import as_file, files
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -10,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
 
 from tidegate.daemon.api import routes as api
 from tidegate.daemon.api.openapi import PREFIX
@@ -44,12 +42,14 @@ from tidegate.daemon.web.pages import (
     run,
     run_forms,
     system,
+    system_forms,
     task,
     version,
 )
+from tidegate.daemon.web.rendering import digest
 from tidegate.daemon.web.screen import Form, Screen, problem_page, routes
 
-KEPT = "public, max-age=31536000, immutable"
+IMMUTABLE = "public, max-age=31536000, immutable"
 
 SCREENS: tuple[Screen | Form, ...] = (
     now.SCREEN,
@@ -58,6 +58,7 @@ SCREENS: tuple[Screen | Form, ...] = (
     dag_history.SCREEN,
     dag_graph.SCREEN,
     *dag_forms.FORMS,
+    version.LIST,
     version.SCREEN,
     run.SCREEN,
     *run_forms.FORMS,
@@ -80,6 +81,7 @@ SCREENS: tuple[Screen | Form, ...] = (
     dead_letters.ONE,
     import_errors.SCREEN,
     system.SCREEN,
+    *system_forms.FORMS,
     notifications.SCREEN,
     audit.SCREEN,
 )
@@ -100,24 +102,23 @@ def hosts(settings: Settings) -> set[str]:
 def _routes(service: Service) -> list[BaseRoute]:
     return [
         Mount(PREFIX, routes=api.routes(service)),
-        Mount("/static", _static()),
+        Mount("/static", _ImmutableFiles(packages=[(__package__, "static")])),
         *login.routes(service),
         *routes(SCREENS, service),
     ]
 
 
-class _KeptFiles(StaticFiles):
-    """Browsers keep the files: their addresses change with their content."""
+class _ImmutableFiles(StaticFiles):
+    """Browsers keep the files: their addresses change with their content.
 
-    def file_response(self, *args: Any, **options: Any) -> Response:
-        response = super().file_response(*args, **options)
-        response.headers["cache-control"] = KEPT
+    A page of another version asks for the content of that version: what it gets from here is not kept under its address.
+    """
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        is_version = Request(scope).query_params.get("v") == digest(path)
+        response.headers["cache-control"] = IMMUTABLE if is_version else "no-store"
         return response
-
-
-def _static() -> StaticFiles:
-    with as_file(files(__package__).joinpath("static")) as folder:
-        return _KeptFiles(directory=folder)
 
 
 async def _unrouted(request: Request, error: Exception) -> Response:

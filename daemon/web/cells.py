@@ -1,14 +1,15 @@
 """The cells of the grid as HTML. A page has thousands, for which a template takes a second; each part is escaped here."""
 
 from collections.abc import Sequence
+from functools import cache
 from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
 from tidegate.daemon.read_model.grid import Grid, GridLine
-from tidegate.daemon.web.rendering import sign, url
+from tidegate.daemon.web.rendering import run_url, sign
 from tidegate.schemas.queries.grid import GridCell, GridRun
-from tidegate.schemas.timetable.text import utc
+from tidegate.schemas.text import utc
 
 EMPTY = "<td></td>"
 
@@ -26,7 +27,7 @@ class _Column:
     """A run: the beginning of its addresses, and its time."""
 
     def __init__(self, dag_id: str, run: GridRun) -> None:
-        self.address = escape(url("dags", dag_id, "runs", run.run_id, "tasks"))
+        self.address = escape(run_url(dag_id, run.run_id, "tasks"))
         self.time = utc(run.order_at)
 
 
@@ -34,16 +35,23 @@ def _cells(line: GridLine, columns: Sequence[_Column]) -> Markup:
     task_id = line.task.task_id
     part, name = escape(quote(task_id, safe="")), escape(task_id)
     cells = (_cell(cell, column, part, name) for cell, column in zip(line.cells, columns, strict=True))
-    return Markup("").join(map(Markup, cells))
+    return Markup("".join(cells))  # noqa: S704 - each part is escaped
 
 
 def _cell(cell: GridCell | None, column: _Column, part: Markup, name: Markup) -> str:
     """`part` and `name` are the id of the task, escaped for an address and for text."""
     if cell is None:
         return EMPTY
-    colour = sign(cell.state)[0]
-    title = f"{name} {column.time}: {escape(cell.state)}{_details(cell)}"
-    return f'<td><a class="cell c-{colour}" href="{column.address}/{part}" title="{title}">{MARKS.get(colour, "")}</a></td>'
+    colour, state, mark = _look(cell.state)
+    title = f"{name} {column.time}: {state}{_details(cell)}"
+    return f'<td><a class="cell c-{colour}" href="{column.address}/{part}" title="{title}">{mark}</a></td>'
+
+
+@cache
+def _look(state: str) -> tuple[str, Markup, str]:
+    """The colour, the escaped name and the mark of a state."""
+    colour = sign(state)[0]
+    return colour, escape(state), MARKS.get(colour, "")
 
 
 def _details(cell: GridCell) -> str:

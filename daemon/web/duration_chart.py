@@ -5,8 +5,9 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from tidegate.daemon.web.rendering import ran_s
 from tidegate.schemas.queries.grid import GridRun, Usual
-from tidegate.schemas.timetable.text import span
+from tidegate.schemas.text import span
 
 HEIGHT, PITCH = 140, 9
 """The height of the longest bar, and the distance of two bars."""
@@ -40,7 +41,7 @@ class Chart(Struct, frozen=True):
 
 def duration_chart(runs: Sequence[GridRun], usual: Usual | None, now: datetime) -> Chart:
     """A run that has not started has no bar, and leaves its place empty."""
-    durations = [_seconds(run, now) for run in runs]
+    durations = [ran_s(run.start_date, run.end_date, now) for run in runs]
     longest = max([*durations, usual.high_s if usual else 0.0, 1.0])
 
     def height(seconds: float) -> float:
@@ -54,7 +55,3 @@ def duration_chart(runs: Sequence[GridRun], usual: Usual | None, now: datetime) 
     lines = [(HEIGHT * (1 - line / LINES), span(longest * line / LINES)) for line in range(1, LINES + 1)]
     low, high = (height(usual.low_s), height(usual.high_s)) if usual else (0.0, 0.0)
     return Chart(bars, lines, len(runs) * PITCH, HEIGHT - high, high - low)
-
-
-def _seconds(run: GridRun, now: datetime) -> float:
-    return 0.0 if run.start_date is None else max(((run.end_date or now) - run.start_date).total_seconds(), 0.0)

@@ -1,18 +1,14 @@
 """The texts that a user writes into the fields of a form, as values; each problem stands beside its field."""
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from tidegate.daemon.gateway import json_input
 from tidegate.daemon.gateway.problem import InvalidError
-from tidegate.schemas.time_range import in_range
+from tidegate.schemas.time_range import parse_end, parse_time
 
 T = TypeVar("T")
-
-DAY = len("2013-01-31")
-
-HOW = "write a date or a time like 2013-01-31 or 2013-01-31T06:00"
 
 
 class Fields:
@@ -39,38 +35,23 @@ class Fields:
             raise InvalidError("; ".join(f"{name}: {problem}" for name, problem in self.problems.items()))
 
 
-def moment(text: str) -> datetime:
-    """A time; UTC without an offset. Raises ValueError."""
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise ValueError(HOW) from error
-    return in_range("the time", at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
-
-
-def end(text: str) -> datetime:
-    """As `moment`; a date without a time is the last moment of that day."""
-    at = moment(text)
-    return at + timedelta(days=1, microseconds=-1) if len(text) <= DAY else at
-
-
 def between(since: str, until: str) -> tuple[datetime | None, datetime | None]:
     """The times of two fields, None for an empty one. Raises InvalidError for one that cannot be read."""
     fields = Fields({"since": since, "until": until})
-    times = fields.value("since", moment), fields.value("until", end)
+    times = fields.value("since", parse_time), fields.value("until", parse_end)
     fields.check()
     return times
 
 
 def end_text(at: datetime) -> str:
-    """The shortest text of which `end` makes the time."""
+    """The shortest text of which `parse_end` makes the time."""
     day = f"{at.astimezone(UTC):%Y-%m-%d}"
-    return day if end(day) == at else at.astimezone(UTC).isoformat()
+    return day if parse_end(day) == at else at.astimezone(UTC).isoformat()
 
 
 def moments(text: str) -> tuple[datetime, ...]:
     """Times between commas or spaces, in order, each once. Raises ValueError."""
-    return tuple(sorted({moment(word) for word in text.replace(",", " ").split()}))
+    return tuple(sorted({parse_time(word) for word in text.replace(",", " ").split()}))
 
 
 def json_object(text: str) -> dict[str, Any]:

@@ -1,13 +1,13 @@
 """What a form shows before it does anything."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
 from tidegate.schemas.error import RequestError
 
-Kind = Literal["text", "checkbox", "select", "textarea", "datetime", "hidden"]
+Kind = Literal["text", "checkbox", "select", "textarea", "hidden"]
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +27,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """What the change will do: sentences, and the rows that it changes. An empty `button`: nothing can be changed.
 
     With `choices` the preview is read again for other choices before it is done. `is_wide` ones have many of them.
+    `action` is the address that makes the change, where it is not that of the form: `latest` may be another run by then.
     """
 
     title: str
@@ -39,16 +40,38 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     choices: Sequence[Field] = ()
     is_destructive: bool = False
     is_wide: bool = False
+    action: str = ""
 
 
 class RejectedFormError(RequestError):
     """A change is rejected: its form is shown again with what the user wrote, and the rejection beside its field."""
 
     def __init__(self, rejection: RequestError, page: Preview) -> None:
-        super().__init__(str(rejection), reason=rejection.reason)
+        super().__init__(str(rejection), reason=rejection.reason, field=rejection.field)
         self.rejection = rejection
         self.page = page
 
 
-def checkbox(name: str, label: str, *, is_set: bool) -> Field:
-    return Field(name=name, label=label, kind="checkbox", value="true" if is_set else "")
+def with_rejection(page: Preview, texts: Mapping[str, str], error: RequestError) -> Preview:
+    """The form with what the user wrote, and the rejection: beside the field that it names, or above all fields."""
+    fields = [_written(field, texts, error) for field in page.fields]
+    is_beside = any(field.problem for field in (*fields, *page.choices))
+    above = [] if is_beside else [sentence(error)]
+    return msgspec.structs.replace(page, fields=fields, says=[*above, *page.says])
+
+
+def sentence(error: RequestError) -> str:
+    """The rejection above the fields of a form."""
+    text = str(error)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _written(field: Field, texts: Mapping[str, str], error: RequestError) -> Field:
+    if field.kind == "hidden":
+        return field
+    problem = str(error) if field.name == error.field else field.problem
+    return msgspec.structs.replace(field, value=texts.get(field.name, ""), problem=problem)
+
+
+def checkbox(name: str, label: str, *, is_set: bool, problem: str = "") -> Field:
+    return Field(name=name, label=label, kind="checkbox", value="true" if is_set else "", problem=problem)

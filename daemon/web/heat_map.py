@@ -6,14 +6,14 @@ from datetime import date, timedelta
 from msgspec import Struct
 
 WORST = ("failed", "retry", "open", "running", "queued", "cancelled", "skipped", "success")
-"""The state of a day is the first of these that one of its dates or runs has."""
+"""The states from the worst to the best. A day shows the worst one of its dates and runs."""
 
 PITCH = 14
 """The distance of two cells."""
 
 
 class Day(Struct, frozen=True):
-    """A day, where it is drawn, the worst state of its dates, and what they are in words. Without a planned date: state ``."""
+    """A day, where it is drawn, the worst state of its dates, and the dates in words. A day without a date has no state."""
 
     day: date
     x: int

@@ -7,7 +7,7 @@ from urllib.parse import quote, urlsplit
 
 from tidegate.daemon.settings import PREFIX, Settings, SettingsError
 from tidegate.schemas.queries.datasets import EventRow
-from tidegate.schemas.queries.run_pages import ConsumedEvent, RunAttemptRow, RunRow
+from tidegate.schemas.queries.run_pages import ConsumedEventRow, RunAttemptRow, RunRow
 
 OF_ATTEMPT = ("submission_id", "dag_id", "run_id", "task_id", "try_number", "backend", "host")
 OF_EVENT = ("source", "id", "uri")
@@ -41,7 +41,7 @@ class Links(NamedTuple):
         values = {name: getattr(attempt, name, "") or "" for name in OF_ATTEMPT}
         return self.attempt.fill({**values, "dag_id": run.dag_id, "run_id": run.run_id, "task_id": attempt.label})
 
-    def producer(self, event: EventRow | ConsumedEvent) -> str:
+    def producer(self, event: EventRow | ConsumedEventRow) -> str:
         """Of an event that no task of Tidegate made."""
         if self.event is None or event.producer is not None:
             return ""

@@ -1,4 +1,4 @@
-"""Templates, and what they say about times, states and addresses."""
+"""Templates, and the texts, signs and addresses in them."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -13,8 +13,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
 from tidegate.daemon.read_model.event import own_extra
+from tidegate.daemon.read_model.leases import leases_text
+from tidegate.daemon.read_model.now import LISTED
+from tidegate.daemon.read_model.queue import AT_WORK
 from tidegate.daemon.read_model.why_not import fact_text
-from tidegate.schemas.timetable.text import age, span, took, utc
+from tidegate.schemas.queries.counting import counted_text
+from tidegate.schemas.text import age, counted, span, took, utc
 
 SIGNS = {
     "success": ("ok", "●"),
@@ -30,6 +34,17 @@ SIGNS = {
     "skipped": ("skip", "\N{EN DASH}"),
     "removed": ("skip", "\N{EN DASH}"),
     "stale": ("skip", "\N{EN DASH}"),
+    "accepted": ("run", "◐"),
+    "sending": ("run", "◐"),
+    "succeeded": ("ok", "●"),
+    "consumed": ("ok", "●"),
+    "replayed": ("ok", "●"),
+    "sent": ("ok", "●"),
+    "met": ("ok", "●"),
+    "lost": ("bad", "✕"),
+    "missed": ("bad", "✕"),
+    "killed": ("skip", "\N{EN DASH}"),
+    "discarded": ("skip", "\N{EN DASH}"),
 }
 """By state, its colour and its sign, so that colour alone never tells. Every other state waits."""
 
@@ -45,8 +60,18 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"age": age, "utc": utc, "span": span, "own_extra": own_extra}
-    made.globals |= {"sign": sign, "static": static, "url": url, "took": took, "in_time": in_time, "known": fact_text}
+    made.filters |= {
+        "age": age,
+        "utc": utc,
+        "span": span,
+        "own_extra": own_extra,
+        "counted_text": counted_text,
+        "counted": counted,
+        "number": "{:,.0f}".format,
+    }
+    made.globals |= {"url": url, "dag_url": dag_url, "run_url": run_url, "task_url": task_url}
+    made.globals |= {"sign": sign, "static": static, "took": took, "in_time": in_time, "known": fact_text}
+    made.globals |= {"leases": leases_text, "ran_s": ran_s, "AT_WORK": AT_WORK, "LISTED": LISTED}
     return made
 
 
@@ -66,6 +91,21 @@ def url(*parts: object, **query: object) -> str:
     return f"{path}?{'&'.join(pairs)}" if pairs else path
 
 
+def dag_url(dag_id: str, *below: object, **query: object) -> str:
+    """The page of a DAG, or one below it."""
+    return url("dags", dag_id, *below, **query)
+
+
+def run_url(dag_id: str, run_id: str, *below: object, **query: object) -> str:
+    """The page of a run, or one below it."""
+    return dag_url(dag_id, "runs", run_id, *below, **query)
+
+
+def task_url(dag_id: str, run_id: str, label: str, *below: object, **query: object) -> str:
+    """The page of a task of a run, or of an instance such as `load[3]`; or one below it."""
+    return run_url(dag_id, run_id, "tasks", label, *below, **query)
+
+
 def static(name: str) -> str:
     """The address of a file of `static/`: it changes with the content, so that browsers may keep it."""
     return f"/static/{name}?v={_digests()[name]}"
@@ -74,7 +114,17 @@ def static(name: str) -> str:
 @cache
 def _digests() -> Mapping[str, str]:
     folder = files(__package__).joinpath("static")
-    return {file.name: sha256(file.read_bytes()).hexdigest()[:12] for file in folder.iterdir()}
+    return {file.name: digest(file.name) for file in folder.iterdir()}
+
+
+def digest(name: str) -> str:
+    """The version of a file of `static/` as it is now."""
+    return sha256(files(__package__).joinpath("static", name).read_bytes()).hexdigest()[:12]
+
+
+def ran_s(start: datetime | None, end: datetime | None, now: datetime) -> float:
+    """The seconds up to the end or, without an end, up to now; 0 before the start, and never negative."""
+    return 0.0 if start is None else max(((end or now) - start).total_seconds(), 0.0)
 
 
 def in_time(due: datetime, now: datetime) -> str:

@@ -1,6 +1,7 @@
 """The declaration of a page or a form, and its answer to a browser."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl
@@ -11,17 +12,18 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from tidegate.daemon.gateway.authenticate import Identity, require
-from tidegate.daemon.gateway.endpoint import Act, Load, Params, Read, call_of, check_origin, converted, perform
+from tidegate.daemon.gateway.endpoint import Act, Call, Facts, Load, Params, Read, call_of, check_origin, converted, perform
 from tidegate.daemon.gateway.json_input import NUL
 from tidegate.daemon.gateway.problem import InvalidError, Problem, UnauthenticatedError, problem_of, retry_of
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.live.hub import Hub
-from tidegate.daemon.permissions import Right, refusal
+from tidegate.daemon.permissions import Caller, Right, Role, refusal
 from tidegate.daemon.read_model.lookup import LATEST
-from tidegate.daemon.web.form import RejectedFormError
+from tidegate.daemon.web.command_links import links_to_pages
+from tidegate.daemon.web.form import Preview, RejectedFormError, with_rejection
 from tidegate.daemon.web.links import links_of
 from tidegate.daemon.web.rendering import render, url
-from tidegate.schemas.error import FATAL
+from tidegate.schemas.error import FATAL, ForbiddenError, NotFoundError, RequestError
 
 FIELDS = 10_000
 """The most fields of a form."""
@@ -31,11 +33,20 @@ PAUSE_S = 1.0
 LIST_PAUSE_S = 5.0
 """A page about all DAGs changes with each of them, so that it is read less often."""
 
+SETTLE_S = 5
+"""A page of a standby is read so often after a change, which the standby may not know yet."""
+
+ANYONE = Caller("", Role.VIEWER)
+"""Who reads what is shown to several users."""
+
 Answer = Callable[[Request], Awaitable[Response]]
 
 
 class Screen(msgspec.Struct, frozen=True):
-    """A page: its template shows what the endpoint reads. A page that `is_live` follows the changes of its DAG or run."""
+    """A page: its template shows what the endpoint reads, which is the same for each user.
+
+    A page that `is_live` follows the changes of its DAG or run.
+    """
 
     read: Read[Any, Any] | Load[Any, Any]
     template: str
@@ -50,11 +61,16 @@ class Live(msgspec.Struct, frozen=True):
 
 
 class Form(msgspec.Struct, frozen=True):
-    """A page that shows what a change will do, and does it. The result of `act` is the address of the page that shows it."""
+    """A page that shows what a change will do, and does it. The result of `act` is the address of the page that shows it.
+
+    `keeps_texts`: after a rejection it is shown again, with what the user wrote. The parameters of `preview` have to say what it
+    is about: they come from the path and from the fields of the same names.
+    """
 
     preview: Read[Any, Any] | Load[Any, Any]
     act: Act[Any, Any, str]
     template: str = "form.html"
+    keeps_texts: bool = False
 
 
 def routes(screens: tuple[Screen | Form, ...], service: Service) -> list[Route]:
@@ -64,7 +80,8 @@ def routes(screens: tuple[Screen | Form, ...], service: Service) -> list[Route]:
 
 def _routes(screen: Screen | Form, service: Service) -> list[Route]:
     if isinstance(screen, Screen):
-        return [Route(screen.read.path, guarded(_shows(screen.read, screen.template, service, is_live=screen.is_live)))]
+        shows_page = _shows(screen.read, screen.template, service, is_live=screen.is_live, is_shared=True)
+        return [Route(screen.read.path, guarded(shows_page))]
     shows = Route(screen.preview.path, guarded(_shows(screen.preview, screen.template, service)), methods=["GET"])
     return [shows, Route(screen.act.path, guarded(_acts(screen, service)), methods=["POST"])]
 
@@ -72,7 +89,7 @@ def _routes(screen: Screen | Form, service: Service) -> list[Route]:
 def guarded(answer: Answer) -> Answer:
     """The answer, or a page that says what is wrong."""
 
-    async def guarded(request: Request) -> Response:
+    async def answered(request: Request) -> Response:
         try:
             return await answer(request)
         except UnauthenticatedError:
@@ -82,17 +99,22 @@ def guarded(answer: Answer) -> Answer:
         except Exception as error:  # noqa: BLE001 - a fault is a page for its caller, and logged
             return problem_page(request, problem_of(error, request.url.path), retry_of(error))
 
-    return guarded
+    return answered
 
 
 def problem_page(request: Request, problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
     """A page that says what is wrong. It needs no server, so that it also says that one is away."""
     before = request.headers.get("referer", "")
     back = before if _is_own(request, before) else "/"
-    frame = {"path": request.url.path, "caller": None}
+    frame = {"path": request.url.path, "caller": None, **links_to_pages(_views)}
     response = render("problem.html", HTTPStatus(problem.status), problem=problem, back=back, **frame)
     response.headers.update(headers or {})
     return response
+
+
+def _views(right: str, *_dags: str) -> bool:
+    """The page about a problem knows no caller: it links to pages that change nothing."""
+    return right == Right.VIEW
 
 
 def _is_own(request: Request, address: str) -> bool:
@@ -104,15 +126,23 @@ def _here(request: Request) -> str | None:
     return path if request.method == "GET" and path != "/" else None
 
 
-def _shows(read: Read[Any, Any] | Load[Any, Any], template: str, service: Service, *, is_live: bool = False) -> Answer:
+def _shows(
+    read: Read[Any, Any] | Load[Any, Any], template: str, service: Service, *, is_live: bool = False, is_shared: bool = False
+) -> Answer:
     async def shows(request: Request) -> Response:
         identity = await require(request, service)
         call = await call_of(request, service, identity, read)
         live = live_of(call.params, service.hub) if is_live else None  # before the read: what follows is in the stream
-        page = await perform(read, call)
+        page = await (_shared(read, call) if is_shared else perform(read, call))
         return render(template, page=page, params=call.params, live=live, **context(request, service, identity))
 
     return shows
+
+
+async def _shared(read: Read[Any, Any] | Load[Any, Any], call: Call[Any]) -> Any:
+    """What the page shows, for all users that read it at the same time: it is the same for each user."""
+    of_all = msgspec.structs.replace(call, caller=ANYONE, facts=Facts(), credential_id=0)
+    return await call.service.shared_reads.read((read.path, call.params), partial(perform, read, of_all))
 
 
 def _acts(form: Form, service: Service) -> Answer:
@@ -122,7 +152,7 @@ def _acts(form: Form, service: Service) -> Answer:
         call = await call_of(request, service, identity, form.act)
         await check_origin(request, call, identity, fields.pop("csrf", ""))
         try:
-            address = await perform(form.act, call, converted(fields, form.act.body, strict=False))
+            address = await _act(form, request, call, fields)
         except RejectedFormError as error:
             status = HTTPStatus(problem_of(error.rejection, request.url.path).status)
             frame = context(request, service, identity)
@@ -130,6 +160,31 @@ def _acts(form: Form, service: Service) -> Answer:
         return RedirectResponse(address, HTTPStatus.SEE_OTHER)
 
     return acts
+
+
+async def _act(form: Form, request: Request, call: Call[Any], fields: Mapping[str, str]) -> str:
+    """The address of the page that shows the change. Raises RejectedFormError for a change that the user can write otherwise."""
+    try:
+        address: str = await perform(form.act, call, converted(fields, form.act.body, strict=False))
+    except (RejectedFormError, ForbiddenError, NotFoundError):
+        raise
+    except RequestError as error:
+        page = await _shown_again(form, {**fields, **request.path_params}, call) if form.keeps_texts else None
+        if page is None:
+            raise
+        raise RejectedFormError(error, with_rejection(page, fields, error)) from error
+    return address
+
+
+async def _shown_again(form: Form, given: Mapping[str, str], call: Call[Any]) -> Preview | None:
+    """What the form shows now; None if it shows nothing."""
+    known = {name: text for name, text in given.items() if name in form.preview.params.__struct_encode_fields__}
+    try:
+        params = converted(known, form.preview.params, strict=False)
+        page: Preview = await perform(form.preview, msgspec.structs.replace(call, params=params))
+    except RequestError:
+        return None
+    return page
 
 
 def live_of(params: Params, hub: Hub) -> Live:
@@ -164,7 +219,10 @@ def context(request: Request, service: Service, identity: Identity | None) -> Ma
         "caller": identity.caller if identity else None,
         "csrf": identity.csrf if identity else "",
         "path": request.url.path,
+        "settle_s": SETTLE_S if service.settings.web_dsn else 0,
+        "scan_s": service.settings.dags_scan_s,
         "now": service.reader.clock.known(),
         "may": may,
+        **links_to_pages(may),
         "linked": links_of(service.settings),
     }

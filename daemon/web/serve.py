@@ -9,6 +9,7 @@ import anyio
 import structlog
 import uvicorn
 import uvloop
+from starlette.types import Receive, Scope, Send
 
 from tidegate.daemon.gateway.service import Service, open_service
 from tidegate.daemon.identity.login_settings import check_logins
@@ -20,7 +21,7 @@ from tidegate.daemon.settings import Settings
 from tidegate.daemon.web.app import application
 from tidegate.daemon.web.links import links_of
 from tidegate.daemon.web.protocol import Protocol
-from tidegate.schemas.error import RequestError, UnavailableError
+from tidegate.schemas.error import FATAL, RequestError, UnavailableError
 
 log = structlog.get_logger()
 
@@ -68,7 +69,7 @@ async def serve(settings: Settings, listening: socket.socket) -> None:
         async with open_service(settings) as service:
             await _check_schema(service)
             log.info("web_serves", address=address_of(listening))
-            await server_of(service).serve([listening])
+            await Server(service).serve([listening])
 
 
 async def _check_schema(service: Service) -> None:
@@ -82,9 +83,31 @@ async def _check_schema(service: Service) -> None:
 class Server(uvicorn.Server):
     """Serves, and feeds the streams meanwhile. At a stop the streams end first: uvicorn waits for open responses."""
 
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+    def __init__(self, service: Service) -> None:
+        config = uvicorn.Config(
+            self._answer,
+            interface="asgi3",
+            http=Protocol,
+            ws="none",
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=STOP_S,
+        )
         super().__init__(config)
         self._service = service
+        self._application = application(service)
+        self._fatal: BaseException | None = None
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """An error of `FATAL` ends the server: uvicorn alone would log it, and serve on."""
+        try:
+            await self._application(scope, receive, send)
+        except FATAL as error:
+            self._fatal, self.should_exit = error, True
+            raise
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         service = self._service
@@ -93,22 +116,9 @@ class Server(uvicorn.Server):
             tasks.start_soon(credentials.watch, service.hub, service.identities)
             await super().serve(sockets)
             tasks.cancel_scope.cancel()
+        if self._fatal is not None:
+            raise self._fatal
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._service.hub.stop()
         await super().shutdown(sockets)
-
-
-def server_of(service: Service) -> Server:
-    config = uvicorn.Config(
-        application(service),
-        http=Protocol,
-        ws="none",
-        log_config=None,
-        access_log=False,
-        lifespan="off",
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=STOP_S,
-    )
-    return Server(config, service)

@@ -12,7 +12,8 @@ needs, and nothing else limits it but free slots and the parallelism of the inst
 * If that task needs more slots than are free, no other task gets slots until enough are free. Only then do free slots stay unused
   although a task fits.
 * When the installation is at its parallelism, the next free place goes to the pool that this daemon has served least recently.
+* Where the 1,000 tasks of the pool that have waited longest are held back, by a pause or by limits of their own, an eligible task
+  further back is found by its run: of tasks of one run and priority, the first in the queue counts as the oldest.
 
-Assumptions: a daemon is up, tasks end, and not all of the 1,000 tasks of the pool that have waited longest are held back by
-limits of their own. `tests/storms/limits` checks the bounds at every admission.
+Assumptions: a daemon is up, and tasks end. `tests/storms/limits` checks the bounds at every admission.
 """

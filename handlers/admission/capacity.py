@@ -22,8 +22,7 @@ class AdmissionState(msgspec.Struct, frozen=True):
     """A pool with its queue. `waiting` are the candidates in queue order, `starving` have waited longer than `fair_after_s`.
 
     `limited` are the active instances of tasks with limits of their own, as (DAG, run, task). `backfills` are those of the
-    runs. `has_more`: the queue may be
-    longer than `waiting`. `installation` is the id of the database.
+    runs. `has_more`: the queue may be longer than `waiting`. A preview lacks `graphs` and `installation`, the id of the database.
     """
 
     now: datetime
@@ -39,9 +38,9 @@ class AdmissionState(msgspec.Struct, frozen=True):
 
 
 class KeptShare(NamedTuple):
-    """The share of a backfill is kept for a starving task, beside the tasks that have waited longer and the task itself.
+    """A starving task for which the share of its backfill is kept: only this task and `older` ones may take slots of the share.
 
-    Otherwise smaller tasks of the backfill could keep a task that does not fit into the rest of the share waiting for ever.
+    Otherwise smaller tasks of the backfill could take each free slot, and the task would wait for ever.
     """
 
     key: TaskKey
@@ -97,6 +96,8 @@ class Capacity:
 
     def limits_reached(self, task: WaitingTask) -> Iterator[AdmissionBlocker]:
         run = self.state.runs[task.dag_run_id]
+        if task.hold_reason is not None:
+            yield reasons.DagHeld(task.hold_reason)
         if task.is_paused:
             yield reasons.DagPaused()
         if task.is_attempted:
@@ -152,7 +153,7 @@ class Capacity:
         return reasons.PoolFull(self.state.pool.name, self.state.pool.slots or 0, self.slots, task.pool_slots)
 
     def blockers(self, task: WaitingTask) -> tuple[AdmissionBlocker, ...]:
-        """All that blocks a task which wants slots. A missing or too small pool hides how many of its slots are free."""
+        """Every blocker of a task that wants slots. Where the pool is missing or too small, its free slots do not matter."""
         limits = tuple(self.limits_reached(task))
         missing = self.missing_slots(task)
         never_fits = any(isinstance(limit, reasons.PoolMissing | reasons.PoolTooSmall) for limit in limits)

@@ -15,15 +15,20 @@ MAX_SCANNED = 500
 
 
 def stages_of(dag_id: str, edges: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """The consumers of a DAG, direct and indirect, each after all that it consumes from. Raises CycleError."""
+    """The direct and indirect consumers of a DAG, in topological order. Raises CycleError."""
     sorter: TopologicalSorter[str] = TopologicalSorter()
     for producer, consumer in sorted(edges):
         sorter.add(consumer, producer)
     return tuple(stage for stage in sorter.static_order() if stage != dag_id)
 
 
-def circle_of(dag_id: str, edges: Sequence[tuple[str, str]]) -> Sequence[str] | None:
-    """DAGs that consume from each other in a circle, the first one twice; None if there is no circle."""
+def version_of_runs(backfill: BackfillView, current: int) -> int:
+    """The version of new runs. A stage takes the `current` one of its DAG when it begins, and keeps it."""
+    return (backfill.stage_version_id or current) if backfill.stage else backfill.version_id
+
+
+def cycle_of(dag_id: str, edges: Sequence[tuple[str, str]]) -> Sequence[str] | None:
+    """A cycle of DAGs that consume from each other, from its first DAG back to it; None if there is none."""
     try:
         stages_of(dag_id, edges)
     except CycleError as error:
@@ -33,7 +38,7 @@ def circle_of(dag_id: str, edges: Sequence[tuple[str, str]]) -> Sequence[str] | 
 
 
 def why_not_again(backfill: BackfillView, consumer: Consumer) -> str | None:
-    """Why a run stays as it is. At later stages each one runs again, unless it is at work."""
+    """Why a run stays as it is. Runs of later stages run again unless they are active."""
     return why_no_run(consumer.run, Reprocess.COMPLETED if backfill.stage else backfill.reprocess)
 
 

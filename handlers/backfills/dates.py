@@ -1,8 +1,8 @@
 """The dates of a backfill, and whether each gets a run."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import datetime
-from itertools import islice
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 import msgspec
@@ -24,6 +24,11 @@ class PlannedDate(NamedTuple):
     tick: Tick
     existing: ExistingRun | None
     reason: str | None
+
+    @property
+    def again(self) -> int | None:
+        """The existing run that runs again."""
+        return self.existing.id if self.existing and self.reason is None else None
 
 
 def is_replay(backfill: BackfillView, graph: Graph) -> bool:
@@ -80,7 +85,7 @@ class Plan(msgspec.Struct, frozen=True):
     @property
     def again(self) -> list[int]:
         """The existing runs that run again."""
-        return [date.existing.id for date in self.dates if date.existing and date.reason is None]
+        return [date.again for date in self.dates if date.again is not None]
 
     @property
     def new(self) -> int:
@@ -88,7 +93,7 @@ class Plan(msgspec.Struct, frozen=True):
         return sum(date.existing is None for date in self.dates)
 
 
-NOTHING = Plan()
+EMPTY_PLAN = Plan()
 
 
 def plan_next(
@@ -98,6 +103,12 @@ def plan_next(
     dates = plan_dates(backfill, ticks, existing, slots)
     more = len(dates) < len(ticks) or len(ticks) == most
     return Plan(tuple(dates), more, has_free_slots=more and sum(date.reason is None for date in dates) < slots)
+
+
+def cut_plan(plan: Plan, first: Set[int]) -> Plan:
+    """The dates before the first one whose run runs again and is not among these."""
+    dates = tuple(takewhile(lambda date: date.again is None or date.again in first, plan.dates))
+    return plan if len(dates) == len(plan.dates) else Plan(dates, more=True, has_free_slots=True)
 
 
 def why_no_run(existing: ExistingRun | None, reprocess: Reprocess) -> str | None:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from datetime import datetime
 
-from tidegate.handlers.backfills.rerun import EndedRun, take_run
+from tidegate.handlers.backfills.rerun import LockedRun, take_run
 from tidegate.handlers.runs.change_version import change_version
 from tidegate.handlers.runs.clear import clear_tasks
 from tidegate.schemas.backfill import BackfillView
@@ -16,7 +16,7 @@ from tidegate.schemas.view import Instance
 WAITING = frozenset({TaskState.NONE, TaskState.SCHEDULED})
 
 
-def move_to_version(backfill: BackfillView, found: EndedRun, graph: Graph, now: datetime) -> Iterator[Effect]:
+def move_to_version(backfill: BackfillView, found: LockedRun, graph: Graph, now: datetime) -> Iterator[Effect]:
     """The waiting tasks of the run are decided anew. A run without tasks gets those of the version when it starts."""
     run = found.run
     if run.version_id >= graph.version_id or not may_move(run.state, found.tasks.values()):

@@ -24,7 +24,7 @@ from tidegate.schemas.state import TASK_FAILED, RunState, TaskState
 from tidegate.schemas.view import Instance, RunView
 
 
-class EndedRun(msgspec.Struct, frozen=True):
+class LockedRun(msgspec.Struct, frozen=True):
     """A locked run, ended or not, with the graph of its version and all its tasks; without tasks if it never started."""
 
     run: RunView
@@ -43,17 +43,17 @@ def as_run_of(run: RunView, backfill: BackfillView) -> RunView:
     )
 
 
-def run_again(backfill: BackfillView, graph: Graph, ended: EndedRun, now: datetime, *, only_failed: bool) -> Iterator[Effect]:
+def run_again(backfill: BackfillView, graph: Graph, locked: LockedRun, now: datetime, *, only_failed: bool) -> Iterator[Effect]:
     """Queue an ended run with the version of the backfill, whose graph is `graph`, or with its own one if that is newer.
 
     `only_failed`: of a run that has failed tasks, only these run again, and what follows them.
     """
-    run = as_run_of(ended.run, backfill)
+    run = as_run_of(locked.run, backfill)
     yield take_run(run, backfill, graph)
     if run.has_tasks:
-        yield from _clear(run, graph, ended, now, only_failed=only_failed)
+        yield from _clear(run, graph, locked, now, only_failed=only_failed)
     else:
-        yield from _queue(run, graph, ended, now)
+        yield from _queue(run, graph, locked, now)
 
 
 def take_run(run: RunView, backfill: BackfillView, graph: Graph) -> TakeRun:
@@ -66,27 +66,27 @@ def _conf(backfill: BackfillView, graph: Graph) -> dict[str, Any] | None:
     return conf_with_defaults(graph.params, backfill.dag_params) if backfill.dag_params and not backfill.stage else None
 
 
-def _clear(run: RunView, graph: Graph, ended: EndedRun, now: datetime, *, only_failed: bool) -> Iterator[Effect]:
+def _clear(run: RunView, graph: Graph, locked: LockedRun, now: datetime, *, only_failed: bool) -> Iterator[Effect]:
     """A run of a newer version keeps it: the tries of a task that it lacks would begin anew, and their ids repeat."""
-    instances = dict(ended.tasks)
+    instances = dict(locked.tasks)
     if run.version_id < graph.version_id:
-        effects, instances = change_version(run, ended.graph, graph, instances, now)
+        effects, instances = change_version(run, locked.graph, graph, instances, now)
         yield from effects
     else:
-        graph = ended.graph
-        yield from _demands(run, graph, ended)
+        graph = locked.graph
+        yield from _demands(run, graph, locked)
     cleared = _failed_and_below(graph, instances) if only_failed else []
-    yield from clear_tasks(run, graph, instances, cleared or _all(run, graph, instances), now, by=_name(run))
+    yield from clear_tasks(run, graph, instances, cleared or _all_tasks(run, graph, instances), now, by=_requester(run))
 
 
-def _name(run: RunView) -> str:
+def _requester(run: RunView) -> str:
     return f"backfill {run.backfill_id}"
 
 
-def _demands(run: RunView, graph: Graph, ended: EndedRun) -> Iterator[SetTaskDemand]:
+def _demands(run: RunView, graph: Graph, locked: LockedRun) -> Iterator[SetTaskDemand]:
     """The pool and the priority of the backfill, for tasks that exist."""
-    if (run.pool, run.priority) != (ended.run.pool, ended.run.priority):
-        present = (index for index, instance in ended.tasks.items() if instance.state is not TaskState.REMOVED)
+    if (run.pool, run.priority) != (locked.run.pool, locked.run.priority):
+        present = (index for index, instance in locked.tasks.items() if instance.state is not TaskState.REMOVED)
         yield from (SetTaskDemand(run.id, index, demand(run, graph.node(index).task)) for index in present)
 
 
@@ -97,15 +97,15 @@ def _failed_and_below(graph: Graph, instances: Mapping[int, Instance]) -> list[i
     return tasks_to_clear(graph, instances, ClearRequested(dag_id=graph.dag_id, task_ids=names)) if names else []
 
 
-def _all(run: RunView, graph: Graph, instances: Mapping[int, Instance]) -> list[int]:
+def _all_tasks(run: RunView, graph: Graph, instances: Mapping[int, Instance]) -> list[int]:
     return tasks_to_clear(graph, instances, ClearRequested(dag_id=run.dag_id))
 
 
-def _queue(run: RunView, graph: Graph, ended: EndedRun, now: datetime) -> Iterator[Effect]:
+def _queue(run: RunView, graph: Graph, locked: LockedRun, now: datetime) -> Iterator[Effect]:
     """A run that ended before it started has no tasks to clear."""
     if run.version_id < graph.version_id:
         yield ChangeVersion(run.id, graph.version_id, graph.max_active_tasks, ())
     else:
-        graph = ended.graph
+        graph = locked.graph
     after = msgspec.structs.replace(run, state=RunState.QUEUED, unfinished=len(graph.nodes), failed_leaves=0)
-    yield from change_run(run, after, graph, (), now, Reason(f"cleared by {_name(run)}"))
+    yield from change_run(run, after, graph, (), now, Reason(f"cleared by {_requester(run)}"))

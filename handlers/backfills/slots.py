@@ -5,14 +5,15 @@ from datetime import datetime
 from itertools import takewhile
 from typing import NamedTuple
 
-from tidegate.schemas.backfill import Activity, BackfillView, Retry
+from tidegate.schemas.backfill import BackfillActivity, BackfillView, Retry
 from tidegate.schemas.view import RunView
 
 
 class Slots(NamedTuple):
-    """`free` runs may start, and up to `waiting` runs in all if they come before the last of so many waiting runs.
+    """How many more runs may start: `free` at any place, and `waiting` more of them before `waiting_until`.
 
-    A run that waits for the previous run occupies no slot of runs before it: it may wait for one of these.
+    So many running runs wait for the previous run, the last of them at `waiting_until`. They occupy no slot of an earlier run,
+    because they may wait for it.
     """
 
     free: int
@@ -24,13 +25,18 @@ class Slots(NamedTuple):
         """The most runs that may start."""
         return self.free + self.waiting
 
+    def at_most(self, runs: int) -> "Slots":
+        """The slots of one step, which starts so many runs."""
+        free = min(self.free, runs)
+        return self._replace(free=free, waiting=min(self.waiting, runs - free))
+
     def admits(self, started: int, at: datetime) -> bool:
         """Whether one more run may start after `started` others, at this place in the order of the DAG's runs."""
         is_before = self.waiting_until is not None and at < self.waiting_until
         return started < (self.most if is_before else self.free)
 
 
-def slots_of(backfill: BackfillView, active: Activity) -> Slots:
+def slots_of(backfill: BackfillView, active: BackfillActivity) -> Slots:
     """The slots of a backfill whose limit may have been lowered below the number of its running runs."""
     free = backfill.max_active_runs - active.running
     return Slots(max(free, 0), max(active.waiting + min(free, 0), 0), active.waiting_until)

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 import msgspec
 
 from tidegate.handlers.backfills.cascade import MAX_SCANNED, new_consumers, plan_consumers, postpone, why_not_again
-from tidegate.handlers.backfills.dates import NOTHING, Plan, why_no_run
-from tidegate.handlers.backfills.rerun import EndedRun, as_run_of, run_again
+from tidegate.handlers.backfills.dates import EMPTY_PLAN, Plan, why_no_run
+from tidegate.handlers.backfills.rerun import LockedRun, as_run_of, run_again
 from tidegate.handlers.backfills.stop import is_at_failure_limit
 from tidegate.handlers.runs.create import create, ends_at_start, promote, queued_run
 from tidegate.handlers.runs.run_ids import backfill_run_id
@@ -34,43 +34,51 @@ from tidegate.schemas.view import QueuedRun, RunView
 MAX_ENDS = 1000
 """The most ended runs that one step counts, and the most that it ends."""
 
-LOOK_AGAIN = timedelta(seconds=10)
-"""How soon a stopped backfill is visited again: no end of a run tells that a run of it has come to wait for another run."""
+REVISIT_AFTER = timedelta(seconds=10)
+"""How soon a stopped backfill is visited again: no message says that one of its runs waits for another run from now on."""
 
-_AT_WORK = TASK_ACTIVE | {TaskState.SCHEDULED, TaskState.UP_FOR_RETRY}
+_IN_PROGRESS = TASK_ACTIVE | {TaskState.SCHEDULED, TaskState.UP_FOR_RETRY}
 
 Step = Generator[Effect, None, BackfillView]
 """Yields effects and returns the backfill after them."""
 
 
 class DueBackfill(msgspec.Struct, frozen=True, kw_only=True):
-    """A locked backfill with the rows that its step needs, under the locks of its DAGs.
-
-    `graph` is the version of its new runs; None if it plans and starts none now. `is_held_back`: the DAG is paused or stale.
-    `is_gone`: the DAG of the stage was deleted. `held` are the held DAGs of its stages; if that of the stage is held, `edges` say
-    which consume from which. `is_busy`: a run of the stage has not ended, or no cascade has begun. `is_replay`: its dates are
-    runs that exist. `ended` are open dates whose runs ended. `queued_runs` are the ones that start. `plan` has the next dates.
-    `consumers` are runs that consumed what was rewritten. `retries` are by ordinal. `ending`: run to ordinal, of the runs that a
-    stopped backfill ends. `runs` are those of `retries` and `ending`, and existing ones of `plan`. `run_ids` are reserved for new
-    runs.
-    """
+    """A locked backfill with the rows that its step needs, under the locks of its DAGs."""
 
     backfill: BackfillView
     graph: Graph | None = None
-    is_held_back: bool = False
+    """The version of its new runs; None if it plans and starts none now."""
+    is_inactive: bool = False
+    """The DAG is paused or stale."""
     is_gone: bool = False
+    """The DAG of the stage was deleted."""
     is_busy: bool = True
+    """A run of the stage has not ended, or no cascade has begun."""
     held: Set[str] = frozenset()
+    """The held DAGs of its stages."""
     edges: Sequence[tuple[str, str]] = ()
+    """Each producer with each of its consumers, if the DAG of the stage is held."""
     is_replay: bool = False
+    """Its dates are runs that exist."""
     ended: tuple[EndedDate, ...] = ()
+    """Open dates whose runs ended."""
     queued_runs: tuple[QueuedRun, ...] = ()
-    plan: Plan = NOTHING
+    """The queued runs that start."""
+    plan: Plan = EMPTY_PLAN
+    """The next dates."""
     consumers: tuple[Consumer, ...] = ()
+    """Runs that consumed rewritten datasets."""
     retries: Mapping[int, Retry] = {}
+    """The dates to retry, by ordinal."""
     ending: Mapping[int, int] = {}
-    runs: Mapping[int, EndedRun] = {}
+    """The runs that a stopped backfill ends, with the ordinals of their dates."""
+    runs: Mapping[int, LockedRun] = {}
+    """The runs of `retries` and `ending`, and the existing ones of `plan`."""
     run_ids: tuple[int, ...] = ()
+    """Reserved for new runs."""
+    leaves_runs: bool = False
+    """The runs that start or end have as many tasks as one step may have, and the next step goes on."""
 
     @property
     def counted(self) -> BackfillView:
@@ -84,7 +92,8 @@ class DueBackfill(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_stage_done(self) -> bool:
         """Whether no run of its stage is left, though runs of later stages may be."""
-        return not (self.is_busy or self.plan.dates or self.consumers or self.retries or len(self.ended) == MAX_ENDS)
+        has_more = self.leaves_runs or len(self.ended) == MAX_ENDS
+        return not (self.is_busy or self.plan.dates or self.consumers or self.retries or has_more)
 
 
 def counted(backfill: BackfillView, ended: tuple[EndedDate, ...]) -> BackfillView:
@@ -116,13 +125,13 @@ def unfinished(backfill: BackfillView) -> int:
 
 def take_step(due: DueBackfill, now: datetime) -> Iterator[Effect]:
     """The effects of one visit by the clock; the last one says how far the backfill has come."""
-    yield from (CloseDate(due.backfill.id, *date) for date in due.ended)
+    yield from (CloseDate(due.backfill.id, date.ordinal, date.state, date.tasks) for date in due.ended)
     backfill = due.counted
     if backfill.stop_reason:
         backfill = yield from _end_runs(backfill, due, now)
     elif due.is_stage_held:
         backfill = postpone(backfill, due.edges, due.held) if may_start(backfill) else backfill
-    elif may_start(backfill) and not due.is_held_back:
+    elif may_start(backfill) and not due.is_inactive:
         backfill = yield from _start_runs(backfill, due, now)
     elif scans(backfill):
         yield from plan_consumers(backfill, due.consumers)
@@ -140,20 +149,20 @@ def _next_visit(after: BackfillView, now: datetime, *, has_more: bool) -> dateti
         return None
     if has_more:
         return now
-    return now + LOOK_AGAIN if after.stop_reason else None
+    return now + REVISIT_AFTER if after.stop_reason else None
 
 
-def ends_with_stop(found: EndedRun, *, kills: bool) -> bool:
-    """Whether a run ends when its backfill stops: unless the backfill kills, one that is at work goes on to its end."""
-    return kills or found.run.state is not RunState.RUNNING or not any(it.state in _AT_WORK for it in found.tasks.values())
+def ends_with_stop(locked: LockedRun, *, kills: bool) -> bool:
+    """Whether a run is ended when its backfill stops. A run with tasks in progress goes on unless the backfill kills."""
+    return kills or locked.run.state is not RunState.RUNNING or not any(it.state in _IN_PROGRESS for it in locked.tasks.values())
 
 
 def _end_runs(backfill: BackfillView, due: DueBackfill, now: datetime) -> Step:
-    """End the runs that are not at work; of a backfill that kills also the others. Failed dates stay failed."""
+    """End the runs without tasks in progress, or all if the backfill kills. Failed dates stay failed."""
     for id_, ordinal in due.ending.items():
-        ended = due.runs[id_]
-        yield from fail(ended.run, ended.graph, tuple(ended.tasks.values()), now, reason=backfill.stop_reason)
-        yield CloseDate(backfill.id, ordinal, DateState.CANCELLED, *_tasks_of(ended), reason=backfill.stop_reason)
+        locked = due.runs[id_]
+        yield from fail(locked.run, locked.graph, tuple(locked.tasks.values()), now, reason=backfill.stop_reason)
+        yield CloseDate(backfill.id, ordinal, DateState.CANCELLED, _task_counts(locked), reason=backfill.stop_reason)
     retries = {ordinal: retry for ordinal, retry in due.retries.items() if ordinal not in due.ending.values()}
     yield from (_given_up(backfill, ordinal, retry) for ordinal, retry in retries.items())
     failed = sum(retry.has_failed for retry in retries.values())
@@ -161,8 +170,8 @@ def _end_runs(backfill: BackfillView, due: DueBackfill, now: datetime) -> Step:
     return msgspec.structs.replace(backfill, cancelled=backfill.cancelled + cancelled, failed=backfill.failed + failed)
 
 
-def _tasks_of(ended: EndedRun) -> TaskCounts:
-    states = [it.state for it in ended.tasks.values() if it.state is not TaskState.REMOVED]
+def _task_counts(locked: LockedRun) -> TaskCounts:
+    states = [it.state for it in locked.tasks.values() if it.state is not TaskState.REMOVED]
     failed = sum(state in TASK_FAILED for state in states)
     return TaskCounts(len(states), states.count(TaskState.SUCCESS), states.count(TaskState.SKIPPED), failed)
 
@@ -170,9 +179,9 @@ def _tasks_of(ended: EndedRun) -> TaskCounts:
 def _given_up(backfill: BackfillView, ordinal: int, retry: Retry) -> CloseDate:
     """A date that was to be retried becomes what it was before. A consumer that did not run again has no tasks here."""
     if retry.has_failed:
-        return CloseDate(backfill.id, ordinal, DateState.FAILED, *retry.tasks)
+        return CloseDate(backfill.id, ordinal, DateState.FAILED, retry.tasks)
     tasks = TaskCounts() if retry.is_whole else retry.tasks
-    return CloseDate(backfill.id, ordinal, DateState.CANCELLED, *tasks, reason=backfill.stop_reason)
+    return CloseDate(backfill.id, ordinal, DateState.CANCELLED, tasks, reason=backfill.stop_reason)
 
 
 def _start_runs(backfill: BackfillView, due: DueBackfill, now: datetime) -> Step:
@@ -191,9 +200,9 @@ def _start_runs(backfill: BackfillView, due: DueBackfill, now: datetime) -> Step
 
 
 def _retry(backfill: BackfillView, due: DueBackfill, ordinal: int, retry: Retry, now: datetime) -> Generator[Effect, None, int]:
-    """Returns 1 for a date that is skipped.
+    """Returns 1 for a date that is skipped, else 0.
 
-    Its run was deleted, or is at work for a user or another backfill, and its end is not told here.
+    A date is skipped if its run was deleted, or if the run is active for a user or another backfill.
     """
     found = due.runs.get(retry.dag_run_id)
     if found is None:
@@ -267,9 +276,9 @@ def _scanned(backfill: BackfillView, due: DueBackfill) -> BackfillView:
 
 
 def finished(backfill: BackfillView, due: DueBackfill, now: datetime) -> BackfillView:
-    """The backfill with its next stage or its end state, if nothing is left to plan or to wait for."""
+    """The backfill with its next stage or its end state, if nothing is left to plan or to wait for. Without dates it ends."""
     is_done = backfill.is_planned or bool(backfill.stop_reason)
-    has_next = not backfill.stop_reason and backfill.stage < len(backfill.stages)
+    has_next = backfill.dates > 0 and not backfill.stop_reason and backfill.stage < len(backfill.stages)
     if not is_done or due.consumers or (unfinished(backfill) and not (has_next and due.is_stage_done)):
         return backfill
     if has_next:
@@ -286,7 +295,9 @@ def _end_state(backfill: BackfillView) -> BackfillState:
 
 def _has_more(backfill: BackfillView, due: DueBackfill) -> bool:
     """Whether the next step has work without waiting for the end of a run."""
-    if MAX_ENDS in (len(due.ended), len(due.ending)) or due.retries or due.plan.has_free_slots or due.consumers:
+    if MAX_ENDS in (len(due.ended), len(due.ending)) or due.leaves_runs:
+        return True
+    if due.retries or due.plan.has_free_slots or due.consumers:
         return True
     new = [date for date in due.plan.dates if date.reason is None]
     if any(date.existing for date in new):

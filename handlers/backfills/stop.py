@@ -8,7 +8,7 @@ import msgspec
 from tidegate.schemas.backfill import BackfillView
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
 
-MOST_RUNS = 100_000
+MAX_RUNS_PER_REQUEST = 100_000
 """The most runs of a backfill that one request changes."""
 
 
@@ -20,8 +20,7 @@ def cancelled(backfill: BackfillView, *, kills: bool) -> BackfillView:
 
 def retried(backfill: BackfillView, version_id: int) -> BackfillView:
     """The backfill whose failed and cancelled dates are to run again, before the dates that are not planned yet."""
-    after = _going_on(msgspec.structs.replace(backfill, failed=0, version_id=version_id))
-    return first_stage(after) if after.stage else after
+    return _resumed(msgspec.structs.replace(backfill, failed=0, version_id=version_id))
 
 
 def first_stage(backfill: BackfillView) -> BackfillView:
@@ -41,7 +40,7 @@ def has_dates_to_retry(backfill: BackfillView) -> bool:
 def limited(backfill: BackfillView, changes: Mapping[str, Any]) -> BackfillView:
     """The backfill with other limits. One that stopped after failures goes on if it may have more."""
     after = msgspec.structs.replace(backfill, **changes)
-    return _going_on(after) if has_stopped(backfill) and not is_at_failure_limit(after, after.failed) else after
+    return _resumed(after) if has_stopped(backfill) and not is_at_failure_limit(after, after.failed) else after
 
 
 def has_stopped(backfill: BackfillView) -> bool:
@@ -53,11 +52,11 @@ def is_at_failure_limit(backfill: BackfillView, failed: int) -> bool:
     return 0 < backfill.max_failed_runs <= failed
 
 
-def _going_on(backfill: BackfillView) -> BackfillView:
-    """Its cancelled dates run again, too."""
+def _resumed(backfill: BackfillView) -> BackfillView:
+    """Its cancelled dates run again, too: in a cascade those of each stage in its turn, which has their version."""
     has_ended = backfill.state in BACKFILL_ENDED
     return msgspec.structs.replace(
-        backfill,
+        first_stage(backfill) if backfill.stage else backfill,
         state=BackfillState.RUNNING if has_ended else backfill.state,
         cancelled=0,
         stop_reason="",

@@ -3,6 +3,7 @@
 A change is found by trying it on the functions that decide.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,7 +15,8 @@ from tidegate.handlers.scheduling.blockers import condition_result
 from tidegate.handlers.scheduling.input_deadline import input_deadline
 from tidegate.handlers.scheduling.inputs import inspect_events
 from tidegate.handlers.scheduling.next_runs import schedule_next_runs
-from tidegate.handlers.scheduling.run_limit import held_by, run_limit_reached
+from tidegate.handlers.scheduling.round_robin import Source
+from tidegate.handlers.scheduling.run_limit import blockers_of_inactivity, run_limit_reached
 from tidegate.handlers.scheduling.timetable import catchup_resumes_at, is_due, upcoming_tick
 from tidegate.schemas.conditions.condition import (
     ANY_TIME,
@@ -24,6 +26,7 @@ from tidegate.schemas.conditions.condition import (
     DatasetRef,
     Leaf,
     PatternRef,
+    Timing,
     describe_condition,
     inputs,
 )
@@ -48,11 +51,11 @@ from tidegate.schemas.explain.reasons import (
     ServerUnreachable,
     TimetableExhausted,
 )
-from tidegate.schemas.explain.remedy import Change, EndRun, MendFile, Publish, RaiseRuns, Resume, Trigger
+from tidegate.schemas.explain.remedy import Change, CorrectCondition, EndRun, Publish, RaiseRuns, RestoreServer, Resume, Trigger
 from tidegate.schemas.queries import facts as fact_rows
 from tidegate.schemas.queries import leases
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.leases import Incident, JobRow
+from tidegate.schemas.queries.leases import Away, Incident, JobRow
 from tidegate.schemas.view import DagView, Input
 
 Gates = tuple[Gate[DagReason], ...]
@@ -143,9 +146,9 @@ def dag_gates(facts: DagFacts) -> Iterator[Gate[DagReason]]:
     dag, status = facts.dag, facts.status
     if dag.graph.schedule is None and dag.graph.timetable is None:
         yield gate("schedule", NoSchedule())
-    held = {type(reason): reason for reason in held_by(is_paused=dag.is_paused, is_stale=dag.is_stale)}
-    yield pause_gate(status, held.get(DagPaused))
-    yield file_gate(status, held.get(DagStale))
+    reasons = {type(reason): reason for reason in blockers_of_inactivity(is_paused=dag.is_paused, is_stale=dag.is_stale)}
+    yield pause_gate(status, reasons.get(DagPaused))
+    yield file_gate(status, reasons.get(DagStale))
     limit = dag.graph.max_active_runs
     yield run_limit_gate(status, run_limit_reached(dag.running, limit), dag.running, limit)
 
@@ -162,10 +165,22 @@ def _intake_gate(facts: DagFacts) -> Gate[DagReason]:
     if halted:
         since = min((incident.at for incident in halted if incident.at), default=None)
         return gate("intake", IntakeHalted(tuple(incident.partition for incident in halted)), since=since)
+    server, outage = _intake_outage(facts)
+    return gate("intake", ServerUnreachable(server, outage.error) if outage else None, since=outage.since if outage else None)
+
+
+def _intake_outage(facts: DagFacts) -> tuple[str, Away | None]:
+    """Kafka, if no daemon reaches it; else what one daemon alone could read: it has the leases of its partitions."""
     outages = [daemon.away.get(INTAKE) for daemon in facts.daemons]
     if (outage := outages[0] if outages else None) and all(outages):
-        return gate("intake", ServerUnreachable(INTAKE, outage.error), since=outage.since)
-    return gate("intake")
+        return INTAKE, outage
+    unread = [entry for daemon in facts.daemons for entry in daemon.away.items() if _is_of_intake(entry[0])]
+    return min(unread, key=lambda entry: entry[0], default=("", None))
+
+
+def _is_of_intake(server: str) -> bool:
+    """Whether an outage is that of a partition of dataset events, or of the duty that reads them."""
+    return server == f"duty ingest {EVENTS_TOPIC}" or (server.startswith(f"{INTAKE} partition ") and EVENTS_TOPIC in server)
 
 
 def queue_gate(facts: DagFacts, *, others_open: bool) -> Gate[DagReason]:
@@ -190,7 +205,7 @@ def _condition_facts(facts: DagFacts, schedule: Condition, reason: Reason | None
 
 def _timing_facts(facts: DagFacts, reason: Reason | None) -> Mapping[str, Any]:
     timing, last = facts.dag.graph.timing, facts.dag.dataset_run_at
-    limits = {"within_s": timing.within_s, "quiet_for_s": timing.quiet_for_s, "min_interval_s": timing.min_interval_s}
+    limits = {name: getattr(timing, name) for name in Timing.__struct_fields__ if name != "deadline"}
     if timing.deadline is None or isinstance(reason, ConditionBroken):
         return {**limits, "last_run": last}
     due = input_deadline(facts.dag, facts.inputs(), facts.now)
@@ -198,8 +213,10 @@ def _timing_facts(facts: DagFacts, reason: Reason | None) -> Mapping[str, Any]:
 
 
 def dag_changes(facts: DagFacts, gates: Sequence[Gate[DagReason]]) -> tuple[Change, ...]:
-    """The changes that open the closed gates."""
-    return tuple(_change(facts, gate.reason) for gate in gates if gate.reason)
+    """The changes that open the closed gates. While events cannot be read, what is missing may have been published."""
+    changes = tuple(_change(facts, gate.reason) for gate in gates if gate.reason)
+    is_unread = any(isinstance(change, RestoreServer) for change in changes)
+    return tuple(change for change in changes if not (is_unread and isinstance(change, Publish)))
 
 
 def _change(facts: DagFacts, reason: DagReason) -> Change:
@@ -207,7 +224,7 @@ def _change(facts: DagFacts, reason: DagReason) -> Change:
         case InputsMissing() | OutsideWindow():
             return _publish(facts)
         case ConditionBroken():
-            return MendFile(facts.status.path)
+            return CorrectCondition(facts.status.path)
         case TimetableExhausted() | NoSchedule():
             return Trigger(facts.dag.graph.dag_id)
         case MaxActiveRuns() | RunsAhead():
@@ -254,12 +271,13 @@ def _more_runs(facts: DagFacts) -> Change:
 
 
 def runs_needed(facts: DagFacts) -> int:
-    """The run limit that admits one more run by datasets or by time. Queued runs may start before it."""
+    """The run limit that admits one more run by datasets or by time. Queued runs may start before it, by their turns."""
     dag = facts.dag
-    limits = range(dag.running + 1, dag.running + dag.queued + 2)
+    limits = range(dag.running + 1, dag.running + min(dag.queued, len(Source)) + 2)
     free = msgspec.structs.replace(dag, is_paused=False, is_stale=False)
-    enough = (limit for limit in limits if would_run(_with_limit(free, limit), facts.now))
-    return next(enough, dag.running + 1)
+    # A limit that admits one more run starts those of the lower limits, too.
+    enough = bisect_left(limits, 1, key=lambda limit: int(would_run(_with_limit(free, limit), facts.now)))
+    return limits[enough] if enough < len(limits) else dag.running + 1
 
 
 def _with_limit(dag: DagView, limit: int) -> DagView:

@@ -8,6 +8,7 @@ from tidegate.schemas.explain.facts import DagStatus
 from tidegate.schemas.explain.gates import Gate, GateState, Reason_co
 from tidegate.schemas.explain.reasons import (
     AttemptOpen,
+    BackfillInactive,
     BackfillPaused,
     DagHeld,
     DagPaused,
@@ -20,7 +21,16 @@ from tidegate.schemas.explain.reasons import (
     RateLimited,
     SharedReason,
 )
-from tidegate.schemas.explain.remedy import BringBack, Change, Release, RestoreFile, ResumeBackfill, StartDaemon, Unpause, Wait
+from tidegate.schemas.explain.remedy import (
+    Change,
+    Release,
+    RestoreFile,
+    RestoreServer,
+    ResumeBackfill,
+    StartDaemon,
+    Unpause,
+    Wait,
+)
 from tidegate.schemas.queries.leases import JobRow
 
 
@@ -69,9 +79,21 @@ def shared_change(reason: SharedReason, dag_id: str, dag: DagStatus) -> Change:
             return Wait(at)
         case AttemptOpen() | NotSubmitted():
             return Wait(None)
-        case BackfillPaused(backfill_id):
-            return ResumeBackfill(backfill_id)
+        case BackfillPaused() | BackfillInactive():
+            return _resume(reason)
         case NoDaemon():
             return StartDaemon()
         case _:
-            return BringBack(reason.server)
+            return RestoreServer(reason.server)
+
+
+def _resume(reason: BackfillPaused | BackfillInactive) -> Change:
+    match reason:
+        case BackfillPaused(backfill_id):
+            return ResumeBackfill(backfill_id)
+        case BackfillInactive(_, dag_id, "held", path):
+            return Release(dag_id, path)
+        case BackfillInactive(_, dag_id, "stale", path):
+            return RestoreFile(dag_id, path)
+        case _:
+            return Unpause(reason.dag_id)

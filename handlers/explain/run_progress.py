@@ -1,15 +1,18 @@
 """How far a run has come, and why it goes no further, by the functions that decide."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cache, partial
 
 import msgspec
 
 from tidegate.handlers.admission.capacity import AdmissionState, Capacity
-from tidegate.handlers.scheduling.run_limit import blockers_of_run
+from tidegate.handlers.runs.task_effects import pool_of
+from tidegate.handlers.scheduling.run_limit import blockers_of_hold, blockers_of_run
 from tidegate.handlers.tasks.readiness import readiness
 from tidegate.handlers.tasks.upstream_counts import upstream_of
+from tidegate.schemas.backfill import BackfillCapacity
 from tidegate.schemas.explain.facts import DagStatus, OpenAttempt, RunFacts
 from tidegate.schemas.explain.gates import ActiveTask, BlockedTask, RunProgress
 from tidegate.schemas.explain.reasons import (
@@ -18,7 +21,7 @@ from tidegate.schemas.explain.reasons import (
     NoDaemon,
     NotReady,
     PreviousRunNotDone,
-    Reason,
+    ProgressReason,
     UpstreamNotDone,
 )
 from tidegate.schemas.graph import Graph, position_of
@@ -32,7 +35,8 @@ class ProgressFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     `attempts` are open ones by task index; `attempted` are the indices of tasks that wait for slots while an attempt is open.
     `limited` are the active instances of tasks with limits of their own, as (DAG, run, task). `active` tasks of the installation
-    are active, `parallelism` may be, 0 for any number. `daemons` is the number of live ones.
+    are active, `parallelism` may be, 0 for any number. `daemons` is the number of live ones. `backfills` is what the backfill of
+    the run may start, by the pool of its waiting tasks.
     """
 
     now: datetime
@@ -40,6 +44,7 @@ class ProgressFacts(msgspec.Struct, frozen=True, kw_only=True):
     dag: DagStatus
     max_active_runs: int = 16
     pools: Mapping[str, PoolRow] = {}
+    backfills: Mapping[str, BackfillCapacity] = {}
     attempts: Mapping[int, OpenAttempt] = {}
     attempted: frozenset[int] = frozenset()
     limited: Sequence[tuple[str, int, str]] = ()
@@ -53,6 +58,7 @@ def progress(graph: Graph, instances: Sequence[Instance], facts: ProgressFacts) 
     by_position = {instance.index: instance.state for instance in instances}
     states = {position: by_position.get(position, TaskState.NONE) for position in range(len(graph.nodes))}
     counts = Counter(states.values())
+    capacity_of = cache(partial(capacity, facts))  # thousands of instances may wait for one pool
     in_order = sorted(instances, key=lambda instance: (position_of(instance.index), instance.index))
     return RunProgress(
         dag_id=graph.dag_id,
@@ -64,7 +70,9 @@ def progress(graph: Graph, instances: Sequence[Instance], facts: ProgressFacts) 
         blocked_by=tuple(_run_blockers(facts)),
         working=tuple(_active(graph, instance, facts) for instance in in_order if instance.state in TASK_ACTIVE),
         waiting=tuple(
-            BlockedTask(graph.label(instance.index), instance.state, tuple(_task_blockers(graph, instance, states, facts)))
+            BlockedTask(
+                graph.label(instance.index), instance.state, tuple(_task_blockers(graph, instance, states, facts, capacity_of))
+            )
             for instance in in_order
             if instance.state not in TASK_ACTIVE | TASK_ENDED
         ),
@@ -77,22 +85,33 @@ def _active(graph: Graph, instance: Instance, facts: ProgressFacts) -> ActiveTas
     return ActiveTask(graph.label(instance.index), instance.state, instance.try_number, since, backend, host)
 
 
-def _run_blockers(facts: ProgressFacts) -> Iterator[Reason]:
+def _run_blockers(facts: ProgressFacts) -> Iterator[ProgressReason]:
     run = facts.run
     if run.view.state not in RUN_ENDED and not facts.daemons:
         yield NoDaemon()
     if run.view.state is RunState.QUEUED:
         yield from blockers_of_run(run, facts.dag, facts.max_active_runs, facts.now)
+    elif run.view.state is RunState.RUNNING:
+        yield from blockers_of_hold(facts.dag)
 
 
-def _task_blockers(graph: Graph, instance: Instance, states: Mapping[int, TaskState], facts: ProgressFacts) -> Iterator[Reason]:
+def _task_blockers(
+    graph: Graph,
+    instance: Instance,
+    states: Mapping[int, TaskState],
+    facts: ProgressFacts,
+    capacity_of: Callable[[str], Capacity],
+) -> Iterator[ProgressReason]:
     match instance.state:
         case TaskState.NONE:
+            yield from blockers_of_hold(facts.dag)
             yield from readiness_blockers(graph, instance, states, facts.run.run_before)
         case TaskState.SCHEDULED:
             task = waiting_task(graph, instance, facts)
-            yield from capacity(facts, graph.node(instance.index).task.pool).blockers(task)
+            pool = pool_of(facts.run.view, graph.node(instance.index).task)
+            yield from capacity_of(pool).blockers(task)
         case _:
+            yield from blockers_of_hold(facts.dag)
             yield NextTry(instance.next_try_at)
 
 
@@ -103,7 +122,7 @@ def readiness_blockers(
     reason = readiness(graph.nodes[instance.index], instance, states.__getitem__)
     if reason is InstancesNotDone:
         elements = upstream_of(instance)
-        yield InstancesNotDone(elements.total - elements.success - elements.bad - elements.skipped, elements.total)
+        yield InstancesNotDone(elements.open, elements.total)
         return
     if reason is UpstreamNotDone:
         upstream = graph.upstream_of(instance.index)
@@ -126,6 +145,7 @@ def waiting_task(graph: Graph, instance: Instance, facts: ProgressFacts) -> Wait
         per_dag=task.max_active_per_dag,
         per_run=task.max_active_per_run,
         is_paused=facts.dag.is_paused,
+        hold_reason=facts.dag.hold_reason,
         is_attempted=instance.index in facts.attempted,
         backfill_id=facts.run.view.backfill_id,
     )
@@ -143,6 +163,6 @@ def capacity(facts: ProgressFacts, pool: str) -> Capacity:
         parallelism=facts.parallelism,
         exists=row is not None,
     )
-    run, backfill = facts.run.view, facts.run.backfill
+    run, backfill = facts.run.view, facts.backfills.get(pool)
     capacities = {} if backfill is None else {backfill.id: backfill}
     return Capacity(AdmissionState(facts.now, view, limited=tuple(facts.limited), backfills=capacities, runs={run.id: run}))

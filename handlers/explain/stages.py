@@ -5,7 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.schemas.queries.run_pages import ConsumedEvent, Origin, Steps
+from tidegate.schemas.queries.run_pages import ConsumedEventRow, Origin, Steps
 
 
 class Stage(msgspec.Struct, frozen=True):
@@ -20,7 +20,7 @@ class Stage(msgspec.Struct, frozen=True):
     took_s: float | None
 
 
-def stages(origin: Origin, events: Sequence[ConsumedEvent], steps: Sequence[Steps]) -> tuple[Stage, ...]:
+def stages(origin: Origin, events: Sequence[ConsumedEventRow], steps: Sequence[Steps]) -> tuple[Stage, ...]:
     """The stages that the run has reached. A stage of tasks is that of the first task that reached it."""
     known = [(name, at) for name, at in _moments(origin, events, steps) if at is not None]
     before = [None, *(at for _, at in known)]
@@ -30,13 +30,13 @@ def stages(origin: Origin, events: Sequence[ConsumedEvent], steps: Sequence[Step
     )
 
 
-def completing(events: Sequence[ConsumedEvent]) -> ConsumedEvent | None:
+def completing(events: Sequence[ConsumedEventRow]) -> ConsumedEventRow | None:
     """The event that arrived last, which completed the condition."""
     arrived = [event for event in events if event.received_at is not None]
     return arrived[-1] if arrived else None
 
 
-def _moments(origin: Origin, events: Sequence[ConsumedEvent], steps: Sequence[Steps]) -> Iterator[tuple[str, datetime | None]]:
+def _moments(origin: Origin, events: Sequence[ConsumedEventRow], steps: Sequence[Steps]) -> Iterator[tuple[str, datetime | None]]:
     if last := completing(events):
         yield "the last event occurred", last.occurred_at
         yield "it arrived", last.received_at

@@ -4,7 +4,7 @@ A change is found by trying it on the functions that decide.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -30,21 +30,23 @@ from tidegate.schemas.explain.reasons import (
     TaskReason,
 )
 from tidegate.schemas.explain.remedy import (
-    BringBack,
     Change,
     Clear,
     EndRun,
     EndTasks,
     EndUpstream,
     RaiseRuns,
+    Release,
+    RestoreServer,
     SetBackfill,
     SetParallelism,
     SetSlots,
     StartDaemon,
     Wait,
 )
-from tidegate.schemas.graph import element_of
+from tidegate.schemas.graph import Graph, position_of
 from tidegate.schemas.state import TASK_ENDED, TASK_FAILED, TaskState
+from tidegate.schemas.view import PoolView
 
 TASK_LIMITS = (reasons.MaxActiveTasks, reasons.MaxActiveTisPerDagrun, reasons.MaxActiveTisPerDag)
 
@@ -64,7 +66,7 @@ def explain_task(facts: TaskFacts) -> TaskExplanation:
 def task_changes(facts: TaskFacts, gates: Sequence[Gate[TaskReason]]) -> tuple[Change, ...]:
     """The changes that open the closed gates, each once."""
     wanted = dict.fromkeys(change for gate in gates if gate.reason for change in _changes(facts, gate.reason))
-    if any(isinstance(change, BringBack | StartDaemon) for change in wanted):
+    if any(isinstance(change, Release | RestoreServer | StartDaemon) for change in wanted):
         wanted.pop(Wait(None), None)
     return tuple(wanted)
 
@@ -73,8 +75,7 @@ def _changes(facts: TaskFacts, reason: TaskReason) -> Iterator[Change]:
     if isinstance(reason, SharedReason):
         return iter((shared_change(reason, facts.graph.dag_id, facts.dag),))
     if isinstance(reason, BackfillLimit):
-        value = 100 if reason.limit == "share" else reason.value + 1
-        return iter((SetBackfill(reason.backfill_id, reason.limit, value),))
+        return _backfill_limit(facts, reason)
     if isinstance(reason, RunLimit | PoolLimit | ActivityLimit):
         return _limit_changes(facts, reason)
     return _readiness_changes(facts, reason)
@@ -90,8 +91,8 @@ def _limit_changes(facts: TaskFacts, reason: RunLimit | PoolLimit | ActivityLimi
             return _max_active_per_dag(facts, limit)
         case reasons.MaxActiveTisPerDagrun(limit):
             return _max_active_per_run(facts, limit)
-        case reasons.Parallelism():
-            return iter((SetParallelism(facts.active + 1),))
+        case reasons.Parallelism(limit):
+            return iter((SetParallelism(facts.active + 1) if facts.active >= limit else Wait(None),))
         case _:
             return _slots(facts, reason)
 
@@ -104,18 +105,28 @@ def _readiness_changes(facts: TaskFacts, reason: NotReady | NeedsClear) -> Itera
             return _instances(facts)
         case reasons.PreviousRunNotDone(run_id):
             return _previous_run(facts, run_id)
-        case reasons.RuledOut():
-            return _clear_cause(facts)
+        case reasons.RuledOut() | reasons.EndedApart():
+            return _clear_cause(facts, reason)
         case reasons.OutsideDates():
             return iter(())
         case _:
             return _clear_itself(facts, reason)
 
 
+def _backfill_limit(facts: TaskFacts, reason: BackfillLimit) -> Iterator[Change]:
+    if reason.limit == "max_active_runs":
+        yield from _more_runs(facts)
+    else:
+        yield SetBackfill(reason.backfill_id, reason.limit, 100 if reason.limit == "share" else reason.value + 1)
+
+
 def _more_runs(facts: TaskFacts) -> Iterator[Change]:
     """Queued runs ahead count, too. A continuous DAG has one run at a time: its limit cannot be raised."""
     running, limit = tuple(facts.dag.running), facts.run.running_runs + facts.run.runs_ahead + 1
-    if facts.newest_graph.is_continuous:
+    if facts.run.backfill is not None:
+        if limit > facts.run.backfill.max_active_runs:
+            yield SetBackfill(facts.run.backfill.id, "max_active_runs", limit)
+    elif facts.newest_graph.is_continuous:
         yield from (EndRun(facts.graph.dag_id, running),) if running else ()
     elif limit > facts.newest_graph.max_active_runs:
         yield RaiseRuns(facts.graph.dag_id, facts.dag.path, limit, running)
@@ -128,11 +139,16 @@ def _upstream(facts: TaskFacts) -> Iterator[Change]:
 
 def _first_upstream(facts: TaskFacts, counts: Callable[[TaskState], bool]) -> list[int]:
     """The starts of the chains that lead to the task through tasks in states that `counts` accepts."""
-    first, seen, todo = [], set(), [facts.instance.index]
+    task = position_of(facts.instance.index)
+    return _chain_starts(facts.graph, task, lambda position: counts(facts.state_of(position)))
+
+
+def _chain_starts(graph: Graph, task: int, counts: Callable[[int], bool]) -> list[int]:
+    first, seen, todo = [], set(), [task]
     while todo:
         index = todo.pop()
-        upstream = [up for up in facts.graph.upstream[index] if counts(facts.state_of(up))]
-        if not upstream and index != facts.instance.index:
+        upstream = [up for up in graph.upstream[index] if counts(up)]
+        if not upstream and index != task:
             first.append(index)
         todo += [up for up in upstream if up not in seen]
         seen.update(upstream)
@@ -140,26 +156,41 @@ def _first_upstream(facts: TaskFacts, counts: Callable[[TaskState], bool]) -> li
 
 
 def _instances(facts: TaskFacts) -> Iterator[Change]:
-    node = facts.graph.nodes[facts.instance.index]
-    elements = [index for index in facts.instances if element_of(index) is not None and facts.graph.node(index) is node]
-    undone = [facts.graph.label(index) for index in elements if facts.instances[index].state not in TASK_ENDED]
-    yield EndUpstream(facts.graph.dag_id, facts.run.view.run_id, tuple(undone))
+    """Let its instances end, of which there may be thousands: the first are named."""
+    if facts.undone:
+        yield EndUpstream(facts.graph.dag_id, facts.run.view.run_id, tuple(map(facts.graph.label, facts.undone)))
 
 
-def _clear_cause(facts: TaskFacts) -> Iterator[Change]:
-    """The task itself, if its trigger rule lets it run by now; else the first upstream tasks that failed, or were skipped."""
-    again = msgspec.structs.replace(facts.instance, elements=0)
-    recount(facts.graph, {**facts.instances, again.index: again}, again.index)
-    if apply_rule(facts.graph.nodes[again.index], again, facts.state_of) is TaskState.SCHEDULED:
-        yield _clear(facts, facts.label)
+def _clear_cause(facts: TaskFacts, reason: reasons.RuledOut | reasons.EndedApart) -> Iterator[Change]:
+    """The task itself, if its trigger rule lets it run by now; else the first upstream tasks that failed, or were skipped.
+
+    The end of a run leaves both in a chain.
+    """
+    if _may_run(facts):
+        yield from _clear_itself(facts, reason)
         return
     passed_on = TASK_FAILED if facts.instance.state is TaskState.UPSTREAM_FAILED else {TaskState.SKIPPED}
-    if causes := _first_upstream(facts, passed_on.__contains__):
+    counted = passed_on if isinstance(reason, reasons.RuledOut) else {*TASK_FAILED, TaskState.SKIPPED}
+    if causes := _first_upstream(facts, counted.__contains__):
         yield _clear(facts, *map(facts.graph.label, causes))
 
 
-def _clear_itself(facts: TaskFacts, _reason: reasons.RunEnded | reasons.TaskEnded) -> Iterator[Change]:
-    yield _clear(facts, facts.label)
+def _may_run(facts: TaskFacts) -> bool:
+    """Whether the trigger rule of the task, or of its mapped task, lets it run by now."""
+    position = position_of(facts.instance.index)
+    again = msgspec.structs.replace(facts.instances.get(position, facts.instance), index=position, elements=0)
+    recount(facts.graph, {**facts.instances, position: again}, position)
+    return apply_rule(facts.graph.nodes[position], again, facts.state_of) is TaskState.SCHEDULED
+
+
+def _clear_itself(facts: TaskFacts, reason: NeedsClear) -> Iterator[Change]:
+    """An instance is cleared with its mapped task. A mapped task that got no instances needs another list."""
+    position = position_of(facts.instance.index)
+    over = facts.graph.nodes[position].over
+    lacks_list = facts.instance.index == position and not facts.instance.elements and not isinstance(reason, reasons.RunEnded)
+    if lacks_list and over is not None and facts.state_of(over) is TaskState.SUCCESS:
+        position = over
+    yield _clear(facts, facts.graph.label(position))
 
 
 def _clear(facts: TaskFacts, *labels: str) -> Clear:
@@ -167,22 +198,43 @@ def _clear(facts: TaskFacts, *labels: str) -> Clear:
 
 
 def _previous_run(facts: TaskFacts, run_id: str | None) -> Iterator[Change]:
-    """Clear what failed in the previous run, and let its other blocking tasks end."""
+    """Clear what failed in the previous run, and let its other blocking tasks end. A task that it lacks never ends there."""
     blocking = blocking_tasks(facts.previous, facts.graph, facts.instance.index)
-    states = (facts.previous.states if facts.previous else None) or {}
-    failed = tuple(task_id for task_id in blocking if states.get(task_id) in TASK_FAILED)
-    undone = tuple(task_id for task_id in blocking if task_id not in failed)
-    if run_id is not None:
-        if failed:
-            yield Clear(facts.graph.dag_id, run_id, failed)
-        if undone:
-            yield EndUpstream(facts.graph.dag_id, run_id, undone)
+    states = facts.previous.states if facts.previous else None
+    by_id = states or {}
+    failed = [task_id for task_id in blocking if by_id.get(task_id) in TASK_FAILED]
+    undone = tuple(task_id for task_id in blocking if task_id not in failed and (states is None or _is_part(states, task_id)))
+    if run_id is not None and failed:
+        causes = (cause for task_id in failed for cause in _causes(facts.graph, task_id, by_id))
+        yield Clear(facts.graph.dag_id, run_id, tuple(dict.fromkeys(causes)))
+    if run_id is not None and undone:
+        yield EndUpstream(facts.graph.dag_id, run_id, undone)
+
+
+def _is_part(states: Mapping[str, TaskState], task_id: str) -> bool:
+    return states.get(task_id, TaskState.REMOVED) is not TaskState.REMOVED
+
+
+def _causes(graph: Graph, task_id: str, states: Mapping[str, TaskState]) -> tuple[str, ...]:
+    """The first tasks of a run that failed, because of which this one did."""
+    if states[task_id] is not TaskState.UPSTREAM_FAILED:
+        return (task_id,)
+    ids = [node.task.task_id for node in graph.nodes]
+    starts = _chain_starts(graph, ids.index(task_id), lambda position: states.get(ids[position]) in TASK_FAILED)
+    return tuple(ids[position] for position in starts) or (task_id,)
 
 
 def _slots(facts: TaskFacts, _reason: PoolLimit) -> Iterator[Change]:
     if facts.admission is not None and not _freed_anyway(facts, facts.admission):
-        names = tuple(" ".join((task.dag_id, task.run_id, task.task)) for task in facts.in_pool)
-        yield SetSlots(facts.admission.pool.name, slots_needed(facts.admission, facts.occupied), names)
+        size = slots_needed(facts.admission, facts.occupied)
+        if size is not None and _is_larger(facts.admission.pool, size):
+            names = tuple(" ".join((task.dag_id, task.run_id, task.task)) for task in facts.in_pool)
+            yield SetSlots(facts.admission.pool.name, size, names)
+
+
+def _is_larger(pool: PoolView, size: int) -> bool:
+    """A pool without a number of slots is unlimited, unless it is missing."""
+    return not pool.exists or (pool.slots is not None and size > pool.slots)
 
 
 def _freed_anyway(facts: TaskFacts, admission: AdmissionState) -> bool:
@@ -196,15 +248,16 @@ def _freed_anyway(facts: TaskFacts, admission: AdmissionState) -> bool:
     return bool(freed) and len(freed) == len(ending) and min(freed) >= missing
 
 
-def slots_needed(admission: AdmissionState, occupied: int) -> int:
-    """The size of the pool that admits the last task of its queue, whatever else limits that task."""
+def slots_needed(admission: AdmissionState, occupied: int) -> int | None:
+    """The size of the pool that admits the last task of its queue, whatever else limits that task; None if none does."""
     *_, task = admission.waiting
     limits = Capacity(admission).limits_reached(task)
     if not all(isinstance(limit, reasons.PoolMissing | reasons.PoolTooSmall) for limit in limits):
         return occupied + task.pool_slots  # the admissions before it are unknown until the limits allow it
     most = occupied + sum(other.pool_slots for other in {*admission.waiting, *admission.starving})
     sizes = range(occupied + task.pool_slots, most + 1)
-    return sizes[bisect_left(sizes, 1, hi=len(sizes) - 1, key=lambda size: int(_suffices(admission, size - occupied, size)))]
+    size = sizes[bisect_left(sizes, 1, hi=len(sizes) - 1, key=lambda size: int(_suffices(admission, size - occupied, size)))]
+    return size if _suffices(admission, size - occupied, size) else None
 
 
 def _suffices(admission: AdmissionState, free: int, size: int) -> bool:
@@ -234,5 +287,8 @@ def _task_id(facts: TaskFacts) -> str:
     return facts.graph.node(facts.instance.index).task.task_id
 
 
-def _end(limit: str, count: int, tasks: Sequence[OccupyingTask]) -> EndTasks:
+def _end(limit: str, count: int, tasks: Sequence[OccupyingTask]) -> EndTasks | Wait:
+    """Tasks ahead in the queue may reach the limit with their admission: none has to end before it."""
+    if count <= 0:
+        return Wait(None)
     return EndTasks(limit, count, tuple((task.dag_id, task.run_id, task.task) for task in tasks))

@@ -7,6 +7,7 @@ import msgspec
 
 from tidegate.handlers.admission.capacity import AdmissionState
 from tidegate.handlers.admission.load import preview_admission
+from tidegate.handlers.runs.task_effects import pool_of
 from tidegate.schemas.backfill import BackfillCapacity
 from tidegate.schemas.explain.facts import AttemptFacts, DagStatus, OccupyingTask, RunFacts, TaskRow
 from tidegate.schemas.graph import MAX_ELEMENTS, Graph, element_index, element_of
@@ -17,17 +18,22 @@ from tidegate.schemas.queries.leases import JobRow, Terms
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import Instance, PreviousRun, TaskKey
 
-MOST_AHEAD = 2_000
+MAX_QUEUE_READ = 2_000
 """The maximum of tasks that are read from the queue ahead of a task; the explanation leaves out the others."""
+
+
+MAX_NAMED = 20
+"""The maximum of instances of a mapped task that an explanation names."""
 
 
 class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
     """A task instance with its run, its DAG and its pool.
 
-    `graph` is the version that the run is pinned to, `newest_graph` the DAG's newest one. `instances` are all of the run, none
-    before it starts. `admission`, while the task waits for slots: what an admission would see, with the queue ahead of the task,
-    and the task last. `occupied` slots of the pool are taken; `active` tasks of the installation are active. `in_pool`, `in_run`
-    and `of_task` are the first few tasks that occupy the pool, the run, and the task's own limits.
+    `graph` is the version that the run is pinned to, `newest_graph` the DAG's newest one. `instances` are the tasks of the run,
+    none before it starts; `undone` are the first instances of the task, if it is mapped, that have not ended. `admission`, while
+    the task waits for slots: what an admission would see, with the queue ahead of the task, and the task last. `occupied` slots
+    of the `pool` are taken; `active` tasks of the installation are active. `in_pool`,
+    `in_run` and `of_task` are the first few tasks that occupy the pool, the run, and the task's own limits.
     """
 
     now: datetime
@@ -37,8 +43,10 @@ class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
     dag: DagStatus
     instance: Instance
     instances: Mapping[int, Instance] = {}
+    undone: Sequence[int] = ()
     previous: PreviousRun | None = None
     row: TaskRow | None = None
+    pool: str
     admission: AdmissionState | None = None
     attempt: AttemptFacts | None = None
     occupied: int = 0
@@ -63,7 +71,7 @@ class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
         return self.admission.backfills.get(self.run.view.backfill_id or 0) if self.admission else None
 
     @property
-    def is_there(self) -> bool:
+    def is_in_run(self) -> bool:
         """Whether the run has the task, or gets it when it starts."""
         return self.row is not None or (not self.has_started and element_of(self.instance.index) is None)
 
@@ -84,12 +92,12 @@ async def load(db: Db, dag_id: str, run_id: str, index: int, terms: Terms) -> Ta
     key, id_ = (run.view.id, index), run.view.id
     graphs = await versions.graphs(db, {run.view.version_id, run.newest_version_id})
     graph = graphs[run.view.version_id]
-    instances = (await tasks.of_runs(db, [id_])).get(id_, {})
-    instance = instances.get(index) or Instance(index)
+    instances = await tasks.without_elements(db, id_)
+    instance = instances.get(index) or (await tasks.instances(db, [key])).get(key) or Instance(index)
     daemons = await leases.live(db)
     terms = daemons[0].terms if daemons else terms
     row = await facts.task_row(db, key)
-    pool = row.pool if row else graph.node(index).task.pool
+    pool = row.pool if row else pool_of(run.view, graph.node(index).task)
     rows = await pools.list_pools(db, pool)
     return TaskFacts(
         now=db.now,
@@ -99,8 +107,10 @@ async def load(db: Db, dag_id: str, run_id: str, index: int, terms: Terms) -> Ta
         dag=await facts.dag_status(db, dag_id),
         instance=instance,
         instances=instances,
+        undone=await tasks.undone_elements(db, key, MAX_NAMED) if instance.elements else (),
         previous=(await runs.previous(db, [id_])).get(id_) if graph.sequential else None,
         row=row,
+        pool=pool,
         admission=await _admission(db, key, pool, terms) if instance.state is TaskState.SCHEDULED else None,
         attempt=await facts.attempt(db, key),
         occupied=sum(row.running + row.queued for row in rows),
@@ -113,8 +123,8 @@ async def load(db: Db, dag_id: str, run_id: str, index: int, terms: Terms) -> Ta
 
 
 async def _admission(db: Db, key: TaskKey, pool: str, terms: Terms) -> AdmissionState:
-    ahead = await facts.queue_before(db, key, MOST_AHEAD)
-    ready = TasksReady(pool=pool, limit=MOST_AHEAD, parallelism=terms.parallelism, fair_after_s=terms.fair_after_s)
+    ahead = await facts.queue_before(db, key, MAX_QUEUE_READ)
+    ready = TasksReady(pool=pool, limit=MAX_QUEUE_READ, parallelism=terms.parallelism, fair_after_s=terms.fair_after_s)
     return await preview_admission(db, ready, [*ahead, key])
 
 

@@ -8,18 +8,22 @@ from tidegate.handlers.admission.select import select_tasks
 from tidegate.handlers.explain.gate import daemons_gate, file_gate, gate, pause_gate, run_limit_gate
 from tidegate.handlers.explain.run_progress import readiness_blockers
 from tidegate.handlers.explain.task_facts import TaskFacts
-from tidegate.handlers.scheduling.run_limit import blockers_of_run, held_by
+from tidegate.handlers.scheduling.run_limit import blockers_of_hold, blockers_of_inactivity, blockers_of_run
 from tidegate.handlers.tasks.previous_run import blocking_tasks
 from tidegate.handlers.tasks.upstream_counts import upstream_of
+from tidegate.schemas.error import RUNNERS, SPOOL
 from tidegate.schemas.explain.facts import AttemptFacts, OccupyingTask
 from tidegate.schemas.explain.gates import Gate
 from tidegate.schemas.explain.reasons import (
     AdmissionBlocker,
     AttemptOpen,
+    BackfillInactive,
     BackfillLimit,
     BackfillPaused,
+    DagHeld,
     DagPaused,
     DagStale,
+    EndedApart,
     InstancesNotDone,
     LowerPriority,
     MaxActiveRuns,
@@ -50,11 +54,11 @@ from tidegate.schemas.state import RUN_ENDED, TASK_ACTIVE, TASK_ENDED, RunState,
 
 Reasons = Mapping[type, TaskReason]
 
-NEVER = frozenset({TaskState.SKIPPED, TaskState.UPSTREAM_FAILED, TaskState.REMOVED})
+NEVER_ATTEMPTED = frozenset({TaskState.SKIPPED, TaskState.UPSTREAM_FAILED, TaskState.REMOVED})
 """End states of tasks that never had an attempt."""
 
-NO_RUNNER = frozenset({"Kafka", "Postgres"})
-"""Servers that starting a task does not depend on, or without which there would be no explanation."""
+STARTS_TASKS = frozenset({SPOOL, RUNNERS, "duty dispatch"})
+"""The outages that keep attempts from being submitted. Without Postgres there is no explanation."""
 
 
 def run_gates(facts: TaskFacts) -> Iterator[Gate[TaskReason]]:
@@ -62,12 +66,15 @@ def run_gates(facts: TaskFacts) -> Iterator[Gate[TaskReason]]:
     created = {"made": run.view.run_type, "events": run.events or None, "logical_date": run.view.logical_date}
     yield gate("condition", None, created | {"version": run.version}, since=run.created_at)
     yield gate("timing", blockers.get(NotYetDue), {"run_after": run.view.run_after})
+    if DagHeld in blockers:
+        yield gate("hold", blockers[DagHeld], {"file": dag.path}, since=dag.held_since)
     yield pause_gate(dag, blockers.get(DagPaused))
     yield file_gate(dag, blockers.get(DagStale))
     limit = run.backfill.max_active_runs if run.backfill else facts.newest_graph.max_active_runs
     yield run_limit_gate(dag, blockers.get(MaxActiveRuns) or blockers.get(BackfillLimit), run.running_runs, limit)
     if run.backfill:
-        yield gate("backfill", blockers.get(BackfillPaused), {"backfill": run.backfill.id, "state": run.backfill.state})
+        stopped = blockers.get(BackfillPaused) or blockers.get(BackfillInactive)
+        yield gate("backfill", stopped, {"backfill": run.backfill.id, "state": run.backfill.state})
     yield gate("queued runs", blockers.get(RunsAhead), {"queued": run.runs_ahead or None})
     yield _run_state(facts)
 
@@ -97,6 +104,7 @@ def admission_gates(facts: TaskFacts) -> Iterator[Gate[TaskReason]]:
     for name, of, limit, working in _limits(facts):
         known = {"limit": limit, **(working if facts.admission else {})}
         yield gate(name, reasons.get(of), known, reached=reached)
+    yield from _backfill_gates(facts)
 
 
 def submission_gates(facts: TaskFacts) -> Iterator[Gate[TaskReason]]:
@@ -105,7 +113,7 @@ def submission_gates(facts: TaskFacts) -> Iterator[Gate[TaskReason]]:
     reached = attempt is not None and state in TASK_ENDED | TASK_ACTIVE
     reason, since = None, None
     if attempt is not None and reached:
-        if state is TaskState.QUEUED and attempt.state in (SubmissionState.INTENT, SubmissionState.SUBMITTING):
+        if _is_unsubmitted(facts):
             reason = NotSubmitted(attempt.backend, attempt.state)
         since = attempt.started_at or attempt.submitted_at or attempt.created_at
     yield gate("submission", reason, _submission(attempt) if attempt and reached else None, reached=reached, since=since)
@@ -116,12 +124,22 @@ def submission_gates(facts: TaskFacts) -> Iterator[Gate[TaskReason]]:
     yield daemons_gate(facts.daemons, needed=state not in TASK_ENDED | {TaskState.RUNNING})
 
 
+def _is_unsubmitted(facts: TaskFacts) -> bool:
+    is_intended = facts.attempt is not None and facts.attempt.state in (SubmissionState.INTENT, SubmissionState.SUBMITTING)
+    return is_intended and facts.instance.state is TaskState.QUEUED
+
+
 def _run_blockers(facts: TaskFacts) -> Reasons:
-    """What keeps the run from starting. A pause also keeps the tasks of a running run from starting."""
+    """What keeps the run from starting. A hold and a pause also keep the tasks of a running run from starting.
+
+    A hold keeps attempts from being submitted, too.
+    """
     if facts.run.view.state is RunState.QUEUED:
         blockers = blockers_of_run(facts.run, facts.dag, facts.newest_graph.max_active_runs, facts.now)
     elif facts.run.view.state is RunState.RUNNING and facts.instance.state not in TASK_ACTIVE | TASK_ENDED:
-        blockers = iter(held_by(is_paused=facts.dag.is_paused, is_stale=False))
+        blockers = iter((*blockers_of_hold(facts.dag), *blockers_of_inactivity(is_paused=facts.dag.is_paused, is_stale=False)))
+    elif _is_unsubmitted(facts):
+        blockers = iter(blockers_of_hold(facts.dag))
     else:
         blockers = iter(())
     return _by_type(blockers)
@@ -141,7 +159,7 @@ def _by_type(reasons: Iterator[TaskReason]) -> Reasons:
 
 def _pool(facts: TaskFacts, reason: TaskReason | None, *, reached: bool) -> Gate[TaskReason]:
     task, row, admission = facts.graph.node(facts.instance.index).task, facts.row, facts.admission
-    known: dict[str, Any] = {"pool": row.pool if row else task.pool, "needed": task.pool_slots}
+    known: dict[str, Any] = {"pool": facts.pool, "needed": task.pool_slots}
     if admission:
         known |= {"slots": admission.pool.slots, "taken": facts.occupied, "by": _names(facts.in_pool)}
     return gate("pool", reason, known, reached=reached, since=row.scheduled_at if row and reached else None)
@@ -157,11 +175,19 @@ def _limits(facts: TaskFacts) -> Iterator[tuple[str, type[TaskReason], int | Non
         yield "max_active_tis_per_dag", MaxActiveTisPerDag, task.max_active_per_dag, same
     if task.max_active_per_run is not None:
         yield "max_active_tis_per_dagrun", MaxActiveTisPerDagrun, task.max_active_per_run, same
-    if backfill := facts.backfill:
-        known = {"working": backfill.active_tasks, "share": backfill.share_slots, "occupied": backfill.occupied}
-        yield "backfill tasks", BackfillLimit, backfill.max_active_tasks, known
     if facts.admission and facts.admission.pool.parallelism:
         yield "parallelism", Parallelism, facts.admission.pool.parallelism, {"working": facts.active}
+
+
+def _backfill_gates(facts: TaskFacts) -> Iterator[Gate[TaskReason]]:
+    """Both limits of a backfill may be reached."""
+    if backfill := facts.backfill:
+        reasons = {reason.limit: reason for reason in _slot_blockers(facts) if isinstance(reason, BackfillLimit)}
+        tasks = {"limit": backfill.max_active_tasks, "working": backfill.active_tasks}
+        yield gate("backfill tasks", reasons.get("max_active_tasks"), tasks)
+        if backfill.share_slots is not None:
+            share = {"share": backfill.share_slots, "occupied": backfill.occupied}
+            yield gate("backfill share", reasons.get("share"), share)
 
 
 def _submission(attempt: AttemptFacts) -> Mapping[str, Any]:
@@ -202,14 +228,28 @@ def _upstream(facts: TaskFacts, node: Node) -> Mapping[str, Any]:
 
 
 def _rule(facts: TaskFacts, node: Node, *, reached: bool) -> Gate[TaskReason]:
-    state, counts = facts.instance.state, upstream_of(facts.instance)
-    reason: TaskReason | None = None
-    if state in NEVER:
-        reason = OutsideDates() if state is TaskState.REMOVED else RuledOut(node.task.trigger_rule, state)
+    reason, counts = _end_without_attempt(facts, node), upstream_of(facts.instance)
     known = {"rule": node.task.trigger_rule, "success": counts.success, "failed": counts.failed}
     known |= {"skipped": counts.skipped, "upstream_failed": counts.upstream_failed}
     since = facts.row.end_date if reason and facts.row else None
     return gate("trigger rule", reason, {name: value or None for name, value in known.items()}, reached=reached, since=since)
+
+
+def _end_without_attempt(facts: TaskFacts, node: Node) -> TaskReason | None:
+    """The trigger rule gives no reason of its own, and is that of the mapped task."""
+    state, is_element = facts.instance.state, element_of(facts.instance.index) is not None
+    if state not in NEVER_ATTEMPTED:
+        return None
+    if state is TaskState.REMOVED:
+        return None if is_element else OutsideDates()
+    if facts.row is not None and facts.row.reason:
+        return EndedApart(state, facts.row.reason)
+    return None if is_element else RuledOut(node.task.trigger_rule, state)
+
+
+def _reason(facts: TaskFacts) -> str:
+    """Why the task has its state: of itself, as where a user marked it, or of its last attempt."""
+    return (facts.row and facts.row.reason) or (facts.attempt.reason if facts.attempt else "")
 
 
 def _next_try(facts: TaskFacts) -> Gate[TaskReason]:
@@ -218,24 +258,29 @@ def _next_try(facts: TaskFacts) -> Gate[TaskReason]:
     if instance.state is TaskState.UP_FOR_RETRY:
         reason = NextTry(instance.next_try_at)
     elif instance.state is TaskState.FAILED:
-        reason = TaskEnded(instance.state, instance.try_number, attempt.reason if attempt else "")
+        reason = TaskEnded(instance.state, instance.try_number, _reason(facts))
     known: dict[str, Any] = {"tries": instance.try_number, "of": instance.max_tries}
     if attempt and instance.state is TaskState.UP_FOR_RETRY:
-        known |= {"reason": attempt.reason}
-    reached = facts.has_started and instance.state not in NEVER | {TaskState.NONE}
+        known |= {"reason": _reason(facts)}
+    reached = facts.has_started and instance.state not in NEVER_ATTEMPTED | {TaskState.NONE}
     return gate("next try", reason, known, reached=reached, since=attempt.ended_at if attempt and reason else None)
 
 
 def _slot_blockers(facts: TaskFacts) -> Iterator[AdmissionBlocker]:
+    """The blockers now, and the limits that the tasks ahead reach once they are admitted. The slots that they get come last."""
     if facts.admission is None:
         return
     *_, task = facts.admission.waiting
-    blockers = Capacity(facts.admission).blockers(task)
-    yield from blockers
-    if not blockers:
-        selected = list(select_tasks(Capacity(facts.admission)))
-        if task not in selected:
-            yield LowerPriority(facts.admission.pool.name, len(selected))
+    capacity = Capacity(facts.admission)
+    blockers = capacity.blockers(task)
+    selected = list(select_tasks(capacity))
+    if task in selected:
+        return
+    after = capacity.blockers(task)
+    limits = [reason for reason in after if not isinstance(reason, PoolFull)]
+    yield from (*limits, *(reason for reason in blockers if isinstance(reason, PoolFull)))
+    if not blockers and (not limits or len(limits) < len(after)):
+        yield LowerPriority(facts.admission.pool.name, len(selected))
 
 
 def _queue(facts: TaskFacts) -> Mapping[str, Any]:
@@ -248,14 +293,17 @@ def _queue(facts: TaskFacts) -> Mapping[str, Any]:
 
 
 def _was_admitted(facts: TaskFacts) -> bool:
-    return facts.instance.state in TASK_ACTIVE or (facts.instance.state in TASK_ENDED - NEVER and facts.instance.try_number > 0)
+    state = facts.instance.state
+    return state in TASK_ACTIVE or (state in TASK_ENDED - NEVER_ATTEMPTED and facts.instance.try_number > 0)
 
 
 def _outage(facts: TaskFacts) -> tuple[str, Away | None]:
-    """A server that no daemon reaches and that starting tasks depends on."""
-    everywhere = [set(daemon.away) - NO_RUNNER for daemon in facts.daemons]
-    missing = sorted(set.intersection(*everywhere)) if everywhere else []
-    return (missing[0], facts.daemons[0].away[missing[0]]) if missing else ("", None)
+    """The first of the outages that all daemons have and that keep tasks from starting."""
+    if not facts.daemons:
+        return "", None
+    missing = STARTS_TASKS.intersection(*(daemon.away for daemon in facts.daemons))
+    away = facts.daemons[0].away
+    return min(((name, away[name]) for name in sorted(missing)), key=lambda outage: outage[1].since, default=("", None))
 
 
 def _names(tasks: Sequence[OccupyingTask]) -> tuple[str, ...]:

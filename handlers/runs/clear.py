@@ -103,9 +103,10 @@ def _cleared_run(run: RunView, graph: Graph, instances: Iterable[Instance]) -> R
     )
 
 
-def _elements_of(graph: Graph, instances: Mapping[int, Instance], cleared: Collection[int]) -> list[int]:
-    """The instances of cleared mapped tasks."""
+def _elements_of(graph: Graph, instances: Mapping[int, Instance], cleared: Collection[int]) -> Collection[int]:
+    """The instances of cleared mapped tasks, in their order."""
     if not graph.mapped:
-        return []
-    present = [index for index, instance in instances.items() if instance.state is not TaskState.REMOVED]
-    return [index for index in present if element_of(index) is not None and position_of(index) in cleared]
+        return ()
+    tasks = frozenset(cleared)
+    present = (index for index, instance in instances.items() if instance.state is not TaskState.REMOVED)
+    return dict.fromkeys(index for index in present if element_of(index) is not None and position_of(index) in tasks)

@@ -11,7 +11,7 @@ from tidegate.schemas.graph import Graph, element_of
 from tidegate.schemas.notice import FailedTask
 from tidegate.schemas.state import RunState, TaskState
 
-SHOWN = 3
+MAX_FAILED_TASKS = 3
 """The most failed tasks that a run names."""
 
 
@@ -19,10 +19,10 @@ def failed_tasks(graph: Graph, step: Advance, earlier: Sequence[FailedTask]) -> 
     """The first tasks that failed, `earlier` or in this step. The instances of a mapped task stand for it."""
     mapped = _expanded(step)
     failed = [*earlier, *(_failed(graph, move) for move in step.moves if _is_failure(move) and move.index not in mapped)]
-    return tuple(failed[:SHOWN])
+    return tuple(failed[:MAX_FAILED_TASKS])
 
 
-def explained(graph: Graph, step: Advance, failed: Sequence[FailedTask]) -> Advance:
+def with_failure_reasons(graph: Graph, step: Advance, failed: Sequence[FailedTask]) -> Advance:
     """The step with the first failures of its instances in the reason of each mapped task that fails."""
     mapped = _expanded(step)
     if not any(_is_failure(move) and move.index in mapped for move in step.moves):
@@ -40,7 +40,7 @@ def failure_text(failed: Sequence[FailedTask]) -> str:
         return ""
     first, *others = failed
     names = " and ".join(task.label for task in others)
-    return f"task {_told(first)}" + (f"; so did {names}" if names else "")
+    return f"task {_described(first)}" + (f"; so did {names}" if names else "")
 
 
 def reason_of(state: RunState, failed: tuple[FailedTask, ...]) -> Reason:
@@ -48,7 +48,7 @@ def reason_of(state: RunState, failed: tuple[FailedTask, ...]) -> Reason:
     return Reason(failure_text(failed), failed=failed) if state is RunState.FAILED else NO_REASON
 
 
-def _told(task: FailedTask) -> str:
+def _described(task: FailedTask) -> str:
     tries = f" in try {task.try_number}" if task.try_number else ""
     return f"{task.label} failed{tries}" + (f": {task.reason}" if task.reason else "")
 

@@ -25,11 +25,11 @@ def dataset_events(run: RunView, graph: Graph, move: Move, now: datetime) -> Ite
     for uri in task.outlets:
         if element is None or extras.get(uri):
             id_ = outlet_event_id(run.dag_id, run.run_id, label(task.task_id, move.index), uri)
-            yield OutletUpdated(uri, id_, _signed(extras.get(uri, {}), producer), now)
+            yield OutletUpdated(uri, id_, _with_producer(extras.get(uri, {}), producer), now)
     if produced:
         for number, event in enumerate(produced.events):
             id_ = published_event_id(produced.submission_id, number)
-            yield OutletUpdated(event.uri, id_, _signed(event.extra, producer), now)
+            yield OutletUpdated(event.uri, id_, _with_producer(event.extra, producer), now)
 
 
 def outlet_event_id(dag_id: str, run_id: str, task_id: str, uri: str) -> str:
@@ -44,5 +44,5 @@ def published_event_id(submission_id: UUID, number: int) -> str:
     return f"{submission_id}/{number}"
 
 
-def _signed(extra: Mapping[str, Any], producer: Producer) -> dict[str, Any]:
+def _with_producer(extra: Mapping[str, Any], producer: Producer) -> dict[str, Any]:
     return {**extra, PRODUCER: to_builtins(producer)}

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from uuid import NAMESPACE_OID, uuid5
+from hashlib import sha1
+from uuid import NAMESPACE_OID
 
 from tidegate.schemas.state import RunType
 from tidegate.schemas.view import PendingEvent
@@ -22,7 +23,13 @@ def dataset_run_id(number: int, run_after: datetime, events: Sequence[PendingEve
     The hash is long because all events of a producer may have the same time. Without events it is that of the run's `number`.
     """
     consumed = ",".join(str(event.dataset_event_id) for event in events) or f"run {number}"
-    return f"dataset__{run_after.astimezone(UTC).isoformat()}_{uuid5(NAMESPACE_OID, consumed).hex[:16]}"
+    return f"dataset__{run_after.astimezone(UTC).isoformat()}_{_digest(consumed)}"
+
+
+def _digest(consumed: str) -> str:
+    """The first 16 digits of the `uuid5` of this text, in a third of its time. The thirteenth is the version of the UUID."""
+    digest = sha1(NAMESPACE_OID.bytes + consumed.encode(), usedforsecurity=False).hexdigest()
+    return f"{digest[:12]}5{digest[13:16]}"
 
 
 def backfill_run_id(logical_date: datetime) -> str:

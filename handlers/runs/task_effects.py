@@ -20,10 +20,15 @@ def insert_task(run: RunView, instance: Instance, task: BaseTask, now: datetime)
     return InsertTask(run.id, task.task_id, run.order_at, copy(instance), demand(run, task), dates(instance.state, now))
 
 
+def pool_of(run: RunView, task: BaseTask) -> str:
+    """The pool of a task's instances: that of the backfill, if it has one."""
+    return run.pool or task.pool
+
+
 def demand(run: RunView, task: BaseTask) -> Demand:
     """The slots and limits of a task's instances, by which they are admitted."""
     rank = max(min(-(task.weight + run.priority), MAX_RANK), -MAX_RANK)
-    return Demand(run.pool or task.pool, task.pool_slots, rank, task.max_active_per_dag, task.max_active_per_run)
+    return Demand(pool_of(run, task), task.pool_slots, rank, task.max_active_per_dag, task.max_active_per_run)
 
 
 def update_task(run: RunView, instance: Instance, now: datetime) -> UpdateTask:

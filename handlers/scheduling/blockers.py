@@ -6,7 +6,7 @@ from datetime import datetime
 from tidegate.handlers.scheduling.condition import ConditionResult, Satisfied, evaluate_condition, evaluated
 from tidegate.handlers.scheduling.input_deadline import input_deadline
 from tidegate.handlers.scheduling.inputs import inputs_of
-from tidegate.handlers.scheduling.run_limit import held_by, run_limit_reached
+from tidegate.handlers.scheduling.run_limit import blockers_of_inactivity, run_limit_reached
 from tidegate.schemas.conditions.condition import Condition, met_by_uris
 from tidegate.schemas.explain.reasons import AwaitsTick, InputsMissing, NoSchedule, Reason
 from tidegate.schemas.view import DagView
@@ -22,7 +22,7 @@ def blockers(dag: DagView) -> Iterator[Reason]:
     """Every reason against a dataset run, except those of the condition."""
     if dag.graph.schedule is None:
         yield NoSchedule()
-    yield from held_by(is_paused=dag.is_paused, is_stale=dag.is_stale)
+    yield from blockers_of_inactivity(is_paused=dag.is_paused, is_stale=dag.is_stale)
     if reached := run_limit_reached(dag.running, dag.graph.max_active_runs):
         yield reached
     if dag.graph.requires_both:
@@ -48,6 +48,6 @@ def _by_datasets(dag: DagView, schedule: Condition) -> Satisfied | InputsMissing
     pending = {event.uri for event in dag.pending}
     return (
         Satisfied(dag.pending)
-        if met_by_uris(schedule, pending)
+        if pending and met_by_uris(schedule, pending)
         else InputsMissing(tuple(sorted(dag.graph.dataset_uris - pending)))
     )

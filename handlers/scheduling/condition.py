@@ -76,9 +76,11 @@ def _first(arrived: Sequence[Input]) -> Satisfied | None:
 
 
 def _satisfy(graph: Graph, arrived: Sequence[Input]) -> Satisfied | None:
+    if not _holds(graph, arrived):
+        return None  # no window of them meets the condition either
     if graph.timing.within_s is not None:
         return _newest_window(graph, arrived, graph.timing.within_s)
-    return Satisfied(tuple(input_.event for input_ in arrived)) if _holds(graph, arrived) else None
+    return Satisfied(tuple(input_.event for input_ in arrived))
 
 
 def _holds(graph: Graph, arrived: Sequence[Input]) -> bool:

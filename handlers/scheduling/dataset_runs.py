@@ -8,7 +8,7 @@ import msgspec
 from tidegate.handlers.runs.create import create, ends_at_start, queued_run
 from tidegate.handlers.runs.run_ids import dataset_run_id
 from tidegate.handlers.scheduling.condition import Satisfied, evaluated
-from tidegate.handlers.scheduling.inputs import InspectedEvents, inspect_events, match_datasets
+from tidegate.handlers.scheduling.inputs import NOT_SCHEDULED, InspectedEvents, inspect_events
 from tidegate.handlers.scheduling.run_size import limit_events
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents, NoteSchedule
@@ -25,12 +25,24 @@ Step = Generator[Effect, None, DagView]
 
 def discard_rejected(dag: DagView, now: datetime) -> Step:
     """Discard events that are not inputs, or have expired. While a filter is invalid, all events stay pending."""
-    inspected = evaluated(lambda: _inspected(dag, now)) if dag.graph.inspects_events else match_datasets(dag)
+    if not dag.graph.inspects_events:
+        return (yield from _discard_by_datasets(dag))
+    inspected = evaluated(lambda: _inspected(dag, now))
     if isinstance(inspected, ConditionBroken):
         yield NoteSchedule(dag.graph.dag_id, "condition_error", inspected.reason, now)
         return dag
     yield from (DiscardEvents(dag.graph.dag_id, events, reason) for reason, events in inspected.rejected.items())
     return _with_inputs(dag, inspected)
+
+
+def _discard_by_datasets(dag: DagView) -> Step:
+    """As `discard_rejected`, for a DAG whose condition depends on the datasets of events only."""
+    uris = dag.graph.dataset_uris
+    rejected = tuple(event for event in dag.pending if event.uri not in uris)
+    if not rejected:
+        return dag
+    yield DiscardEvents(dag.graph.dag_id, rejected, NOT_SCHEDULED)
+    return msgspec.structs.replace(dag, pending=tuple(event for event in dag.pending if event.uri in uris))
 
 
 def _inspected(dag: DagView, now: datetime) -> InspectedEvents:
@@ -42,7 +54,7 @@ def _with_inputs(dag: DagView, inspected: InspectedEvents) -> DagView:
     events = tuple(input_.event for input_ in inspected.inputs) if inspected.rejected else before
     if dag.unread:
         return msgspec.structs.replace(dag, arrived=events)
-    return msgspec.structs.replace(dag, pending=events, inputs=inspected.inputs if dag.graph.inspects_events else None)
+    return msgspec.structs.replace(dag, pending=events, inputs=inspected.inputs)
 
 
 def start_dataset_run(dag: DagView, id_: int, satisfied: Satisfied, now: datetime, deadline: datetime | None = None) -> Step:

@@ -44,14 +44,6 @@ def inspect_events(graph: Graph, events: Iterable[PendingEvent], now: datetime) 
     return InspectedEvents(tuple(accepted), {reason: tuple(of_reason) for reason, of_reason in rejected.items()})
 
 
-def match_datasets(dag: DagView) -> InspectedEvents:
-    """As `inspect_events`, for a DAG whose condition depends on the datasets of events only."""
-    uris = dag.graph.dataset_uris
-    rejected = tuple(event for event in dag.pending if event.uri not in uris)
-    accepted = tuple(event for event in dag.pending if event.uri in uris) if rejected else dag.pending
-    return InspectedEvents(tuple(Input(event, ()) for event in accepted), {NOT_SCHEDULED: rejected} if rejected else {})
-
-
 def inputs_of(dag: DagView, now: datetime) -> tuple[Input, ...]:
     """The inputs among the pending events. Raises FilterError for a condition with an invalid filter."""
     return inspect_events(dag.graph, dag.pending, now).inputs if dag.inputs is None else dag.inputs

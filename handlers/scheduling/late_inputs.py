@@ -14,7 +14,7 @@ from tidegate.handlers.scheduling.run_limit import has_capacity
 from tidegate.handlers.scheduling.run_size import limit_events
 from tidegate.schemas.effect.dag import DiscardEvents, NoteSchedule
 from tidegate.schemas.explain.reasons import InputsMissing, OutsideWindow
-from tidegate.schemas.timetable.text import utc
+from tidegate.schemas.text import utc
 from tidegate.schemas.view import DagView
 
 SKIPPED = "the other inputs had not arrived by the deadline"
@@ -42,7 +42,7 @@ def skip_or_alert(dag: DagView, now: datetime) -> Step:
     yield NoteSchedule(dag.graph.dag_id, "deadline_skip", f"{_late(missed)}: no run", now)
     if dag.pending:
         yield DiscardEvents(dag.graph.dag_id, dag.pending, SKIPPED)
-    return msgspec.structs.replace(decided, pending=(), inputs=())
+    return msgspec.structs.replace(dag if dag.more_pending else decided, pending=(), inputs=())  # The rest may be late, too.
 
 
 def run_anyway(dag: DagView, id_: int, now: datetime) -> Step | None:

@@ -1,9 +1,9 @@
 """How many queued runs and pending events of a DAG its next decision reads.
 
-Queues grow without bound while a DAG cannot use them. A decision therefore reads only the queued runs that fit into the free
-slots, and pending events only if they may start a run, or if time, a tick or the end of a run may change their outcome. It
+Queues grow without bound while a DAG cannot use them. A decision therefore reads only the queued runs that it may start, and
+pending events only if they may start a run, or if time, a tick or the end of a run may change their outcome. It
 reads the oldest events, as many as a run consumes, and the oldest of each dataset; it reads more if these do not meet a condition
-that inspects events.
+that inspects events, although every dataset that it needs has one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,20 +14,19 @@ import msgspec
 from tidegate.handlers.scheduling.blockers import condition_result
 from tidegate.handlers.scheduling.condition import rate_limited
 from tidegate.handlers.scheduling.inputs import inspect_events
-from tidegate.schemas.conditions.condition import DatasetRef, PatternRef
+from tidegate.schemas.conditions.condition import DatasetRef, PatternRef, met_by_uris
 from tidegate.schemas.error import DagFaultError
 from tidegate.schemas.explain.reasons import InputsMissing, OutsideWindow
 from tidegate.schemas.graph import Graph, bounds_of
-from tidegate.schemas.read_plan import MOST_READ, MOST_READ_BYTES, RUN_EVENTS, EventKey, EventPlan, ReadPlan
+from tidegate.schemas.read_plan import MAX_READ_BYTES, MAX_READ_EVENTS, RUN_EVENTS, EventKey, EventPlan, ReadPlan
 from tidegate.schemas.timetable.tick import next_tick
 from tidegate.schemas.view import DagActivity, DagView, LockedDag
 
-MAX_TIMED_RUNS = 100
-"""The maximum of timed runs of a DAG that one transaction starts."""
+MAX_RUNS = 100
+"""The maximum of runs of a DAG that one transaction starts of each kind: queued runs, timed runs, and runs of one event each."""
 
-MAX_EVENT_RUNS = 100
-"""The maximum of runs of one event each that one transaction starts."""
-
+TASKS_PER_DECISION = 20_000
+"""These runs have at most so many tasks together, unless it is one run: a statement has ten seconds."""
 
 REMEDY = "let its events expire, or change the condition"
 
@@ -35,7 +34,8 @@ REMEDY = "let its events expire, or change the condition"
 class ReadReason(msgspec.Struct, frozen=True):
     """Why DAGs are read.
 
-    `everything`: the decision may change the version or the pause of the DAG, so all queued runs and the oldest events are read.
+    `everything`: the decision may change the version or the pause of the DAG, so queued runs and the oldest events are read
+    whatever the slots.
     `ending_runs`: by DAG, the maximum of running runs that this transaction ends. `just_arrived`: by DAG, the events that this
     transaction queued for DAGs that inspect events; None: it queued none.
     """
@@ -48,28 +48,36 @@ class ReadReason(msgspec.Struct, frozen=True):
 def read_plan(dag: LockedDag, activity: DagActivity, reason: ReadReason, now: datetime, run_events: int = RUN_EVENTS) -> ReadPlan:
     dag_id, graph = dag.graph.dag_id, dag.graph
     slots = max(graph.max_active_runs - activity.running + reason.ending_runs.get(dag_id, 0), 0)
-    timed_runs = _timed_runs(dag, slots, now)
-    event_slots = 0 if graph.requires_both else min(slots, MAX_EVENT_RUNS)
+    timed_runs, first_date = _timed_runs(dag, slots, now)
+    event_slots = 0 if graph.requires_both else min(slots, most_runs(graph))
     arrived = reason.just_arrived or {}
     return ReadPlan(
-        queued_runs=_queued_runs(activity, slots, reason),
+        queued_runs=_queued_runs(graph, activity, slots, reason),
         timed_runs=timed_runs,
+        dates_since=None if reason.everything else first_date,  # A new version may have earlier ticks.
         events=_event_plan(dag, reason, event_slots, timed_runs, now, run_events) if activity.has_pending else None,
         event_runs=event_slots if graph.one_run_per_event else 1,
         just_arrived=arrived.get(dag_id, ()) if graph.inspects_events else (),
     )
 
 
-def _queued_runs(activity: DagActivity, slots: int, reason: ReadReason) -> int:
-    return activity.queued if reason.everything or not activity.queued else slots
+def most_runs(graph: Graph) -> int:
+    """The maximum of runs of a DAG that one decision starts of each kind. The next decision follows at once."""
+    return max(min(MAX_RUNS, TASKS_PER_DECISION // max(len(graph.nodes), 1)), 1)
 
 
-def _timed_runs(dag: LockedDag, slots: int, now: datetime) -> int:
-    """The number of runs that the timetable may start now."""
+def _queued_runs(graph: Graph, activity: DagActivity, slots: int, reason: ReadReason) -> int:
+    """Runs that end when they start occupy no slot: more of these may start than slots are free."""
+    most = min(activity.queued, most_runs(graph))
+    return most if reason.everything or (slots and graph.ends_at_once) else min(slots, most)
+
+
+def _timed_runs(dag: LockedDag, slots: int, now: datetime) -> tuple[int, datetime | None]:
+    """The number of runs that the timetable may start now, and the logical date of the first tick that may have none."""
     if dag.graph.timetable is None or dag.is_inactive or not slots:
-        return 0
+        return 0, None
     tick = next_tick(dag.graph.timetable, dag.last_tick, bounds_of(dag.graph, dag.timed_since or now), now)
-    return 0 if tick is None or tick.run_after > now else min(slots, MAX_TIMED_RUNS)
+    return (0, None) if tick is None or tick.run_after > now else (min(slots, most_runs(dag.graph)), tick.logical_date)
 
 
 def _event_plan(
@@ -118,11 +126,20 @@ def _needs_events_anyway(dag: LockedDag, reason: ReadReason, timed_runs: int, no
 
 def needs_more_events(dag: DagView, now: datetime) -> bool:
     """Whether newer events may meet a condition that the oldest do not meet. If some of these are rejected, they are first."""
-    if not dag.more_pending or not dag.graph.inspects_events or dag.graph.one_run_per_event:
+    if not dag.more_pending or not dag.graph.inspects_events or dag.graph.one_run_per_event or _lacks_datasets(dag):
         return False
     if not isinstance(condition_result(dag, now), InputsMissing | OutsideWindow):
         return False
     return not inspect_events(dag.graph, dag.pending, now).rejected
+
+
+def _lacks_datasets(dag: DagView) -> bool:
+    """Whether datasets that the condition needs have no pending event.
+
+    The oldest event of each dataset is read first: if a dataset has two among the events, these have every dataset.
+    """
+    uris = {event.uri for event in dag.pending}
+    return dag.graph.schedule is not None and len(uris) < len(dag.pending) and not met_by_uris(dag.graph.schedule, uris)
 
 
 def with_more_events(dag: DagView, plan: ReadPlan) -> ReadPlan:
@@ -130,11 +147,11 @@ def with_more_events(dag: DagView, plan: ReadPlan) -> ReadPlan:
     if plan.events is None:
         return plan
     limit, max_bytes = plan.events.limit, plan.events.max_bytes
-    if limit >= MOST_READ or (max_bytes >= MOST_READ_BYTES and len(dag.pending) < limit):
+    if limit >= MAX_READ_EVENTS or (max_bytes >= MAX_READ_BYTES and len(dag.pending) < limit):
         reason = f"its {len(dag.pending):,} oldest pending events do not meet its condition; {REMEDY}"
         raise DagFaultError({dag.graph.dag_id: reason})
-    events = msgspec.structs.replace(plan.events, limit=min(4 * limit, MOST_READ), max_bytes=min(4 * max_bytes, MOST_READ_BYTES))
-    return msgspec.structs.replace(plan, events=events)
+    limit, max_bytes = min(4 * limit, MAX_READ_EVENTS), min(4 * max_bytes, MAX_READ_BYTES)
+    return msgspec.structs.replace(plan, events=msgspec.structs.replace(plan.events, limit=limit, max_bytes=max_bytes))
 
 
 def _has_one_input(graph: Graph) -> bool:

@@ -16,7 +16,7 @@ from tidegate.handlers.scheduling.condition import Satisfied
 from tidegate.handlers.scheduling.dataset_runs import Step, start_dataset_run, with_started_run
 from tidegate.handlers.scheduling.late_inputs import run_anyway
 from tidegate.handlers.scheduling.run_limit import has_capacity
-from tidegate.handlers.scheduling.timetable import after_tick, is_due, timed_run, upcoming_tick
+from tidegate.handlers.scheduling.timetable import after_tick, may_start, timed_run, upcoming_tick
 from tidegate.handlers.scheduling.timetable_with_datasets import start_timed_dataset_run
 from tidegate.schemas.timetable.tick import Tick
 from tidegate.schemas.view import DagView
@@ -46,10 +46,12 @@ def _ready_sources(dag: DagView, now: datetime) -> Mapping[Source, Step]:
     return {source: step for source, first_run in FIRST_RUNS.items() if (step := first_run(dag, now)) is not None}
 
 
+ORDER = tuple(Source)
+
+
 def _next_source(last: str | None, ready: Mapping[Source, Step]) -> Source:
-    order = list(Source)
-    begin = order.index(Source(last)) + 1 if last is not None else 0
-    return next(source for source in order[begin:] + order[:begin] if source in ready)
+    begin = ORDER.index(Source(last)) + 1 if last is not None else 0
+    return next(source for source in ORDER[begin:] + ORDER[:begin] if source in ready)
 
 
 def _first_queued_run(dag: DagView, now: datetime) -> Step | None:
@@ -76,7 +78,7 @@ def _first_timed_run(dag: DagView, now: datetime) -> Step | None:
     if not dag.timed_run_ids or not has_capacity(dag) or (dag.graph.requires_both and dag.unread):
         return None
     tick = upcoming_tick(dag, now)
-    if tick is None or not is_due(dag, tick, now):
+    if tick is None or not may_start(dag, tick, now):
         return None
     return start_timed_dataset_run(dag, tick, now) if dag.graph.requires_both else _start_timed_run(dag, tick, now)
 

@@ -1,4 +1,4 @@
-"""The reasons against the start of a queued run. `why-not` prints the reasons that the scheduler acts on."""
+"""The blockers of runs: reasons against their start. `why-not` prints the reasons that the scheduler acts on."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -6,8 +6,10 @@ from datetime import datetime
 from tidegate.schemas.backfill import BackfillCapacity
 from tidegate.schemas.explain.facts import DagStatus, RunFacts
 from tidegate.schemas.explain.reasons import (
+    BackfillInactive,
     BackfillLimit,
     BackfillPaused,
+    DagHeld,
     DagPaused,
     DagStale,
     MaxActiveRuns,
@@ -19,9 +21,13 @@ from tidegate.schemas.state import BackfillState
 from tidegate.schemas.view import DagView
 
 
-def held_by(*, is_paused: bool, is_stale: bool) -> tuple[DagPaused | DagStale, ...]:
-    """The reasons against the start of any run of a DAG."""
+def blockers_of_inactivity(*, is_paused: bool, is_stale: bool) -> tuple[DagPaused | DagStale, ...]:
+    """The blockers of all runs of a DAG that is paused or stale."""
     return (DagPaused(),) * is_paused + (DagStale(),) * is_stale
+
+
+def blockers_of_hold(dag: DagStatus) -> tuple[DagHeld, ...]:
+    return () if dag.hold_reason is None else (DagHeld(dag.hold_reason),)
 
 
 def run_limit_reached(running: int, limit: int) -> MaxActiveRuns | None:
@@ -42,10 +48,12 @@ def blockers_of_backfill(backfill: BackfillCapacity, running: int) -> Iterator[R
 
 def blockers_of_run(facts: RunFacts, dag: DagStatus, max_active_runs: int, now: datetime) -> Iterator[RunBlocker]:
     """Every reason why a queued run does not start. `max_active_runs` is that of the DAG's newest version."""
-    yield from held_by(is_paused=dag.is_paused, is_stale=dag.is_stale)
+    yield from (*blockers_of_hold(dag), *blockers_of_inactivity(is_paused=dag.is_paused, is_stale=dag.is_stale))
     if facts.view.run_after > now:
         yield NotYetDue(facts.view.run_after)
     if facts.backfill is not None:
+        if facts.inactive is not None:
+            yield BackfillInactive(facts.backfill.id, facts.inactive.dag_id, facts.inactive.state, facts.inactive.path)
         yield from blockers_of_backfill(facts.backfill, facts.running_runs)
     elif reached := run_limit_reached(facts.running_runs, max_active_runs):
         yield reached

@@ -7,25 +7,43 @@ import msgspec
 from tidegate.handlers.runs.create import queued_run
 from tidegate.handlers.runs.run_ids import scheduled_run_id
 from tidegate.schemas.graph import bounds_of
+from tidegate.schemas.read_plan import MAX_RUN_DATES
 from tidegate.schemas.state import RunType
 from tidegate.schemas.timetable.tick import Tick, next_tick, was_missed
 from tidegate.schemas.view import DagView, RunView
 
 
 def upcoming_tick(dag: DagView, now: datetime) -> Tick | None:
-    """The next tick whose logical date has no run yet."""
-    if dag.graph.timetable is None:
-        return None
+    """The next tick whose logical date has no run yet, or is later than the dates that were read."""
+    return _next_ticks(dag, now)[1] if dag.graph.timetable is not None else None
+
+
+def _next_ticks(dag: DagView, now: datetime) -> tuple[Tick | None, Tick | None]:
+    """The last tick before the upcoming one, and the upcoming one."""
     tick, bounds = dag.last_tick, bounds_of(dag.graph, dag.timed_since or now)
     while True:
         before, tick = tick, next_tick(dag.graph.timetable, tick, bounds, now)
         if tick is None or tick == before or not _has_run(dag, tick.logical_date):
-            return tick
+            return before, tick
 
 
 def _has_run(dag: DagView, date: datetime) -> bool:
     """Dates up to the last tick count as decided: a changed timetable may return to them."""
     return date in dag.run_dates or (dag.last_tick is not None and date <= dag.last_tick.logical_date)
+
+
+def after_passed_ticks(dag: DagView, now: datetime) -> DagView:
+    """The DAG after the ticks that have a run, if not all dates with a run were read. The next decision reads the others."""
+    if len(dag.run_dates) < MAX_RUN_DATES:
+        return dag
+    passed, _ = _next_ticks(dag, now)
+    return msgspec.structs.replace(dag, last_tick=passed) if passed is not None and passed.run_after <= now else dag
+
+
+def may_start(dag: DagView, tick: Tick, now: datetime) -> bool:
+    """Whether the run of the upcoming tick starts in this decision: it is due, and known to have no run."""
+    is_known = len(dag.run_dates) < MAX_RUN_DATES or tick.logical_date <= max(dag.run_dates)
+    return is_known and is_due(dag, tick, now)
 
 
 def is_due(dag: DagView, tick: Tick, now: datetime) -> bool:
@@ -34,9 +52,9 @@ def is_due(dag: DagView, tick: Tick, now: datetime) -> bool:
 
 
 def catchup_resumes_at(dag: DagView, now: datetime) -> datetime | None:
-    """The end of the catchup interval after the last late timed run, which `due_at` stores; None if it has passed."""
-    interval = dag.graph.catchup_interval
-    return dag.due_at if interval and dag.due_at and now < dag.due_at <= now + interval else None
+    """The end of the catchup interval after the last late timed run; None if it has passed."""
+    interval, until = dag.graph.catchup_interval, dag.catchup_until
+    return until if interval and until and now < until <= now + interval else None
 
 
 def timed_run(dag: DagView, tick: Tick) -> RunView:
@@ -49,5 +67,5 @@ def after_tick(dag: DagView, tick: Tick, now: datetime) -> DagView:
     """The DAG after the run of a tick. A decision starts at most one run of a continuous timetable."""
     run_ids = () if dag.graph.is_continuous else dag.timed_run_ids[1:]
     interval = dag.graph.catchup_interval
-    due_at = now + interval if interval and was_missed(tick, now) else dag.due_at
-    return msgspec.structs.replace(dag, last_tick=tick, timed_run_ids=run_ids, due_at=due_at)
+    until = now + interval if interval and was_missed(tick, now) else dag.catchup_until
+    return msgspec.structs.replace(dag, last_tick=tick, timed_run_ids=run_ids, catchup_until=until)

@@ -9,9 +9,9 @@ from tidegate.handlers.scheduling.condition import ConditionResult, Satisfied, e
 from tidegate.handlers.scheduling.dataset_runs import Step, after_dataset_run, consume, without_events
 from tidegate.handlers.scheduling.inputs import inspect_events
 from tidegate.handlers.scheduling.run_size import limit_events
-from tidegate.handlers.scheduling.timetable import after_tick, is_due, timed_run, upcoming_tick
+from tidegate.handlers.scheduling.timetable import after_tick, may_start, timed_run, upcoming_tick
 from tidegate.schemas.effect.dag import NoteSchedule
-from tidegate.schemas.timetable.text import utc
+from tidegate.schemas.text import utc
 from tidegate.schemas.timetable.tick import Tick
 from tidegate.schemas.view import DagView
 
@@ -29,7 +29,7 @@ def start_timed_dataset_run(dag: DagView, tick: Tick, now: datetime) -> Step:
         yield NoteSchedule(dag.graph.dag_id, "tick_unmet", reason, now)
         dag = msgspec.structs.replace(dag, last_tick=tick)
         following = upcoming_tick(dag, now)
-        if following is None or not is_due(dag, following, now):
+        if following is None or not may_start(dag, following, now):
             return dag
         tick = following
     return msgspec.structs.replace(dag, timed_run_ids=())

@@ -7,7 +7,7 @@ from tidegate.handlers.scheduling.blockers import condition_result
 from tidegate.handlers.scheduling.condition import ConditionResult, Satisfied, rate_limited
 from tidegate.handlers.scheduling.input_deadline import input_deadline
 from tidegate.handlers.scheduling.inputs import expires_at, inputs_of, inspect_events, leaf_expiries
-from tidegate.handlers.scheduling.read_plan import MAX_EVENT_RUNS
+from tidegate.handlers.scheduling.read_plan import most_runs
 from tidegate.handlers.scheduling.run_limit import has_capacity
 from tidegate.handlers.scheduling.timetable import catchup_resumes_at, is_due, upcoming_tick
 from tidegate.schemas.explain.reasons import ConditionBroken, Debouncing, RateLimited
@@ -15,7 +15,10 @@ from tidegate.schemas.view import DagView, Input
 
 
 def next_wakeup(before: DagView, dag: DagView, now: datetime) -> datetime | None:
-    """`before` is the DAG as read, `dag` after the decision. None: only a message matters. A needless wake-up is harmless."""
+    """`before` is the DAG as read, `dag` the DAG after the decision. None: only a message causes the next decision.
+
+    A wake-up that changes nothing is harmless; a missing one is not.
+    """
     times = list(_event_wakeups(before, dag, now)) if dag.graph.inspects_events else []
     if left_events(before, dag):
         times.append(now)
@@ -32,7 +35,7 @@ def left_events(before: DagView, dag: DagView) -> bool:
 
 def _may_have_more(before: DagView, dag: DagView) -> bool:
     """Of a DAG with one run per event, one more event is read than runs can start, and the others are not counted."""
-    slots = min(before.graph.max_active_runs - before.running, MAX_EVENT_RUNS)
+    slots = min(before.graph.max_active_runs - before.running, most_runs(before.graph))
     return dag.graph.one_run_per_event and len(before.pending) > slots and not dag.pending and has_capacity(dag)
 
 
@@ -41,7 +44,7 @@ def _run_wakeups(dag: DagView, now: datetime) -> Iterator[datetime]:
     if dag.next_queued_at is not None:
         yield dag.next_queued_at
     if dag.queued and has_capacity(dag):
-        yield now  # Fewer queued runs were read than can start: some ended as soon as they started.
+        yield now  # Fewer queued runs were read than can start.
     if (tick_at := _tick_wakeup(dag, now)) is not None:
         yield tick_at
 

@@ -58,7 +58,7 @@ class OfAttempt(TypedDict, total=False):
 class Advance(msgspec.Struct, frozen=True):
     """The changes of a run. `changed`: instances with a new state or count; `moves`: their changes of state, in order.
 
-    `ended` is the number of tasks that reached an end state, `failed_leaves` the number of those that failed and decide the
+    `ended` is the number of tasks that reached an end state, `failed_leaves` how many of these failed and decide the
     state of the run. `added` are new instances of mapped tasks.
     """
 
@@ -227,7 +227,7 @@ class _Step:
             case reasons.InstancesNotDone:
                 if end := end_of_mapped(upstream_of(instance)):
                     self.end(self.edit(index), *end)
-            case type():
+            case type():  # a reason to wait
                 pass
             case TaskState.SCHEDULED if node.over is not None:
                 self.expand(self.edit(index), node, node.over)

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from tidegate.schemas.graph import Graph, reachable
+from tidegate.schemas.run import NONE_CHOSEN
 
 
 def unchosen(graph: Graph, index: int, choice: Sequence[str]) -> Collection[int]:
@@ -19,6 +20,6 @@ def unchosen(graph: Graph, index: int, choice: Sequence[str]) -> Collection[int]
 
 def choice_error(graph: Graph, index: int, choice: Sequence[str]) -> str | None:
     """Why a choice cannot be followed; None when it can."""
-    below = {graph.nodes[after].task.task_id for after in graph.nodes[index].downstream}
-    unknown = [task_id for task_id in choice if task_id not in below]
+    known = {NONE_CHOSEN, *(graph.nodes[after].task.task_id for after in graph.nodes[index].downstream)}
+    unknown = [task_id for task_id in choice if task_id not in known]
     return f"it chose {unknown[0]!r}, which is no task directly after it" if unknown else None

@@ -17,7 +17,8 @@ NotReady = type[UpstreamNotDone | PreviousRunNotDone | InstancesNotDone]
 def readiness(node: Node, instance: Instance, state_of: Callable[[int], TaskState]) -> NotReady | TaskState:
     """Why a task in state `none` is not ready, or the state it gets: `scheduled`, `skipped` or `upstream_failed`.
 
-    `state_of` gives the states of tasks upstream. A reason is given by its type alone: its values cost O(upstream).
+    `state_of` gives the states of tasks upstream. The scheduler needs only the type of a reason. Its values, which only `why-not`
+    prints, would cost O(upstream) at each decision.
     """
     if instance.elements:
         return InstancesNotDone

@@ -12,12 +12,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from tidegate.schemas.conditions.condition import MAX_SECONDS
-from tidegate.schemas.dag import Secret
+from tidegate.schemas.dag import Secret, contains_nul
 from tidegate.schemas.error import DagError, did_you_mean
 from tidegate.schemas.time_range import in_range
 from tidegate.schemas.timetable.wallclock import zone
 
 Struct = TypeVar("Struct", bound=msgspec.Struct)
+Value = TypeVar("Value")
 Texts = Mapping[str, str | Secret] | None
 """Values by name, some of them secrets; None for none."""
 
@@ -52,12 +53,17 @@ def limit_seconds(where: str, option: str, value: object) -> float | None:
     return limit
 
 
-def after_or_at(where: str, after: object, at: object) -> None:
-    """Exactly one of a duration and a time of day without a zone. Leaves the duration unchecked."""
+def after_or_at(where: str, after: object, at: object) -> float | None:
+    """Exactly one of a duration above 0, which is returned in seconds, and a time of day without a zone."""
     if (after is None) == (at is None):
         raise DagError(f"{where}: write either after=timedelta(hours=1) or at=time(9, 0)")
     if at is not None and (not isinstance(at, time) or at.tzinfo is not None):
         raise DagError(f"{where}: at must be a time without a zone like time(9, 0), not {at!r:.100}; it is in the DAG's")
+    if after is None:
+        return None
+    if not (after_s := seconds(where, "after", after)):
+        raise DagError(f"{where}: after must be longer than 0")
+    return after_s
 
 
 def aware_datetime(where: str, option: str, value: object) -> datetime | None:
@@ -124,22 +130,34 @@ def client_mode(where: str, value: object) -> None:
         raise DagError(f"{where}: deploy_mode {value!r:.100}: {why}; leave it out: the driver runs on the host of the daemon")
 
 
-def string_tuple(where: str, option: str, value: Iterable[str]) -> tuple[str, ...]:
-    """Several strings. One bare string is refused: it would be taken apart into characters."""
-    if isinstance(value, str) or not isinstance(value, Iterable):
+def string_tuple(where: str, option: str, value: Iterable[str], *, takes_sets: bool = False) -> tuple[str, ...]:
+    """Strings in an order. One bare string is refused: it would be taken apart into characters."""
+    given = in_order(value) if takes_sets else value
+    if isinstance(given, str | set | frozenset | Mapping) or not isinstance(given, Iterable):
         raise DagError(f"{where}: {option} must be a list of strings, not {value!r:.100}")
-    return tuple(value)
+    return tuple(given)
+
+
+def in_order(values: Iterable[Value]) -> Iterable[Value]:
+    """The values, those of a set sorted: its own order differs in each process, and would make a version at each parse."""
+    return sorted(values, key=repr) if isinstance(values, set | frozenset) else values
 
 
 def fits_type(where: str, spec: Struct) -> Struct:
-    """Return `spec` once each field has the type and bounds that its struct declares."""
+    """Return `spec` once each field has the type and bounds that its struct declares, and Postgres can store its texts."""
     try:
-        return msgspec.convert(msgspec.to_builtins(spec), type(spec))
+        checked = msgspec.convert(msgspec.to_builtins(spec), type(spec))
+        has_nul = contains_nul(msgspec.json.encode(checked))
+    except UnicodeEncodeError as error:
+        raise DagError(f"{where}: a text is not valid Unicode: {error}") from None
     except msgspec.ValidationError as error:
         problem, _, path = str(error).rpartition(" - at `$.")
         raise DagError(f"{where}: {path.rstrip('`')}: {problem[:1].lower()}{problem[1:]}") from None
     except (TypeError, ValueError) as error:
         raise DagError(f"{where}: {error}") from None
+    if has_nul:
+        raise DagError(f"{where}: a text contains a NUL character")
+    return checked
 
 
 def callable_with(where: str, function: Callable[..., Any], *parameters: str, name: str = "the function") -> None:
@@ -147,9 +165,12 @@ def callable_with(where: str, function: Callable[..., Any], *parameters: str, na
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
         one = " one" if name == "the function" else " function"
         raise DagError(f"{where}: {name} must be a plain{one}, neither async nor a generator")
-    signature = inspect.signature(function)
+    expected = f"({', '.join(parameters)})"
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        raise DagError(f"{where}: {name} is called with {expected}, but Python does not know its parameters") from None
     try:
         signature.bind(*parameters)
     except TypeError:
-        expected = f"({', '.join(parameters)})"
         raise DagError(f"{where}: {name} is called with {expected}, but its parameters are {signature}") from None

@@ -10,7 +10,7 @@ from tidegate.schemas.authoring.task import Task
 from tidegate.schemas.dag import BaseTask, DagSpec, TaskSpec, WeightRule
 from tidegate.schemas.error import DagError
 
-LEAST, MOST = -(2**31), 2**31 - 1
+MIN_WEIGHT, MAX_WEIGHT = -(2**31), 2**31 - 1
 
 
 def assemble_spec(where: str, dag: DagSpec, tasks_by_id: Mapping[str, Task]) -> DagSpec:
@@ -80,7 +80,7 @@ def weights(tasks: Sequence[BaseTask]) -> tuple[int, ...]:
     above = _closure([[index[task_id] for task_id in task.upstream] for task in tasks], range(len(tasks)))
     below = _closure(_reversed(tasks, index), reversed(range(len(tasks))))
     total = _sum_of(tasks)
-    return tuple(min(max(_weight(task, total, above[n], below[n]), LEAST), MOST) for n, task in enumerate(tasks))
+    return tuple(min(max(_weight(task, total, above[n], below[n]), MIN_WEIGHT), MAX_WEIGHT) for n, task in enumerate(tasks))
 
 
 def _weight(task: BaseTask, total: Callable[[int], int], above: int, below: int) -> int:

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import time, timedelta
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
 from tidegate.schemas.authoring.arguments import after_or_at, callable_with, time_zone
-from tidegate.schemas.conditions.condition import MAX_SECONDS
-from tidegate.schemas.dag import DeadlineSpec
+from tidegate.schemas.dag import DeadlineSince, DeadlineSpec
 from tidegate.schemas.error import DagError
 from tidegate.schemas.notice import CallbackContext
 from tidegate.schemas.receiver import (
@@ -73,16 +72,11 @@ class Deadline:
         name: str,
         *,
         after: timedelta | None = None,
-        since: Literal["logical_date", "queued_at"] = "logical_date",
+        since: DeadlineSince = "logical_date",
         at: time | None = None,
     ) -> None:
         where = f"Deadline({name!r:.100})"
-        after_or_at(where, after, at)
-        if after is not None and not isinstance(after, timedelta):
-            raise DagError(f"{where}: after must be a timedelta like timedelta(hours=1), not {after!r:.100}")
-        if after is not None and not timedelta() < after <= timedelta(seconds=MAX_SECONDS):
-            raise DagError(f"{where}: after must be longer than 0, and ten years at most")
-        spec = {"name": name, "after_s": after and after.total_seconds(), "since": since, "at": at}
+        spec = {"name": name, "after_s": after_or_at(where, after, at), "since": since, "at": at}
         try:
             self.spec = msgspec.convert(spec, DeadlineSpec)
         except ValueError:

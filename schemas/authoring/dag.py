@@ -66,12 +66,12 @@ class Dag:
     `dag_id`: 1 to 250 letters, digits, `_`, `-` and `.`; unique in the installation.
     `schedule`: datasets, a time, or both (see `tidegate.schemas.authoring.schedule`). Default None: runs start only on request.
     `timezone`: the zone of cron expressions, presets and times of day; default UTC.
-    `start_date`, `end_date`: the first and the last logical date of runs by time, both aware; default None, unbounded.
+    `start_date`, `end_date`: the first and last logical date of runs by time, or tick with an `interval`; aware; default None.
     `catchup`: create every missed run; default False. Otherwise `missed` decides: `latest` (default) creates only the latest
     missed run, `skip` none. A tick less than a minute old is never missed.
     `max_missed_runs_per_minute`: rate limit of `catchup`; default None, no limit.
-    `run_immediately`: for the first run of a DAG without `start_date`: True takes the tick before now, False waits for the next
-    one. Default None: take the last tick if it is less than a tenth of the period, or 5 minutes, ago.
+    `run_immediately`: the first run of a DAG without `start_date`: True is the tick before now, False waits for the next one.
+    Default None: a tick less than a tenth of the period, or 5 minutes, ago. `timedelta` and `every` begin at once unless False.
     `description`, `tags`: for people; default empty.
     `max_active_runs`, `max_active_tasks`: how many runs, and tasks of each run, are active at once; others wait. Default 16.
     `dagrun_timeout`: the longest duration of a run, which then fails; default None, no limit.
@@ -153,7 +153,7 @@ class Dag:
                 allow_backfills=allow_backfills,
                 params=param_specs(where, params or {}, scheduled=condition is not None or timetable is not None),
                 **self._callbacks.serialise(where, spec_fields(where, {**receivers, "deadlines": deadlines})),
-                tags=string_tuple(where, "tags", tags),
+                tags=string_tuple(where, "tags", tags, takes_sets=True),
             ),
         )
         validate_schedule(where, self._head)
@@ -202,7 +202,7 @@ class Dag:
         return decorate if function is None else decorate(function)
 
     def sql(self, task_id: str, sql: str, **options: Unpack[SparkOptions]) -> Task:
-        """Add a task that runs one SQL statement on Spark. `sql` is a template. Raises DagError."""
+        """Add a task that runs one SQL statement, a template, and logs 200 rows: Spark computes no more. Raises DagError."""
         where, fields = self._new_task(task_id, options, "cluster")
         return self._add_spec(where, SqlTask(sql=sql, **fields))
 

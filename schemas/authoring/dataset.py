@@ -80,7 +80,7 @@ class Dataset(Expression):
         name: str = "",
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        shown = _uri("Dataset", uri)
+        shown = _shown("Dataset", uri)
         if name or extra:
             _DESCRIPTIONS[uri] = _description(shown, uri, name, extra or {})
         super().__init__(DatasetRef(uri, checked_filter(shown, where), limit_seconds(shown, "expire_after", expire_after)))
@@ -98,7 +98,7 @@ class DatasetPattern(Expression):
     """
 
     def __init__(self, pattern: str, *, where: str = "", expire_after: timedelta | None = None) -> None:
-        shown = _uri("DatasetPattern", pattern)
+        shown = _shown("DatasetPattern", pattern)
         if (problem := pattern_problem(pattern)) is not None:
             raise DagError(f"{shown}: {problem}")
         super().__init__(PatternRef(pattern, checked_filter(shown, where), limit_seconds(shown, "expire_after", expire_after)))
@@ -156,8 +156,8 @@ def condition_of(where: str, schedule: object) -> Condition | None:
     return condition
 
 
-def _uri(kind: str, given: object) -> str:
-    """How error messages name the object. Raises DagError for an invalid URI."""
+def _shown(kind: str, given: object) -> str:
+    """The object as error messages name it. Raises DagError for an invalid URI."""
     shown = f"{kind}({given!r:.100})"
     if not isinstance(given, str) or not _URI.fullmatch(given):
         raise DagError(f"{shown}: {URI_RULE}")
@@ -166,7 +166,8 @@ def _uri(kind: str, given: object) -> str:
 
 def _description(where: str, uri: str, name: object, extra: object) -> DatasetSpec:
     try:
-        return msgspec.convert(msgspec.to_builtins({"uri": uri, "name": name, "extra": extra}), DatasetSpec)
+        described = msgspec.to_builtins({"uri": uri, "name": name, "extra": extra}, order="deterministic")
+        return msgspec.convert(described, DatasetSpec)
     except (ValueError, TypeError, RecursionError) as error:
         raise DagError(f"{where}: name is a text of 250 characters at most, extra an object that fits JSON: {error}") from None
 

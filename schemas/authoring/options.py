@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
-from tidegate.schemas.authoring.arguments import Texts, aware_datetime, environment, limit_seconds, seconds
+from tidegate.schemas.authoring.arguments import Texts, aware_datetime, environment, in_order, limit_seconds, seconds
 from tidegate.schemas.authoring.callbacks import CALLBACK_OPTIONS, Deadline, Receivers, callback_options, deadline_specs
 from tidegate.schemas.authoring.dataset import Dataset, Expression
 from tidegate.schemas.authoring.resources import ResourceLimits, resources
@@ -21,7 +21,7 @@ class Options(TypedDict, total=False):
     `retries`: tries after the first one; default 0. `retry_delay`: from the end of a try to the next one; default 1 minute.
     `retry_exponential_backoff`: the factor, up to 100, by which the delay m grows with each try; above 1 the delay is
     random between m and 2m. Default 1.
-    `max_retry_delay`: the longest delay; default 1 day.
+    `max_retry_delay`: the longest delay that grows; default 1 day.
     `trigger_rule`: which states of its upstream tasks start it; default `all_success`.
     `execution_timeout`: the longest duration of a try, which then fails; default None, no limit.
     `resources`: the memory and the processors that a try may use on its host, like {'memory': '2g', 'cpus': 1.5}; a try that
@@ -33,8 +33,9 @@ class Options(TypedDict, total=False):
     DAG, and in one run; default None, no limit.
     `depends_on_past`: start only after the same task of the previous run succeeded or was skipped; default False.
     `wait_for_downstream`: wait for the tasks directly after that one as well; default False.
-    `ignore_first_depends_on_past`: the first run waits for no previous one; default True.
-    `start_date`, `end_date`: the first and the last logical date of the runs it is part of; default None, all runs.
+    `ignore_first_depends_on_past`: it does not wait for a previous run that lacks it; default True. The first run never waits.
+    `start_date`, `end_date`: the first and the last logical date of the runs it is part of; default None, all runs. Runs without
+    a logical date have it.
     `outlets`: datasets that are updated when it succeeds; default none.
     `deadlines`: times by which it must have ended, as those of its run; default none.
     `on_success`, `on_failure`, `on_retry`, `on_timeout`, `on_deadline`: receivers of a notification when it succeeds, fails with
@@ -114,7 +115,7 @@ def spec_fields(where: str, options: Options, more: Iterable[str] = ()) -> dict[
     fields = {}
     for option, value in options.items():
         if option not in known:
-            raise DagError(f"{where}: unknown option {option}{did_you_mean(option, known)}")
+            raise DagError(f"{where}: unknown option {option}{did_you_mean(str(option), known)}")
         field, convert = known[option]
         fields[field] = convert(where, option, value)
     return fields
@@ -126,7 +127,7 @@ def _outlet_uris(where: str, option: str, value: object) -> tuple[str, ...]:
     for outlet in value:
         if not isinstance(outlet, Dataset):
             raise DagError(f"{where}: {option} are datasets, not {outlet!r:.100}")
-    return tuple(outlet.uri for outlet in value)
+    return tuple(outlet.uri for outlet in in_order(value))
 
 
 def _one_of(kind: type[TriggerRule] | type[WeightRule]) -> Callable[[str, str, object], object]:

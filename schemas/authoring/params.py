@@ -38,7 +38,9 @@ def _param_spec(where: str, value: Any, *, scheduled: bool) -> ParamSpec:
     param = value if isinstance(value, Param) else Param(value)
     try:
         problem = json_schema.schema_problem(param.schema)
-        spec = msgspec.json.decode(msgspec.json.encode(ParamSpec(default=param.default, schema=param.schema)), type=ParamSpec)
+        # The order of a set differs in each process, and would make a version at each parse.
+        encoded = msgspec.json.encode(ParamSpec(default=param.default, schema=param.schema), order="deterministic")
+        spec = msgspec.json.decode(encoded, type=ParamSpec)
     except (TypeError, ValueError) as error:
         raise DagError(f"{where}: only JSON can be a default or a schema: {error}") from error
     if problem:

@@ -9,6 +9,7 @@ from tidegate.schemas.error import DagError
 
 _SIZE = re.compile(r"(\d{1,9})([mgt])b?", re.IGNORECASE | re.ASCII)
 _MEBIBYTES = {"m": 1, "g": 1 << 10, "t": 1 << 20}
+MIN_CPUS = 0.01
 _EXAMPLE = "{'memory': '2g', 'cpus': 1.5}"
 
 
@@ -42,6 +43,7 @@ def _memory_mb(where: str, value: object) -> int:
 
 
 def _cpus(where: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.01 <= value <= MAX_CPUS:
-        raise DagError(f"{where}: cpus is a number of processors like 1.5, from 0.01 on, not {value!r:.100}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not MIN_CPUS <= value <= MAX_CPUS:
+        bounds = f"from {MIN_CPUS} to {MAX_CPUS}"
+        raise DagError(f"{where}: cpus is a number of processors like 1.5, {bounds}, not {value!r:.100}")
     return float(value)

@@ -7,28 +7,28 @@ list of datetimes, or the result of `cron(…)` or `every(…)`. `DatasetOrTime`
 
 from collections.abc import Sequence
 from datetime import datetime, time, timedelta
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 
 from tidegate.schemas.authoring.arguments import after_or_at, limit_seconds, time_zone
 from tidegate.schemas.authoring.dataset import Expression, condition_of
-from tidegate.schemas.conditions.condition import ANY_TIME, AllOf, AnyOf, Condition, InputDeadlineSpec, NOf, Timing
+from tidegate.schemas.conditions.condition import ANY_TIME, AllOf, AnyOf, Condition, Fallback, InputDeadlineSpec, NOf, Timing
 from tidegate.schemas.error import DagError
 from tidegate.schemas.timetable import spec as shapes
+from tidegate.schemas.timetable.cron import PRESETS
 from tidegate.schemas.timetable.spec import Continuous, Cron, Dates, Every, Mode, Once, Timetable
 
 AnyTimetable = TypeVar("AnyTimetable", Cron, Every, Dates, Once, Continuous, Timetable)
 
-Fallback = Literal["run_anyway", "skip", "alert"]
-FALLBACKS = ("run_anyway", "skip", "alert")
+FALLBACKS = get_args(Fallback)
 
 
 class InputDeadline:
     """The time by which a condition over datasets must be met. Exactly one of `after` and `at`.
 
     `after`: a duration above 0 and up to ten years, from the arrival of the first pending event.
-    `at`: a time of day in the DAG's time zone, every day; any run since the previous day's `at` meets it.
+    `at`: a time of day in the DAG's time zone, every day; a run of the condition since the previous day's `at` meets it.
     `fallback`: what happens to the pending events when the condition is not met by then. `run_anyway` (default) creates a run
     of them; `skip` discards them; `alert` calls the DAG's `on_deadline` and keeps them pending.
     Raises DagError otherwise.
@@ -36,10 +36,10 @@ class InputDeadline:
 
     def __init__(self, *, after: timedelta | None = None, at: time | None = None, fallback: Fallback = "run_anyway") -> None:
         where = "InputDeadline"
-        after_or_at(where, after, at)
+        after_s = after_or_at(where, after, at)
         if not isinstance(fallback, str) or fallback not in FALLBACKS:
             raise DagError(f"{where}: fallback is one of {', '.join(map(repr, FALLBACKS))}, not {fallback!r:.100}")
-        self.spec = InputDeadlineSpec(after_s=limit_seconds(where, "after", after), at=at, fallback=fallback)
+        self.spec = InputDeadlineSpec(after_s=after_s, at=at, fallback=fallback)
 
 
 class Timed:
@@ -122,12 +122,14 @@ Schedule = Datasets | Time | DatasetOrTime | DatasetsAndTime | None
 def cron(*expressions: str, timezone: str = "UTC", mode: Mode = "trigger", interval: timedelta = timedelta()) -> Cron:
     """A timetable with the ticks of all `expressions` (five fields, or six with seconds last) on the wall clock of `timezone`.
 
+    An expression may be a preset such as `"@daily"`.
     `timezone`: a name of the tz database; default UTC.
     `mode="trigger"` (default): a run starts at each tick, and its data interval is the `interval` (default 0) before the tick.
+    Its logical date is the start of its data interval; `start_date` and `end_date` of the DAG bound the ticks.
     `mode="interval"`: the period between two ticks is a data interval, and its run starts at the end of the period.
     Raises DagError for an invalid expression, zone or interval.
     """
-    return _valid("cron()", Cron(expressions, timezone, mode, _interval("cron()", interval)))
+    return _valid("cron()", Cron(_without_presets(expressions), timezone, mode, _interval("cron()", interval)))
 
 
 def every(
@@ -142,6 +144,11 @@ def every(
     except (TypeError, ValueError, OverflowError) as error:
         raise DagError(f"every(): {error}") from None
     return _valid("every()", Every(months, seconds, timezone, mode, _interval("every()", interval)))
+
+
+def _without_presets(expressions: Sequence[str]) -> tuple[str, ...]:
+    """The expressions, each preset replaced by the expression that it names."""
+    return tuple(PRESETS.get(given, given) if isinstance(given, str) else given for given in expressions)
 
 
 def _interval(where: str, interval: object) -> float:
@@ -177,10 +184,7 @@ def _condition_and_timing(where: str, datasets: object) -> tuple[Condition | Non
 
 def _is_time(schedule: object) -> bool:
     parts = schedule if isinstance(schedule, list | tuple) else (schedule,)
-    return bool(parts) and all(isinstance(part, (str, timedelta, datetime, *_TIMETABLES)) for part in parts)
-
-
-_TIMETABLES = (Cron, Every, Dates, Once, Continuous)
+    return bool(parts) and all(isinstance(part, str | timedelta | datetime | Timetable) for part in parts)
 
 
 def _timetable(where: str, schedule: Any, timezone: str) -> Timetable:
@@ -191,10 +195,10 @@ def _timetable(where: str, schedule: Any, timezone: str) -> Timetable:
         return _named(where, schedule, timezone)
     if isinstance(schedule, timedelta):
         return _valid(where, Every(seconds=schedule.total_seconds(), timezone=timezone))
-    if isinstance(schedule, _TIMETABLES):
+    if isinstance(schedule, Timetable):
         return _valid(where, schedule)
     if isinstance(schedule, list | tuple) and schedule and all(isinstance(part, str) for part in schedule):
-        return _valid(where, Cron(tuple(shapes.PRESETS.get(part, part) for part in schedule), timezone))
+        return _valid(where, Cron(_without_presets(schedule), timezone))
     if isinstance(schedule, list | tuple) and schedule and all(isinstance(part, datetime) for part in schedule):
         return _valid(where, Dates(tuple(schedule)))
     raise DagError(

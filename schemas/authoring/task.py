@@ -1,9 +1,10 @@
 """Tasks and task groups of a DAG file, ordered by `>>` and `<<`."""
 
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, cast
 
 import msgspec
 
@@ -82,8 +83,8 @@ class Task(Linkable):
     def expand(self, *, over: "Task") -> Self:
         """Map the task over the list that the task `over` returns, after which it runs: one instance per element.
 
-        An instance reads its element as `run.item` or `{{ item }}`, its index from 0 as `run.map_index`. Tasks after it read the
-        list of the instances' results, in the order of the elements. Raises DagError for an empty task.
+        An instance reads its element as `run.item` or `{{ item }}`, its index from 0 as `run.map_index`, and not the whole list.
+        Tasks after it read the list of the instances' results, in the order of the elements. Raises DagError for an empty task.
         """
         if not isinstance(over, Task):
             raise DagError(
@@ -111,7 +112,7 @@ class Task(Linkable):
                 f"DAG {self.dag_id!r}, {self!r}: on_failure_fail_dagrun is True or False, not {on_failure_fail_dagrun!r:.100}"
             )
         place = _caller()
-        prepared = self._tasks(setups)
+        prepared = self._tasks(setups, "setups is a task or a list of tasks")
         for setup in prepared:
             setup.as_setup()
             self.follow(setup, place)
@@ -138,16 +139,21 @@ class Task(Linkable):
     def _last_of(self, value: "Linked") -> "Sequence[Task]":
         return value.last() if isinstance(value, Linkable) else self._tasks(value)
 
-    def _tasks(self, value: "Task | Sequence[Task]") -> "Sequence[Task]":
+    def _tasks(
+        self, value: "Task | Sequence[Task]", expected: str = ">> and << take a task or a list of tasks"
+    ) -> "Sequence[Task]":
         tasks = (value,) if isinstance(value, Task) else value
         if isinstance(tasks, list | tuple) and all(isinstance(task, Task) for task in tasks):
             return tasks
         hint = "; a dataset that a task updates belongs in its outlets" if isinstance(value, Expression) else ""
-        raise DagError(f"DAG {self.dag_id!r}, {self!r}: >> and << take a task or a list of tasks, not {value!r:.100}{hint}")
+        raise DagError(f"DAG {self.dag_id!r}, {self!r}: {expected}, not {value!r:.100}{hint}")
 
 
 class TaskGroup(Linkable):
-    """Tasks that are linked as one: `task >> group` links the group's first tasks, `group >> task` its last ones."""
+    """Tasks that are linked as one: `task >> group` links the group's first tasks, `group >> task` its last ones.
+
+    Teardowns are not among the last tasks: what comes after the group waits for its work. `as_teardown` comes before the link.
+    """
 
     def __init__(self, group_id: str, outer: "TaskGroup | None") -> None:
         self.group_id = group_id
@@ -169,9 +175,21 @@ class TaskGroup(Linkable):
         return [task for task in self.tasks if not ids & task.upstream.keys()]
 
     def last(self) -> list[Task]:
-        """The tasks without a downstream task in the group."""
+        """The tasks without a downstream task in the group; in place of teardowns, the tasks whose work they end."""
         upstream = {task_id for task in self.tasks for task_id in task.upstream}
-        return [task for task in self.tasks if task.task_id not in upstream]
+        ends = [task for task in self.tasks if task.task_id not in upstream]
+        found = list(ends)
+        for task in found:
+            found += [before for before in self._ended_by(task) if before not in found]
+        return [task for task in found if not task.spec.teardown_of] or ends
+
+    def _ended_by(self, teardown: Task) -> list[Task]:
+        """The tasks right before a teardown, but for setups, and for tasks that lead to others than teardowns."""
+        if not teardown.spec.teardown_of:
+            return []
+        leading = {task_id for task in self.tasks if not task.spec.teardown_of for task_id in task.upstream}
+        before = [task for task in self.tasks if task.task_id in teardown.upstream and not task.spec.is_setup]
+        return [task for task in before if task.spec.teardown_of or task.task_id not in leading]
 
 
 Linked = Linkable | Sequence[Task]
@@ -188,7 +206,27 @@ class PythonTask(Task, Generic[Function_co]):
 
     @property
     def __call__(self) -> Function_co:
-        return self.function
+        return cast("Function_co", self._call)
+
+    def _call(self, *args: Any, **kwargs: Any) -> Any:
+        """Raises DagError for arguments that are not those of the function: a file that links tasks writes no brackets."""
+        try:
+            return self.function(*args, **kwargs)
+        except TypeError:
+            signature = inspect.signature(self.function)
+            if _fits(signature, *args, **kwargs):
+                raise
+            name = getattr(self.function, "__name__", self.task_id)
+            written = f"to link it, write {name} >> other without brackets; a call runs the function, with {signature}"
+            raise DagError(f"DAG {self.dag_id!r}, {self!r}: {written}", _caller()) from None
+
+
+def _fits(signature: inspect.Signature, *args: Any, **kwargs: Any) -> bool:
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
 
 
 def _caller() -> SourceLocation:

@@ -15,6 +15,10 @@ Replacements = Mapping[str, Callable[..., Any]]
 """By task id, a function of `spark` and `run` that is called instead of the task."""
 
 
+NAMED = 3
+"""The discarded events that a message names."""
+
+
 class Event(msgspec.Struct, frozen=True):
     """A dataset event of a test, which arrives `after` its start, on a clock of its own: `Event(flights, {"rows": 12})`."""
 
@@ -90,9 +94,9 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         """The only run. Raises DagError if there is none, or more than one."""
         if len(self.runs) == 1:
             return self.runs[0]
-        why = (
-            f"there are {len(self.runs)} runs; see `runs`"
-            if self.runs
-            else f"there is no run: the DAG waits for {self.waits_for}"
-        )
-        raise DagError(why)
+        raise DagError(f"there are {len(self.runs)} runs; see `runs`" if self.runs else self._no_run)
+
+    @property
+    def _no_run(self) -> str:
+        discarded = "; ".join(f"{event.uri} is discarded: {reason}" for event, reason in self.discarded[:NAMED])
+        return f"there is no run: the DAG waits for {self.waits_for}{discarded and f'; {discarded}'}"

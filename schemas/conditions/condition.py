@@ -23,6 +23,9 @@ Uri = Annotated[str, Meta(min_length=1, max_length=2048, pattern=_URI_PATTERN)]
 Positive = Annotated[float, Meta(gt=0, le=MAX_SECONDS)]
 
 
+Fallback = Literal["run_anyway", "skip", "alert"]
+
+
 def decoding_problem(error: Exception) -> str:
     """The message of a decoder of msgspec, with the rule for URIs in place of its pattern."""
     return str(error).replace(f"Expected `str` matching regex {_URI_PATTERN!r}", URI_RULE)
@@ -91,7 +94,7 @@ class InputDeadlineSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     after_s: Positive | None = None
     at: time | None = None
     timezone: str = "UTC"
-    fallback: Literal["run_anyway", "skip", "alert"] = "run_anyway"
+    fallback: Fallback = "run_anyway"
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -90,6 +90,19 @@ class _Token(NamedTuple):
     at: int
 
 
+_SLIPS = {"=": "==", "=>": ">=", "=<": "<=", "&": "and", "|": "or", "!": "not", "AND": "and", "OR": "or", "IN": "in"}
+"""What other languages write, and what a filter does."""
+
+
+def _hint(where: str, found: _Token) -> str:
+    """The end of a message about a slip of the pen: what to write for the token that was found; empty for another mistake."""
+    if found.text == "(" and where[: found.at].split()[-1:] == ["in"]:
+        return "; write a list as ['a', 'b']"
+    pair = where[found.at : found.at + 2] if found.text == "=" else ""
+    meant = _SLIPS.get(pair) or _SLIPS.get(found.text)
+    return f"; write {meant}" if meant else ""
+
+
 class _Parser:
     """One method per rule of the grammar; `accept` and `expect` consume a token."""
 
@@ -226,7 +239,8 @@ class _Parser:
 
     def error(self, expected: str, token: "_Token | None" = None) -> FilterError:
         found = token or self.token
-        return FilterError(self.where, found.at + 1, expected, "the end" if found.kind == "end" else repr(found.text))
+        shown = "the end" if found.kind == "end" else repr(found.text)
+        return FilterError(self.where, found.at + 1, expected, shown, _hint(self.where, found))
 
     def _next(self) -> _Token:
         found = _TOKEN.match(self.where, self.position)

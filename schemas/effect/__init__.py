@@ -2,6 +2,7 @@
 
 import msgspec
 
+from tidegate.schemas.effect.audit import RecordAudit
 from tidegate.schemas.effect.backfill import BackfillEffect
 from tidegate.schemas.effect.dag import DagEffect
 from tidegate.schemas.effect.deadline import DeadlineEffect
@@ -11,11 +12,15 @@ from tidegate.schemas.effect.task import TaskEffect
 
 
 class RejectMessage(msgspec.Struct, frozen=True):
-    """The message cannot be handled: a dead letter, or the answer to the command. `index` is its position in the batch."""
+    """The message cannot be handled: a dead letter, or the answer to the command. `index` is its position in the batch.
 
-    index: int
+    A request of a user is a batch of its own. `field`: of the request, the one to change; empty if it is about none.
+    """
+
     reason: str
     message: str
+    field: str = ""
+    index: int = 0
 
 
-Effect = BackfillEffect | DagEffect | DeadlineEffect | RunEffect | SubmissionEffect | TaskEffect | RejectMessage
+Effect = BackfillEffect | DagEffect | DeadlineEffect | RunEffect | SubmissionEffect | TaskEffect | RecordAudit | RejectMessage

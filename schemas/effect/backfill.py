@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tidegate.schemas.backfill import BackfillView
+from tidegate.schemas.backfill import BackfillView, TaskCounts
 from tidegate.schemas.state import DateState
 
 
@@ -46,18 +46,12 @@ class InsertDate(msgspec.Struct, frozen=True):
 
 
 class CloseDate(msgspec.Struct, frozen=True):
-    """The run of a date has ended, or was ended or stays as it is for a `reason`.
-
-    The numbers of tasks as in `tidegate.schemas.backfill.EndedDate`.
-    """
+    """The run of a date has ended, or was ended or stays as it is for a `reason`; with the tasks of the run."""
 
     backfill_id: int
     ordinal: int
     state: DateState
-    tasks: int = 0
-    tasks_succeeded: int = 0
-    tasks_skipped: int = 0
-    tasks_failed: int = 0
+    tasks: TaskCounts = TaskCounts()
     reason: str = ""
 
 
@@ -126,14 +120,6 @@ class DeleteBackfillDates(msgspec.Struct, frozen=True):
     backfill_id: int
 
 
-class RecordAudit(msgspec.Struct, frozen=True):
-    """What a user did, for the audit log."""
-
-    what: str
-    object: str
-    details: dict[str, Any]
-
-
 BackfillEffect = (
     InsertBackfill
     | UpdateBackfill
@@ -148,5 +134,4 @@ BackfillEffect = (
     | NotifyBackfill
     | WakeBackfills
     | DeleteBackfillDates
-    | RecordAudit
 )

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from tidegate.schemas.dag import DagSpec, ModuleSource
+from tidegate.schemas.message import HistoryPart
 from tidegate.schemas.view import PendingEvent
 
 
@@ -31,6 +32,10 @@ class RecordImportError(msgspec.Struct, frozen=True):
     reason: str
 
 
+class RecordAwaitedError(RecordImportError, frozen=True):
+    """The file is still being parsed. Users see that as its import error until there is a result."""
+
+
 class ClearImportError(msgspec.Struct, frozen=True):
     """The file has no import error."""
 
@@ -38,8 +43,10 @@ class ClearImportError(msgspec.Struct, frozen=True):
 
 
 class StoreVersion(msgspec.Struct, frozen=True):
-    """Store the version of a new or changed DAG, and make it the current one. `modules` are its applications and
-    what its functions import."""
+    """Store the version of a new or changed DAG, and make it the current one.
+
+    `modules` are its applications and the modules that its functions import.
+    """
 
     version_id: int
     number: int
@@ -86,6 +93,14 @@ class MarkStale(msgspec.Struct, frozen=True):
     dag_id: str
 
 
+class DeleteHistory(msgspec.Struct, frozen=True):
+    """Delete the oldest rows of a part of the history of the DAG: at most as many runs, or rows for as many."""
+
+    dag_id: str
+    part: HistoryPart
+    runs: int
+
+
 class DeleteDag(msgspec.Struct, frozen=True):
     """Delete the DAG with its versions, runs, pending events and outcomes of events."""
 
@@ -109,7 +124,7 @@ class CountFailures(msgspec.Struct, frozen=True):
 class UpdateSchedule(msgspec.Struct, frozen=True):
     """The last decided tick of a DAG, and when the clock visits the DAG next; None: something else causes its next decision.
 
-    `dataset_run_at`, `deadline_at` and `last_source` as in `tidegate.schemas.view.LockedDag`.
+    `dataset_run_at`, `deadline_at`, `last_source` and `catchup_until` as in `tidegate.schemas.view.LockedDag`.
     """
 
     dag_id: str
@@ -120,6 +135,7 @@ class UpdateSchedule(msgspec.Struct, frozen=True):
     dataset_run_at: datetime | None = None
     deadline_at: datetime | None = None
     last_source: str | None = None
+    catchup_until: datetime | None = None
 
 
 class WakeDag(msgspec.Struct, frozen=True):
@@ -164,12 +180,14 @@ class DiscardEvents(msgspec.Struct, frozen=True):
 DagEffect = (
     RecordFile
     | RecordImportError
+    | RecordAwaitedError
     | ClearImportError
     | StoreVersion
     | SetReferences
     | DescribeDataset
     | AdoptDag
     | MarkStale
+    | DeleteHistory
     | DeleteDag
     | SetPaused
     | CountFailures

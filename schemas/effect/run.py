@@ -58,7 +58,7 @@ class Reconsider(msgspec.Struct, frozen=True):
 
 
 class ReconsiderAfter(msgspec.Struct, frozen=True):
-    """Request the evaluation of the later runs of the DAG, which may have waited for this one."""
+    """Request the evaluation of the next run of the DAG, which may have waited for this one."""
 
     dag_id: str
     dag_run_id: int

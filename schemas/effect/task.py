@@ -5,12 +5,13 @@ from typing import Any
 
 import msgspec
 
+from tidegate.schemas.columns import Columns
 from tidegate.schemas.state import TaskState
-from tidegate.schemas.view import Columns, Instance
+from tidegate.schemas.view import Instance
 from tidegate.schemas.wire.event import TaskStateChanged
 
 
-class Demand(Columns):
+class Demand(msgspec.Struct, Columns):
     """The slots and limits for the admission of a task instance. A lower `rank` leaves the queue of the pool first.
 
     `per_dag` and `per_run` limit how many instances of its task are active at once.
@@ -23,7 +24,7 @@ class Demand(Columns):
     per_run: int | None
 
 
-class Dates(Columns):
+class Dates(msgspec.Struct, Columns):
     """When this effect schedules or ends a task instance; None: it does not."""
 
     scheduled_at: datetime | None
@@ -106,9 +107,7 @@ class CountAdmitted(msgspec.Struct, frozen=True):
 
 
 class AdmitAgain(msgspec.Struct, frozen=True):
-    """Wake the admission: a pool has capacity left, and more waiting tasks than were read."""
-
-    pool: str
+    """Wake the admission: a pool may have capacity for waiting tasks that it has not admitted."""
 
 
 TaskEffect = (

@@ -11,7 +11,7 @@ from tidegate.schemas.view import RunView
 class DagStatus(msgspec.Struct, frozen=True):
     """A DAG and its file. `running` names the first few of its running runs.
 
-    `paused_at` and `stale_at` are when it last became so; it may have changed since.
+    `paused_at` and `stale_at` are when it last became so; it may have changed since. `hold_reason`: None if it is not held.
     """
 
     path: str
@@ -20,16 +20,27 @@ class DagStatus(msgspec.Struct, frozen=True):
     is_stale: bool
     paused_at: datetime | None
     stale_at: datetime | None
+    held_since: datetime | None
+    hold_reason: str | None
     import_error: str | None
     broken_since: datetime | None
     running: list[str]
+
+
+class InactiveDag(msgspec.Struct, frozen=True):
+    """A DAG that is `paused`, `stale` or `held`, and its file."""
+
+    dag_id: str
+    state: str
+    path: str
 
 
 class RunFacts(msgspec.Struct, frozen=True):
     """A run in its DAG's order. `running_runs` of the DAG are running, `runs_ahead` queued ones start before this one.
 
     `run_before` is the previous run, in any state. The run consumed `events`; `reason` is that of its last change of state. For a
-    run of a `backfill`, `running_runs` and `runs_ahead` are of the backfill.
+    run of a `backfill`, `running_runs` and `runs_ahead` are of the backfill, whose tasks are counted in the pool of the run;
+    `inactive` is another DAG of it that keeps it from starting runs.
     """
 
     view: RunView
@@ -43,14 +54,16 @@ class RunFacts(msgspec.Struct, frozen=True):
     events: int
     reason: str | None
     backfill: BackfillCapacity | None = None
+    inactive: InactiveDag | None = None
 
 
 class TaskRow(msgspec.Struct, frozen=True):
-    """The pool of a task instance, and when it became ready and ended."""
+    """The pool of a task instance, and when it became ready and ended. `reason`: why it has its state, if not by an attempt."""
 
     pool: str
     scheduled_at: datetime | None
     end_date: datetime | None
+    reason: str | None = None
 
 
 class OccupyingTask(msgspec.Struct, frozen=True):

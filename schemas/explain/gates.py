@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from tidegate.schemas.explain.reasons import DagReason, Reason, TaskReason
+from tidegate.schemas.explain.reasons import DagReason, ProgressReason, Reason, TaskReason
 from tidegate.schemas.explain.remedy import Change
 from tidegate.schemas.state import RunState, TaskState
 
@@ -89,7 +89,7 @@ class BlockedTask(msgspec.Struct, frozen=True):
 
     task_id: str
     state: TaskState
-    blocked_by: tuple[Reason, ...]
+    blocked_by: tuple[ProgressReason, ...]
 
 
 class RunProgress(msgspec.Struct, frozen=True):
@@ -104,6 +104,6 @@ class RunProgress(msgspec.Struct, frozen=True):
     tasks: int
     ended: int
     counts: Mapping[TaskState, int]
-    blocked_by: tuple[Reason, ...]
+    blocked_by: tuple[ProgressReason, ...]
     working: tuple[ActiveTask, ...]
     waiting: tuple[BlockedTask, ...]

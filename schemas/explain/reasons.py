@@ -1,23 +1,10 @@
 """Why a run or a task does not start: one type per reason, yielded by the functions that decide, printed by the pages."""
 
 from datetime import datetime
-from typing import Any, ClassVar
-
-import msgspec
 
 from tidegate.schemas.dag import TriggerRule
+from tidegate.schemas.explain.worded import Worded
 from tidegate.schemas.state import RunState, TaskState
-from tidegate.schemas.timetable.text import span, utc
-
-
-class Worded(msgspec.Struct, frozen=True, tag_field="kind"):
-    """A fact in words: `words` with the fields filled in. In JSON, `kind` is the type."""
-
-    words: ClassVar[str]
-
-    @property
-    def text(self) -> str:
-        return self.words.format(**{name: _printed(name, getattr(self, name)) for name in self.__struct_fields__})
 
 
 class Reason(Worded, frozen=True):
@@ -54,11 +41,19 @@ class NextTry(Reason, frozen=True, tag="next_try"):
 
 
 class RuledOut(Reason, frozen=True, tag="ruled_out"):
-    """The trigger rule, or the choice of a branch, ended the task without an attempt."""
+    """The trigger rule ended the task without an attempt."""
 
     rule: TriggerRule
     state: TaskState
     words = "a clear: it is {state} by trigger rule {rule}"
+
+
+class EndedApart(Reason, frozen=True, tag="ended_apart"):
+    """The task ended without an attempt, and not by its trigger rule: by the end of its run, a branch, an empty list."""
+
+    state: TaskState
+    reason: str
+    words = "a clear: it is {state}: {reason}"
 
 
 class OutsideDates(Reason, frozen=True, tag="outside_dates"):
@@ -202,8 +197,21 @@ class BackfillPaused(Reason, frozen=True, tag="backfill_paused"):
     words = "backfill {backfill_id} to be resumed"
 
 
+class BackfillInactive(Reason, frozen=True, tag="backfill_inactive"):
+    """The first DAG of the backfill, or the one of its stage, is `paused`, `stale` or `held`: the backfill starts no runs.
+
+    The file of that DAG is at `path`.
+    """
+
+    backfill_id: int
+    dag_id: str
+    state: str
+    path: str
+    words = "backfill {backfill_id}, which starts no runs: its DAG {dag_id} is {state}"
+
+
 class RunsAhead(Reason, frozen=True, tag="runs_ahead"):
-    """`count` queued runs of the DAG start first."""
+    """`count` queued runs of the DAG, or of the backfill, start first."""
 
     count: int
     words = "queued runs ahead of it: {count}"
@@ -294,19 +302,20 @@ NotSatisfied = InputsMissing | OutsideWindow | Debouncing | RateLimited | Condit
 """The results of a condition that does not start a run."""
 
 NotReady = UpstreamNotDone | InstancesNotDone | PreviousRunNotDone
-NeedsClear = RunEnded | TaskEnded | RuledOut | OutsideDates
+NeedsClear = RunEnded | TaskEnded | RuledOut | EndedApart | OutsideDates
 RunLimit = MaxActiveRuns | RunsAhead
 PoolLimit = PoolMissing | PoolTooSmall | PoolFull | LowerPriority
 ActivityLimit = MaxActiveTasks | MaxActiveTisPerDag | MaxActiveTisPerDagrun | Parallelism
 
-RunBlocker = DagPaused | DagStale | BackfillPaused | NotYetDue | RunLimit | BackfillLimit
-AdmissionBlocker = DagPaused | AttemptOpen | PoolLimit | ActivityLimit | BackfillLimit
+RunBlocker = DagHeld | DagPaused | DagStale | BackfillPaused | BackfillInactive | NotYetDue | RunLimit | BackfillLimit
+AdmissionBlocker = DagHeld | DagPaused | AttemptOpen | PoolLimit | ActivityLimit | BackfillLimit
 
 SharedReason = (
     DagPaused
     | DagHeld
     | DagStale
     | BackfillPaused
+    | BackfillInactive
     | NotYetDue
     | NextTry
     | Debouncing
@@ -321,16 +330,5 @@ SharedReason = (
 DagReason = SharedReason | RunLimit | NotSatisfied | TimetableExhausted | NoSchedule | IntakeHalted
 TaskReason = SharedReason | RunLimit | BackfillLimit | PoolLimit | ActivityLimit | NotReady | NeedsClear
 
-
-def _printed(name: str, value: Any) -> Any:
-    match value:
-        case datetime():
-            return utc(value)
-        case float() | int() if name.endswith("_s"):
-            return span(value)
-        case tuple():
-            return ", ".join(value)
-        case None | "":
-            return "unknown"
-        case _:
-            return value
+ProgressReason = RunBlocker | AdmissionBlocker | NotReady | NextTry | NoDaemon
+"""Reasons in the progress of a run."""

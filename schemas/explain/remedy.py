@@ -4,8 +4,8 @@ import shlex
 from datetime import datetime
 from typing import ClassVar
 
-from tidegate.schemas.explain.reasons import Worded
-from tidegate.schemas.timetable.text import utc
+from tidegate.schemas.explain.worded import Worded
+from tidegate.schemas.text import utc
 
 
 class Change(Worded, frozen=True):
@@ -152,7 +152,7 @@ class EndUpstream(Change, frozen=True, tag="end_upstream"):
     dag_id: str
     run_id: str
     tasks: tuple[str, ...]
-    words = "let {tasks} of {run_id} end; what each waits for:"
+    words = "let {tasks} of {run_id} end; ask for each why it does not run"
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -179,7 +179,7 @@ class StartDaemon(Change, frozen=True, tag="start_daemon"):
     command = ("daemon",)
 
 
-class BringBack(Change, frozen=True, tag="bring_back"):
+class RestoreServer(Change, frozen=True, tag="bring_back"):
     """Restore the server, or the network between the daemons and it."""
 
     server: str
@@ -201,7 +201,7 @@ class Publish(Change, frozen=True, tag="publish"):
         return tuple(_shell("datasets", "publish", uri) for uri in self.uris)
 
 
-class MendFile(Change, frozen=True, tag="mend_file"):
+class CorrectCondition(Change, frozen=True, tag="mend_file"):
     """Correct the condition in the DAG file."""
 
     path: str
@@ -212,7 +212,7 @@ class Resume(Change, frozen=True, tag="resume"):
     """Resume these partitions at a new offset."""
 
     partitions: tuple[str, ...]
-    words = "say from which offset on these partitions are read"
+    words = "resume these partitions at an offset"
 
     @property
     def commands(self) -> tuple[str, ...]:

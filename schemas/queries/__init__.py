@@ -1,1 +1,1 @@
-"""SQL in `.sql` files, each beside the module that gives it types. No SQL is built from strings."""
+"""SQL in `.sql` files, each beside the module that gives it types. `sql.py` and `clock.py` combine whole statements."""

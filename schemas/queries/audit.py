@@ -22,7 +22,7 @@ ROWS_AT_ONCE = 5_000
 NO_OUTCOME = "it is neither pending nor consumed nor discarded"
 
 
-class Page(NamedTuple):
+class EventPage(NamedTuple):
     """The number of events in a page, of which `last` is the last id. `unproven` are older than the record of subscriptions."""
 
     last: int
@@ -54,7 +54,7 @@ class EventName(msgspec.Struct, frozen=True):
     event_id: str | None
 
 
-class Key(NamedTuple):
+class OutcomeKey(NamedTuple):
     """The key of a row in a table of outcomes. Only the pending queue has a dataset in its key; elsewhere `dataset_id` is 0."""
 
     dag_id: str
@@ -62,24 +62,24 @@ class Key(NamedTuple):
     dataset_event_id: int
 
 
-START = Key("", 0, 0)
+START = OutcomeKey("", 0, 0)
 """A key before all rows."""
 
 TABLES = ("pending", "consumed", "discarded")
 """The tables of outcomes."""
 
 
-class Checked(NamedTuple):
+class CheckedOutcomes(NamedTuple):
     """The problems of a page of outcomes, and the key of its last row; None if there are no more rows."""
 
     problems: list[Problem]
-    end: Key | None
+    end: OutcomeKey | None
 
 
-async def page_after(db: Db, last: int, most: int) -> Page | None:
+async def page_after(db: Db, last: int, most: int) -> EventPage | None:
     """The next page of events; None at the end of the ledger."""
     (row,) = await db.fetch(_SQL["page_of_events"], last, most)
-    return Page(*row) if row[1] else None
+    return EventPage(*row) if row[1] else None
 
 
 async def outcomes(db: Db, after: int, last: int) -> tuple[Mapping[Outcome, int], list[Problem]]:
@@ -94,7 +94,7 @@ async def outcomes(db: Db, after: int, last: int) -> tuple[Mapping[Outcome, int]
     return counts, lost
 
 
-async def check(db: Db, table: str, begin: Key) -> Checked:
+async def check(db: Db, table: str, begin: OutcomeKey) -> CheckedOutcomes:
     """Check the next rows of a table of outcomes, after the key `begin`."""
     rows = await db.fetch(_SQL["check_outcomes"], table, *begin, ROWS_AT_ONCE)
     problems = [
@@ -102,7 +102,7 @@ async def check(db: Db, table: str, begin: Key) -> Checked:
         for dag_id, _, id_, problem, outcome, second in rows
         if problem is not None
     ]
-    return Checked(problems, Key(*rows[-1][:3]) if rows else None)
+    return CheckedOutcomes(problems, OutcomeKey(*rows[-1][:3]) if rows else None)
 
 
 async def names(db: Db, ids: Sequence[int]) -> Mapping[int, EventName]:

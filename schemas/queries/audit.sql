@@ -4,14 +4,16 @@ SELECT max(id) AS last, count(*) AS events, count(*) FILTER (WHERE arrival_id IS
 FROM (SELECT id, arrival_id FROM dataset_event WHERE id > $1 ORDER BY id LIMIT $2) AS page
 
 -- name: count_outcomes
--- The number of outcomes of each kind; a subscriber without an outcome is a row of its own.
+-- The number of outcomes of each kind; a subscriber without an outcome is a row of its own. A DAG whose history was deleted in
+-- part may lack the outcomes of earlier events.
 WITH event AS MATERIALIZED (
-    SELECT id, dataset_id, occurred_at, arrival_id FROM dataset_event WHERE id > $1 AND id <= $2
+    SELECT id, dataset_id, occurred_at, received_at, arrival_id FROM dataset_event WHERE id > $1 AND id <= $2
 ),
 due AS MATERIALIZED (
     SELECT DISTINCT event.id, event.dataset_id, subscription.dag_id
     FROM event
     CROSS JOIN subscriptions_owed(event.dataset_id, event.arrival_id, event.occurred_at) AS subscription
+    WHERE NOT coalesce((SELECT history_deleted_at FROM dag WHERE dag_id = subscription.dag_id) >= event.received_at, false)
 ),
 found AS (
     SELECT
@@ -86,7 +88,9 @@ found AS (
                 $1 = 'pending' OR EXISTS (SELECT FROM dataset_event AS older WHERE older.id < page.dataset_event_id)
             ) THEN 'no_event'
             WHEN dag.dag_id IS NULL THEN 'no_dag'
-            WHEN page.dag_run_id IS NOT NULL AND run.id IS NULL THEN 'no_run'
+            WHEN page.dag_run_id IS NOT NULL AND run.id IS NULL
+                AND NOT coalesce(event.received_at <= dag.history_deleted_at, dag.history_deleted_at IS NOT NULL)
+                THEN 'no_run'
             WHEN page.reason = '' THEN 'no_reason'
             WHEN discarded.reason IS NOT NULL OR queue.dataset_event_id IS NOT NULL THEN 'doubled'
             WHEN run.dag_id <> page.dag_id THEN 'other_run'

@@ -1,6 +1,6 @@
 """The audit log: who did what, and whether an entry was changed since."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -54,6 +54,24 @@ class Link(msgspec.Struct, frozen=True):
         return None if self.matches else f"entry {self.audit_id}, or the chain before it, was changed"
 
 
+class Unchained(msgspec.Struct, frozen=True):
+    """The last entry of a part of the log, None behind its end; and the first entry of the part that has no link."""
+
+    last: int | None
+    first: int | None
+
+
+async def record(db: Db, who: str, what: str, name: str, details: Mapping[str, Any]) -> None:
+    """Write what a user did to an object."""
+    await record_all(db, who, what, {name: details})
+
+
+async def record_all(db: Db, who: str, what: str, objects: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write what a user did to several objects, with the details of each."""
+    facts = [dict(details) for details in objects.values()]
+    await db.execute(_SQL["record"], [what] * len(objects), list(objects), facts, None, who, None, None)
+
+
 async def list_entries(db: Db, chosen: AuditFilter, limit: int, before: int | None = None) -> list[AuditRow]:
     """The entries, newest first; those before one."""
     return [AuditRow(*row) for row in await db.fetch(_SQL["list"], *msgspec.structs.astuple(chosen), before, limit)]
@@ -70,7 +88,7 @@ async def links_of(db: Db, ids: Sequence[int]) -> Sequence[Link]:
     return [Link(*row) for row in await db.fetch(_SQL["links_of"], ids)]
 
 
-async def first_unchained(db: Db) -> int | None:
-    """The first entry without a link."""
-    rows = await db.fetch(_SQL["unchained"])
-    return rows[0]["id"] if rows else None
+async def unchained_after(db: Db, number: int) -> Unchained:
+    """Look for an entry without a link among the next entries."""
+    ((last, first),) = await db.fetch(_SQL["unchained"], number, LINKS_AT_ONCE)
+    return Unchained(last, first)

@@ -1,3 +1,8 @@
+-- name: record
+INSERT INTO audit_log (who, what, object, details, at)
+SELECT coalesce($5::text, $4::uuid::text, $6::text), done.what, done.object, done.details, coalesce($7::timestamptz, now())
+FROM unnest($1::text[], $2::text[], $3::jsonb[]) AS done (what, object, details)
+
 -- name: list
 SELECT id, at, who, what, object, details
 FROM audit_log
@@ -38,7 +43,7 @@ LEFT JOIN audit_chain AS previous ON previous.number = link.number - 1
 WHERE entry.id = ANY ($1::bigint[])
 
 -- name: unchained
-SELECT id FROM audit_log AS entry
-WHERE NOT EXISTS (SELECT FROM audit_chain AS link WHERE link.audit_id = entry.id)
-ORDER BY id
-LIMIT 1
+-- The last of the next $2 entries after $1, and the first of them without a link.
+SELECT max(entry.id) AS last, min(entry.id) FILTER (WHERE link.audit_id IS NULL) AS unchained
+FROM (SELECT id FROM audit_log WHERE id > $1 ORDER BY id LIMIT $2) AS entry
+LEFT JOIN audit_chain AS link ON link.audit_id = entry.id

@@ -1,7 +1,7 @@
 """Backfills and their dates as pages show them."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, NamedTuple
 
@@ -47,7 +47,7 @@ class BackfillRow(BackfillView, frozen=True, kw_only=True):
 
     @property
     def dags(self) -> Sequence[str]:
-        """The DAGs whose runs it runs: a change of it is one of each of them."""
+        """The DAGs whose runs it runs. A change of the backfill takes the right to change each of them."""
         return (self.dag_id, *self.stages)
 
 
@@ -155,6 +155,11 @@ async def list_dates(
     return [msgspec.convert(dict(row), DateRow) for row in rows]
 
 
+async def inactive_dags(db: Db, dag_ids: Collection[str]) -> Mapping[str, str]:
+    """The DAGs of these that start nothing: `paused`, `stale` or `held`."""
+    return {row[0]: row[1] for row in await db.fetch(_SQL["inactive_dags"], list(dag_ids))} if dag_ids else {}
+
+
 async def scheduled(db: Db, backfill_id: int, ordinals: Sequence[int]) -> list[ScheduledTask]:
     """The task of each of these dates that waits for slots."""
     return [ScheduledTask(*row) for row in await db.fetch(_SQL["scheduled"], backfill_id, list(ordinals))]
@@ -174,11 +179,11 @@ async def list_failures(db: Db, backfill_id: int, limit: int) -> list[FailedDate
 
 
 async def list_shares(db: Db, backfill_id: int, counted: int) -> list[PoolShare]:
-    """By pool. `counted`: the most tasks of its queue that are looked at."""
+    """The shares of a backfill in pools, by pool; of the queue of each the first `counted` tasks are read."""
     return [PoolShare(*row) for row in await db.fetch(_SQL["pool_shares"], backfill_id, counted)]
 
 
 async def list_stages(db: Db, backfill_id: int) -> dict[str, StageRow]:
-    """By DAG; DAGs without a date are left out."""
+    """The DAGs of a cascade with their dates, by DAG; one without a date is left out."""
     found = [msgspec.convert(dict(row), StageRow) for row in await db.fetch(_SQL["stages"], backfill_id)]
     return {row.dag_id: row for row in found}

@@ -1,6 +1,6 @@
 -- name: list
--- Backfills, newest first. Tasks are those of counted dates, of the runs that have not ended, and of the runs that ended since the
--- last visit of the clock (`ended`). A backfill starts runs while both its DAG and that of its stage are active.
+-- Backfills, newest first. Their tasks are those of counted dates, of the runs that have not ended, and of the runs that ended
+-- since the last visit of the clock (`ended`). A backfill starts runs while both its DAG and that of its stage are active.
 SELECT
     {backfill.BackfillView}, version.number AS version, coalesce(newest.number, version.number) AS newest_version,
     backfill.relative_fileloc, backfill.submitted_at, backfill.submitted_by,
@@ -81,15 +81,24 @@ LEFT JOIN LATERAL (
     SELECT jsonb_build_object('task_id', task_id, 'state', state, 'pool', pool, 'waits_for_past', waits_for_past) AS task
     FROM task_instance
     WHERE dag_run_id = date.dag_run_id AND state IN ('running', 'queued', 'scheduled', 'up_for_retry', 'none')
-    ORDER BY array_position(ARRAY['running', 'queued', 'scheduled', 'up_for_retry', 'none'], state::text), NOT waits_for_past, task_index
+    ORDER BY
+        array_position(ARRAY['running', 'queued', 'scheduled', 'up_for_retry', 'none'], state::text),
+        NOT waits_for_past,
+        task_index
     LIMIT 1
 ) AS task ON date.state = 'open' AND run.state = 'running'
 WHERE date.backfill_id = $1
-  AND ($2::text IS NULL OR date.state::text = $2)
+  AND ($2::backfill_date_state IS NULL OR date.state = $2)
   AND date.ordinal > $3
   AND ($5::timestamptz IS NULL OR date.logical_date >= $5 AND date.logical_date < $5 + interval '24 hours')
 ORDER BY date.ordinal
 LIMIT $4
+
+-- name: inactive_dags
+-- The DAGs of these that start nothing.
+SELECT dag_id, CASE WHEN held_since IS NOT NULL THEN 'held' WHEN is_stale THEN 'stale' ELSE 'paused' END AS state
+FROM dag
+WHERE dag_id = ANY ($1::text[]) AND (held_since IS NOT NULL OR is_stale OR is_paused)
 
 -- name: scheduled
 -- The task of each of these dates that waits for slots: of several the one that `dates` names.
@@ -126,21 +135,12 @@ ORDER BY date.ordinal DESC
 
 -- name: stages
 -- What became of the dates of each DAG of a cascade.
-SELECT
-    run.dag_id, count(*) AS dates,
-    count(*) FILTER (WHERE date.state = 'retry') AS waiting,
-    count(*) FILTER (WHERE date.state = 'open') AS open,
-    count(*) FILTER (WHERE date.state = 'success') AS succeeded,
-    count(*) FILTER (WHERE date.state = 'failed') AS failed,
-    count(*) FILTER (WHERE date.state = 'skipped') AS skipped,
-    count(*) FILTER (WHERE date.state = 'cancelled') AS cancelled
-FROM backfill_date AS date
-JOIN dag_run AS run ON run.id = date.dag_run_id
-WHERE date.backfill_id = $1
-GROUP BY run.dag_id
+SELECT dag_id, dates, waiting, open, succeeded, failed, skipped, cancelled
+FROM backfill_stage
+WHERE backfill_id = $1 AND dates > 0
 
 -- name: pool_shares
--- The pools in which tasks of a backfill hold slots. `others` are tasks of other runs among the first $2 of the queue of the pool.
+-- The pools in which tasks of a backfill hold slots. `others` counts tasks of other runs among the first $2 of the pool's queue.
 SELECT mine.pool, mine.held, pool.slots, others.tasks AS others
 FROM (
     SELECT task.pool, sum(task.pool_slots)::bigint AS held

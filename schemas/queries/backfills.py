@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.schemas.backfill import (
-    Activity,
+    BackfillActivity,
     BackfillCapacity,
     BackfillSpec,
     BackfillView,
@@ -46,7 +46,7 @@ class DagIds(NamedTuple):
 
 
 async def dag_ids(db: Db, ids: Collection[int]) -> Mapping[int, DagIds]:
-    """Of each backfill; unknown ids are left out."""
+    """The DAG and the begun stages of each backfill; unknown ids are left out."""
     return {row[0]: DagIds(row[1], row[2]) for row in await db.fetch(_SQL["dag_ids"], list(ids))}
 
 
@@ -74,20 +74,23 @@ def _view(row: Any) -> BackfillView:
     return BackfillView(**values)
 
 
-async def capacities(db: Db, ids: Collection[int], pool: str = "") -> Mapping[int, BackfillCapacity]:
-    """What these backfills may start, by id."""
+async def capacities(db: Db, ids: Collection[int], pool: str) -> Mapping[int, BackfillCapacity]:
+    """What these backfills may start in a pool, by id."""
     found = await db.fetch(_SQL["capacities"], list(ids), pool) if ids else ()
     return {row[0]: BackfillCapacity(row[0], BackfillState(row[1]), *row[2:]) for row in found}
 
 
-async def activity(db: Db, sequential: Mapping[int, bool]) -> Mapping[int, Activity]:
+async def activity(db: Db, sequential: Mapping[int, bool]) -> Mapping[int, BackfillActivity]:
     """The running runs of each backfill. `sequential`: whether its tasks may wait for the previous run."""
     rows = await db.fetch(_SQL["activity"], list(sequential), list(sequential.values())) if sequential else ()
-    return {id_: Activity(*counts) for id_, *counts in rows}
+    return {id_: BackfillActivity(*counts) for id_, *counts in rows}
 
 
 async def queued_runs(db: Db, limits: Mapping[int, tuple[bool, int]]) -> Mapping[int, list[RunView]]:
-    """The first queued runs of each backfill in the order of its dates; `limits`: whether that is reversed, and how many."""
+    """The first queued runs of each backfill in the order of its dates, of DAGs that start runs.
+
+    `limits`: whether the order is reversed, and how many.
+    """
     found: dict[int, list[RunView]] = {id_: [] for id_ in limits}
     args = zip(*((id_, *limit) for id_, limit in limits.items()), strict=True)
     for run in map(run_view, await db.fetch(_SQL["queued_runs"], *args) if limits else ()):
@@ -105,7 +108,7 @@ async def ended_dates(db: Db, ids: Collection[int], limit: int) -> Mapping[int, 
     """The first open dates of each backfill whose runs have ended. A run that was deleted counts as failed."""
     found: dict[int, tuple[EndedDate, ...]] = dict.fromkeys(ids, ())
     for id_, ordinal, state, *counts in await db.fetch(_SQL["ended_dates"], list(ids), limit) if ids else ():
-        found[id_] += (EndedDate(ordinal, DateState(state), *counts),)
+        found[id_] += (EndedDate(ordinal, DateState(state), TaskCounts(*counts)),)
     return found
 
 
@@ -140,7 +143,7 @@ async def runs_of_dates(db: Db, dates: Collection[tuple[str, datetime]]) -> Mapp
 
 async def replayed(db: Db, replays: Collection[BackfillView], limit: int) -> Mapping[int, tuple[Consumer, ...]]:
     """The next runs of the DAG of each backfill whose dates are the runs that its DAG has had."""
-    args = zip(*((it.id, it.dag_id, *_replay_range(it)) for it in replays), strict=True)
+    args = zip(*((backfill.id, backfill.dag_id, *_replay_range(backfill)) for backfill in replays), strict=True)
     return _consumers(await db.fetch(_SQL["replayed"], *args, limit) if replays else ())
 
 
@@ -159,7 +162,10 @@ async def refusing(db: Db, dag_ids: Collection[str]) -> tuple[str, ...]:
 
 
 class RewrittenOutlet(NamedTuple):
-    """An outlet of a task that succeeded in a run which a backfill ran again since a time, and which ended at `end_date`."""
+    """An outlet of a task that succeeded in a run that a backfill ran again.
+
+    The backfill first ran it again at `again_since`; its last execution ended at `end_date`.
+    """
 
     backfill_id: int
     dag_id: str
@@ -182,18 +188,17 @@ async def rewritten(db: Db, ranges: Mapping[int, tuple[int, int]]) -> list[Rewri
 
 
 class OutletEvent(NamedTuple):
-    """The event of an outlet that a run of a backfill rewrote from a time to another, and the DAG whose runs consumed it."""
+    """The event of an outlet that was rewritten, and a DAG whose runs consumed it. It stands for those of instances, too."""
 
-    backfill_id: int
     consumer_id: str
     event_id: str
-    again_since: datetime
-    end_date: datetime
+    outlet: RewrittenOutlet
 
 
 async def consumers(db: Db, events: Collection[OutletEvent]) -> Mapping[int, tuple[Consumer, ...]]:
     """By backfill, the runs that consumed these events and did not run since they were rewritten, in their order."""
-    return _consumers(await db.fetch(_SQL["consumers"], *zip(*events, strict=True)) if events else ())
+    args = zip(*((consumer_id, event_id, *outlet) for consumer_id, event_id, outlet in events), strict=True)
+    return _consumers(await db.fetch(_SQL["consumers"], *args) if events else ())
 
 
 def _consumers(rows: "Iterable[Record]") -> Mapping[int, tuple[Consumer, ...]]:
@@ -203,34 +208,16 @@ def _consumers(rows: "Iterable[Record]") -> Mapping[int, tuple[Consumer, ...]]:
     return found
 
 
-class LaggingRun(NamedTuple):
-    """A run that ended, or was `reopened`, without a notification of its backfill."""
-
-    backfill_id: int
-    dag_run_id: int
-    reopened: bool
-
-
-async def lagging(db: Db) -> list[int]:
-    """The backfills whose counters lag behind their runs."""
-    return [row[0] for row in await db.fetch(_SQL["lagging"])]
-
-
-async def lagging_runs(db: Db, ids: Collection[int]) -> tuple[LaggingRun, ...]:
-    """The runs of these locked backfills that they do not count."""
-    return tuple(LaggingRun(*row) for row in await db.fetch(_SQL["lagging_runs"], list(ids)))
-
-
-NEW = ("id", "version_id", "horizon", *BackfillSpec.__struct_fields__, "stages")
+INSERTED = ("id", "version_id", "horizon", *BackfillSpec.__struct_fields__, "stages")
 COUNTERS = ("dates", "succeeded", "failed", "skipped", "cancelled")
 """They follow the dates of a backfill, by triggers."""
 
-CHANGING = tuple(name for name in BackfillView.__struct_fields__ if name not in NEW + COUNTERS)
+UPDATED = tuple(name for name in BackfillView.__struct_fields__ if name not in INSERTED + COUNTERS)
 
 
 def new_columns(effects: Sequence[InsertBackfill]) -> Sequence[Sequence[Any]]:
     """Lists as texts: asyncpg would encode them as a dimension of the array."""
-    found = dict(zip(NEW, _columns(effects, NEW), strict=True))
+    found = dict(zip(INSERTED, _columns(effects, INSERTED), strict=True))
     found["logical_dates"] = [
         dates and "{" + ",".join(date.isoformat() for date in dates) + "}" for dates in found["logical_dates"]
     ]
@@ -240,7 +227,7 @@ def new_columns(effects: Sequence[InsertBackfill]) -> Sequence[Sequence[Any]]:
 
 def changed_columns(effects: Sequence[UpdateBackfill]) -> Sequence[Sequence[Any]]:
     stages = [encode(effect.backfill.stages).decode() for effect in effects]
-    return [*_columns(effects, ("id", "end_date", "horizon", *CHANGING)), stages, [effect.due_at for effect in effects]]
+    return [*_columns(effects, ("id", "end_date", "horizon", *UPDATED)), stages, [effect.due_at for effect in effects]]
 
 
 def limit_columns(effects: Sequence[SetBackfillLimits]) -> Sequence[Sequence[Any]]:

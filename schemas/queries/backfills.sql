@@ -19,14 +19,14 @@ FOR NO KEY UPDATE
 -- The backfills of a locked DAG that have not ended.
 SELECT {backfill.BackfillView}
 FROM backfill
-WHERE dag_id = $1 AND state NOT IN ('cancelled', 'success', 'failed')
+WHERE dag_id = $1 AND backfill_is_active(state)
 ORDER BY id
 
 -- name: waiting_for
 -- The backfills that have not ended, and in whose cascades runs of a locked DAG have not ended or are to run again.
 SELECT backfill.id
 FROM backfill
-WHERE backfill.stages ? $1 AND backfill.state NOT IN ('cancelled', 'success', 'failed') AND EXISTS (
+WHERE backfill.stages ? $1 AND backfill_is_active(backfill.state) AND EXISTS (
     SELECT FROM backfill_date AS date JOIN dag_run AS run ON run.id = date.dag_run_id
     WHERE date.backfill_id = backfill.id AND date.state IN ('open', 'retry') AND run.dag_id = $1
 )
@@ -42,8 +42,8 @@ CROSS JOIN LATERAL backfill_activity(backfill.id, $2::text) AS active
 WHERE backfill.id = ANY ($1::bigint[])
 
 -- name: activity
--- The runs of each backfill that have not ended. Those of held DAGs occupy no slot: other DAGs of a cascade go on. `waiting` ones are running, and their tasks wait for the previous run: the last of
--- them comes at `waiting_until` in the order of runs.
+-- The running runs of each backfill. Runs of held DAGs occupy no slot, so that other DAGs of a cascade go on. `waiting` counts
+-- runs whose tasks wait for the previous run; the last of these comes at `waiting_until` in the order of runs.
 SELECT
     target.id,
     count(*) FILTER (WHERE run.state = 'running') AS running,
@@ -60,20 +60,22 @@ LEFT JOIN LATERAL (
 GROUP BY target.id
 
 -- name: queued_runs
--- The first queued runs of each backfill, in the order of its dates.
+-- The first queued runs of each backfill, in the order of its dates. A user may have cleared runs of an earlier stage, whose DAG
+-- starts nothing now.
 SELECT {run.RunView}
 FROM unnest($1::bigint[], $2::boolean[], $3::integer[]) AS target (id, is_reverse, most)
 CROSS JOIN LATERAL (
-    SELECT *
-    FROM dag_run
-    WHERE backfill_id = target.id AND state = 'queued'
-    ORDER BY CASE WHEN target.is_reverse THEN NULL ELSE order_at END, order_at DESC, id
+    SELECT run.*
+    FROM dag_run AS run
+    JOIN dag ON dag.dag_id = run.dag_id AND dag.held_since IS NULL AND NOT dag.is_paused AND NOT dag.is_stale
+    WHERE run.backfill_id = target.id AND run.state = 'queued'
+    ORDER BY CASE WHEN target.is_reverse THEN NULL ELSE run.order_at END, run.order_at DESC, run.id
     LIMIT target.most
 ) AS run
 ORDER BY target.id, CASE WHEN target.is_reverse THEN NULL ELSE run.order_at END, run.order_at DESC, run.id
 
 -- name: active_runs
--- The first runs of each backfill that are queued, that wait for the run before them or, where `running` says so, that are running.
+-- The first runs of each backfill that are queued or wait for the previous run; with `running` also all running ones.
 SELECT run.id
 FROM unnest($1::bigint[], $2::boolean[]) AS target (id, running)
 CROSS JOIN LATERAL (
@@ -236,7 +238,8 @@ UPDATE task_instance AS task
 SET pool = coalesce(run.pool, task_pool(version.spec, task.task_id)), rank = rank_with(task.rank, run.more_priority)
 FROM run
 JOIN dag_version AS version ON version.id = run.version_id
-WHERE task.dag_run_id = run.id AND task.state NOT IN ('queued', 'running', 'success', 'failed', 'skipped', 'upstream_failed', 'removed')
+WHERE task.dag_run_id = run.id
+  AND task.state NOT IN ('queued', 'running', 'success', 'failed', 'skipped', 'upstream_failed', 'removed')
 
 -- name: replayed
 -- The first runs of each DAG in a range of the times by which they are ordered, that are no dates of its backfill yet.
@@ -286,19 +289,27 @@ JOIN backfill_date AS date
     ON date.backfill_id = target.id AND date.ordinal > target.after AND date.ordinal <= target.until
 JOIN dag_run AS run ON run.id = date.dag_run_id
 JOIN dag_version AS version ON version.id = run.version_id
-JOIN task_instance AS task ON task.dag_run_id = run.id AND task.state = 'success' AND task.task_index BETWEEN 0 AND 1048575
+JOIN task_instance AS task ON task.dag_run_id = run.id AND task.state = 'success' AND is_task(task.task_index)
 CROSS JOIN LATERAL jsonb_array_elements_text(task_outlets(version.spec, task.task_id)) AS outlet (uri)
 WHERE date.state = 'success' AND date.again_since IS NOT NULL
 
 -- name: consumers
--- The runs of consumers that consumed these events of outlets, and are no dates of the backfill yet, or ran before the outlet was
--- rewritten: a retry may rewrite it after them. An event that occurred after
--- its run began to run again is that of a first success: its consumers have read what is rewritten. OFFSET: as in `tasks.results`.
+-- The runs of consumers that consumed these events of outlets, or those of the task's instances, and are no dates of the
+-- backfill yet, or ran before the outlet was rewritten: a retry may rewrite it after them. An event later than `again_since`
+-- comes from the rerun: its consumers have read the new data. OFFSET: as in `tasks.results`.
 SELECT DISTINCT outlet.backfill_id, run.order_at, run.id, run.run_id, run.state, date.ordinal
-FROM unnest($1::bigint[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[])
-    AS outlet (backfill_id, consumer_id, event_id, again_since, end_date)
+FROM unnest(
+    $1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::timestamptz[], $9::timestamptz[]
+) AS outlet (consumer_id, event_id, backfill_id, dag_id, run_id, task_id, uri, again_since, end_date)
 CROSS JOIN LATERAL (
-    SELECT id, occurred_at FROM dataset_event WHERE source = 'tidegate' AND event_id = outlet.event_id OFFSET 0
+    SELECT id, occurred_at FROM dataset_event WHERE source = 'tidegate' AND event_id = outlet.event_id
+    UNION ALL
+    SELECT id, occurred_at
+    FROM dataset_event
+    WHERE source_dag_id = outlet.dag_id AND source_run_id = outlet.run_id
+      AND source_task_id = outlet.task_id AND source_map_index IS NOT NULL
+      AND dataset_id = (SELECT id FROM dataset WHERE dataset.uri = outlet.uri)
+    OFFSET 0
 ) AS event
 JOIN dagrun_dataset_event AS consumed ON (consumed.dag_id, consumed.dataset_event_id) = (outlet.consumer_id, event.id)
 JOIN dag_run AS run ON run.id = consumed.dag_run_id
@@ -313,49 +324,6 @@ WHERE event.occurred_at <= outlet.again_since AND (
 )
 ORDER BY outlet.backfill_id, run.order_at, run.id
 
--- name: insert_dates
-INSERT INTO backfill_date (backfill_id, ordinal, logical_date, state, dag_run_id, reason, again_since, is_whole)
-SELECT * FROM unnest(
-    $1::bigint[], $2::integer[], $3::timestamptz[], $4::backfill_date_state[], $5::bigint[], $6::text[], $7::timestamptz[],
-    $8::boolean[]
-)
-
--- name: close_dates
-UPDATE backfill_date AS date
-SET state = change.state,
-    reason = CASE WHEN change.reason <> '' THEN change.reason ELSE date.reason END,
-    tasks = change.tasks,
-    tasks_succeeded = change.tasks_succeeded,
-    tasks_skipped = change.tasks_skipped,
-    tasks_failed = change.tasks_failed
-FROM unnest(
-    $1::bigint[], $2::integer[], $3::backfill_date_state[], $4::integer[], $5::integer[], $6::integer[], $7::integer[],
-    $8::text[]
-) AS change (backfill_id, ordinal, state, tasks, tasks_succeeded, tasks_skipped, tasks_failed, reason)
-WHERE (date.backfill_id, date.ordinal) = (change.backfill_id, change.ordinal)
-
--- name: open_dates
-UPDATE backfill_date AS date
-SET state = 'open',
-    is_whole = false,
-    reason = '',
-    again_since = CASE WHEN date.is_whole OR date.reason <> '' THEN coalesce(date.again_since, change.at) ELSE date.again_since END
-FROM unnest($1::bigint[], $2::integer[], $3::timestamptz[]) AS change (backfill_id, ordinal, at)
-WHERE (date.backfill_id, date.ordinal) = (change.backfill_id, change.ordinal)
-
--- name: retry_dates
--- The tasks of these dates are counted again once their runs have ended. The reason of a cancelled date says that it was cancelled.
-UPDATE backfill_date AS date
-SET state = 'retry', tasks = 0, tasks_succeeded = 0, tasks_skipped = 0, tasks_failed = 0
-FROM unnest($1::bigint[], $2::boolean[]) AS change (backfill_id, failed)
-WHERE date.backfill_id = change.backfill_id AND (date.state = 'cancelled' OR (change.failed AND date.state = 'failed'))
-
--- name: rerun_dates
-UPDATE backfill_date AS date
-SET state = 'retry', is_whole = true, tasks = 0, tasks_succeeded = 0, tasks_skipped = 0, tasks_failed = 0
-FROM unnest($1::bigint[], $2::integer[]) AS change (backfill_id, ordinal)
-WHERE (date.backfill_id, date.ordinal) = (change.backfill_id, change.ordinal)
-
 -- name: take_runs
 UPDATE dag_run
 SET backfill_id = change.backfill_id,
@@ -367,118 +335,8 @@ FROM unnest($1::bigint[], $2::bigint[], $3::jsonb[], $4::text[], $5::integer[], 
     AS change (dag_run_id, backfill_id, conf, pool, priority, updates_outlets)
 WHERE dag_run.id = change.dag_run_id
 
--- name: notify
--- The dates of reopened runs are open again, unless their backfill stops or has ended: then the runs leave it, their tasks get the
--- pools and weights of their version, and dates that are open are cancelled. Other backfills may wait for the same run, which one
--- of them took from another.
-WITH notified AS MATERIALIZED (
-    SELECT
-        notified.*,
-        coalesce(
-            backfill.stop_reason = '' AND backfill.state NOT IN ('cancelling', 'cancelled', 'success', 'failed'), false
-        ) AS is_active
-    FROM unnest($1::bigint[], $2::bigint[], $3::boolean[], $4::timestamptz[]) AS notified (backfill_id, dag_run_id, reopened, at)
-    LEFT JOIN backfill ON backfill.id = notified.backfill_id
-),
-moved AS (
-    UPDATE backfill_date AS date
-    SET state = CASE WHEN notified.is_active THEN 'open' ELSE 'cancelled' END::backfill_date_state,
-        reason = CASE WHEN notified.is_active THEN '' ELSE 'its run was cleared after the backfill had stopped' END,
-        tasks = 0, tasks_succeeded = 0, tasks_skipped = 0, tasks_failed = 0
-    FROM notified
-    JOIN backfill_date AS before USING (backfill_id, dag_run_id)
-    WHERE notified.reopened
-      AND CASE WHEN notified.is_active THEN before.state IN ('success', 'failed', 'cancelled') ELSE before.state = 'open' END
-      AND (date.backfill_id, date.ordinal) = (before.backfill_id, before.ordinal)
-),
-leaving AS (
-    UPDATE dag_run
-    SET backfill_id = NULL, pool = NULL, priority = 0, updates_outlets = true
-    FROM notified
-    JOIN dag_run AS before ON before.id = notified.dag_run_id
-    WHERE dag_run.id = before.id AND notified.reopened AND NOT notified.is_active
-    RETURNING dag_run.id, dag_run.version_id, before.pool, before.priority
-),
-own_demand AS (
-    UPDATE task_instance AS task
-    SET pool = CASE WHEN leaving.pool IS NULL THEN task.pool ELSE task_pool(version.spec, task.task_id) END,
-        rank = rank_with(task.rank, -leaving.priority)
-    FROM leaving
-    JOIN dag_version AS version ON version.id = leaving.version_id
-    WHERE task.dag_run_id = leaving.id AND task.state <> 'removed'
-)
-UPDATE backfill
-SET due_at = least(backfill.due_at, waiting.at)
-FROM (
-    SELECT backfill_id, min(at) AS at
-    FROM (
-        SELECT backfill_id, at FROM notified
-        UNION ALL
-        SELECT date.backfill_id, notified.at
-        FROM notified
-        JOIN backfill_date AS date ON date.dag_run_id = notified.dag_run_id AND date.state = 'open'
-    ) AS each
-    GROUP BY backfill_id
-) AS waiting
-WHERE backfill.id = waiting.backfill_id AND backfill.state NOT IN ('cancelled', 'success', 'failed')
-
 -- name: wake
 UPDATE backfill
 SET due_at = least(backfill.due_at, woken.at)
 FROM unnest($1::text[], $2::timestamptz[]) AS woken (dag_id, at)
-WHERE (woken.dag_id = backfill.dag_id OR backfill.stages ? woken.dag_id) AND backfill.state NOT IN ('cancelled', 'success', 'failed')
-
--- name: delete_dates
-DELETE FROM backfill_date WHERE backfill_id = ANY ($1::bigint[])
-
--- name: audit
-INSERT INTO audit_log (who, what, object, details, at)
-SELECT coalesce($5::text, $4::uuid::text, $6::text), done.what, done.object, done.details, $7::timestamptz
-FROM unnest($1::text[], $2::text[], $3::jsonb[]) AS done (what, object, details)
-
--- name: lagging
--- The backfills whose counters lag: a daemon of a former version ended or reopened a run without a notification. A date to retry
--- lags if its run had to end first, and nothing else keeps the backfill waiting.
-SELECT backfill.id
-FROM backfill
-WHERE backfill.state NOT IN ('cancelled', 'success', 'failed') AND backfill.due_at IS NULL AND EXISTS (
-    SELECT FROM backfill_date AS date JOIN dag_run AS run ON run.id = date.dag_run_id
-    WHERE date.backfill_id = backfill.id AND date.state = 'open' AND run.state IN ('success', 'failed')
-)
-UNION
-SELECT backfill.id
-FROM backfill
-WHERE backfill.state NOT IN ('cancelled', 'success', 'failed') AND backfill.due_at IS NULL
-  AND EXISTS (
-      SELECT FROM backfill_date AS date JOIN dag_run AS run ON run.id = date.dag_run_id
-      WHERE date.backfill_id = backfill.id AND date.state = 'retry' AND date.is_whole
-        AND run.backfill_id = backfill.id AND run.state IN ('success', 'failed')
-  )
-  AND NOT EXISTS (SELECT FROM dag_run AS run WHERE run.backfill_id = backfill.id AND run.state IN ('queued', 'running'))
-  AND (backfill.stop_reason <> '' OR (backfill.state IN ('planned', 'running') AND NOT EXISTS (
-      SELECT FROM dag
-      WHERE dag_id IN (backfill.dag_id, backfill.stages ->> (nullif(backfill.stage, 0) - 1))
-        AND (held_since IS NOT NULL OR is_stale OR is_paused)
-  )))
-UNION
-SELECT run.backfill_id
-FROM dag_run AS run
-WHERE run.backfill_id IS NOT NULL AND run.state IN ('queued', 'running') AND NOT EXISTS (
-    SELECT FROM backfill_date AS date
-    WHERE (date.dag_run_id, date.backfill_id) = (run.id, run.backfill_id) AND date.state IN ('open', 'retry')
-)
-
--- name: lagging_runs
--- The runs that ended or were reopened without a notification of their locked backfills.
-SELECT date.backfill_id, run.id, false AS reopened
-FROM backfill_date AS date
-JOIN dag_run AS run ON run.id = date.dag_run_id
-WHERE date.backfill_id = ANY ($1::bigint[]) AND run.state IN ('success', 'failed')
-  AND (date.state = 'open' OR (date.state = 'retry' AND date.is_whole AND run.backfill_id = date.backfill_id))
-UNION ALL
-SELECT run.backfill_id, run.id, true
-FROM dag_run AS run
-WHERE run.backfill_id = ANY ($1::bigint[]) AND run.state IN ('queued', 'running') AND NOT EXISTS (
-    SELECT FROM backfill_date AS date
-    WHERE (date.dag_run_id, date.backfill_id) = (run.id, run.backfill_id) AND date.state IN ('open', 'retry')
-)
+WHERE (woken.dag_id = backfill.dag_id OR backfill.stages ? woken.dag_id) AND backfill_is_active(backfill.state)

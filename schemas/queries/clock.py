@@ -6,7 +6,7 @@ from typing import Any
 
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
-from tidegate.schemas.view import LATEST
+from tidegate.schemas.view import FAR_FUTURE
 
 _SQL = load("clock")
 
@@ -28,7 +28,7 @@ FIRST_DUE = "\nUNION ALL\n".join(f"SELECT '{kind}', due.at FROM (\n{due}\n) AS d
 
 async def next_due(db: Db, shards: Sequence[int]) -> dict[str, datetime]:
     """The earliest due time of each kind; kinds without one are left out."""
-    return {row[0]: row[1] for row in await db.fetch(FIRST_DUE, shards, LATEST, 1)}
+    return {row[0]: row[1] for row in await db.fetch(FIRST_DUE, shards, FAR_FUTURE, 1)}
 
 
 async def due(db: Db, kind: str, shards: Sequence[int], limit: int) -> list[Sequence[Any]]:

@@ -37,7 +37,7 @@ SELECT in_calendar(due.at) AS at, due.id
 FROM unnest($1::smallint[]) AS shard (number)
 CROSS JOIN LATERAL (
     SELECT due_at AS at, id FROM backfill
-    WHERE id % 16 = shard.number AND due_at <= $2 AND state NOT IN ('cancelled', 'success', 'failed')
+    WHERE id % 16 = shard.number AND due_at <= $2 AND backfill_is_active(state)
       AND (state = 'cancelling' OR NOT EXISTS (
           SELECT FROM dag WHERE dag.dag_id = backfill.dag_id AND held_since IS NOT NULL OFFSET 0
       ))

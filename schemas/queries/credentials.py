@@ -11,22 +11,26 @@ from tidegate.schemas.queries.sql import load
 
 _SQL = load("credentials")
 
-Kind = Literal["token", "session", "link"]
+CredentialKind = Literal["token", "session", "link"]
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """The owner of a valid credential. `dags` are patterns of the ids of the DAGs that the owner may change."""
+    """The owner of a valid credential. `dags` are patterns of the ids of the DAGs that the owner may change.
+
+    `groups` are those of its login, which give it its rights; None: it has the stored ones.
+    """
 
     id: int
     username: str
     role: str
     dags: Sequence[str]
+    groups: Sequence[str] | None = None
 
 
 class NewCredential(msgspec.Struct, frozen=True, kw_only=True):
     """A credential to store. `parent_id` is the token that a session begins with."""
 
-    kind: Kind
+    kind: CredentialKind
     digest: bytes
     username: str
     role: str
@@ -35,9 +39,10 @@ class NewCredential(msgspec.Struct, frozen=True, kw_only=True):
     lifetime_s: float
     description: str = ""
     parent_id: int | None = None
+    groups: Sequence[str] | None = None
 
 
-class Stored(NamedTuple):
+class StoredCredential(NamedTuple):
     """A stored credential."""
 
     id: int
@@ -65,14 +70,14 @@ class TokenRow(msgspec.Struct, frozen=True):
     revoked_at: datetime | None
 
 
-async def insert(db: Db, new: NewCredential) -> Stored:
+async def insert(db: Db, new: NewCredential) -> StoredCredential:
     owner = (new.kind, new.digest, new.username, new.role, list(new.dags), new.description)
-    (row,) = await db.fetch(_SQL["insert"], *owner, new.parent_id, new.created_by, new.lifetime_s)
-    return Stored(*row)
+    (row,) = await db.fetch(_SQL["insert"], *owner, new.parent_id, new.created_by, new.groups, new.lifetime_s)
+    return StoredCredential(*row)
 
 
-async def find(db: Db, digest: bytes, kind: Kind) -> Owner | None:
-    """None for an unknown, expired or revoked credential."""
+async def find(db: Db, digest: bytes, kind: CredentialKind) -> Owner | None:
+    """The owner of a credential; None for one that is unknown, expired or revoked."""
     rows = await db.fetch(_SQL["find"], digest, kind)
     return Owner(*rows[0]) if rows else None
 
@@ -99,9 +104,14 @@ async def revoke(db: Db, id_: int) -> str | None:
     return str(rows[0][0]) if rows else None
 
 
-async def end_sessions(db: Db, username: str) -> int:
-    """End all sessions of a user; returns how many there were."""
-    return len(await db.fetch(_SQL["end_sessions"], username))
+async def end_sessions(db: Db, username: str, way: str | None = None) -> int:
+    """End the sessions of a user, all or with the same way of login; returns how many there were."""
+    return len(await db.fetch(_SQL["end_sessions"], username, way))
+
+
+async def set_groups(db: Db, username: str, way: str, groups: Sequence[str]) -> None:
+    """The sessions of a user that began in one way have these groups from now on."""
+    await db.execute(_SQL["set_groups"], username, way, groups)
 
 
 async def remove(db: Db, id_: int) -> None:

@@ -1,16 +1,19 @@
 -- name: insert
-INSERT INTO credential (kind, digest, username, role, dags, description, parent_id, created_by, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, now() + make_interval(secs => $9))
+INSERT INTO credential (kind, digest, username, role, dags, description, parent_id, created_by, groups, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now() + make_interval(secs => $10))
 RETURNING id, expires_at
 
 -- name: find
--- A session ends with the token that it began with.
-SELECT credential.id, credential.username, credential.role, credential.dags
+-- A session ends with the token that it began with. A session that a version without `groups` began by a way with groups has
+-- ended: its rights would stay those of its login.
+SELECT credential.id, credential.username, credential.role, credential.dags, credential.groups
 FROM credential
 LEFT JOIN credential AS parent ON parent.id = credential.parent_id
 WHERE credential.digest = $1 AND credential.kind = $2
   AND credential.revoked_at IS NULL AND credential.expires_at > now()
   AND parent.revoked_at IS NULL AND coalesce(parent.expires_at > now(), true)
+  AND (credential.kind <> 'session' OR credential.groups IS NOT NULL
+       OR credential.description NOT IN ('OpenID Connect', 'proxy'))
 
 -- name: valid
 SELECT credential.id
@@ -24,7 +27,7 @@ WHERE credential.id = ANY($1)
 -- A link begins one session: of two requests one deletes it.
 DELETE FROM credential
 WHERE digest = $1 AND kind = 'link' AND revoked_at IS NULL AND expires_at > now()
-RETURNING id, username, role, dags
+RETURNING id, username, role, dags, groups
 
 -- name: list_tokens
 SELECT id, username, role, dags, description, created_at, created_by, expires_at, revoked_at
@@ -38,7 +41,13 @@ UPDATE credential SET revoked_at = now() WHERE id = $1 AND kind = 'token' AND re
 RETURNING username
 
 -- name: end_sessions
-DELETE FROM credential WHERE kind = 'session' AND username = $1 RETURNING id
+-- With $2 the sessions that began in this way.
+DELETE FROM credential WHERE kind = 'session' AND username = $1 AND ($2::text IS NULL OR description = $2) RETURNING id
+
+-- name: set_groups
+-- A session without groups has ended, and stays so.
+UPDATE credential SET groups = $3
+WHERE kind = 'session' AND username = $1 AND description = $2 AND groups <> $3
 
 -- name: remove
 DELETE FROM credential WHERE id = $1

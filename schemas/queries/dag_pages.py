@@ -2,22 +2,27 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.graph import graph_of
+from tidegate.schemas.queries.counting import COUNTED, counted_text
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
+from tidegate.schemas.read_plan import MAX_RUN_DATES
 from tidegate.schemas.timetable.tick import Tick
 from tidegate.schemas.view import DagView
+
+if TYPE_CHECKING:
+    from asyncpg import Record
 
 _SQL = load("dag_pages")
 
 
 class DagRow(msgspec.Struct, frozen=True):
-    """A line of the list of DAGs. `pending` counts its pending events; `import_error` is that of its file."""
+    """A line of the list of DAGs. `pending` 10,001: more than 10,000 pending events; `import_error` is that of its file."""
 
     dag_id: str
     path: str
@@ -33,9 +38,14 @@ class DagRow(msgspec.Struct, frozen=True):
     pending: int
     import_error: str | None
 
+    @property
+    def pending_text(self) -> str:
+        """The number of pending events for people."""
+        return counted_text(self.pending)
+
 
 class ImportErrorRow(msgspec.Struct, frozen=True):
-    """A DAG file with an import error. The first of its `dags` keep their version before."""
+    """A DAG file with an import error. `dags` names its first DAGs, which keep their last good version."""
 
     path: str
     line: int | None
@@ -69,7 +79,7 @@ async def list_dags(
     db: Db, dag_id: str | None = None, *, after: str | None = None, search: str | None = None, limit: int | None = None
 ) -> list[DagRow]:
     """DAGs by id; all, or the one named, or the first `limit` ones after an id with `search` in their ids."""
-    return [DagRow(*row) for row in await db.fetch(_SQL["list_dags"], dag_id, after, search, limit)]
+    return [DagRow(*row) for row in await db.fetch(_SQL["list_dags"], dag_id, after, search, limit, COUNTED)]
 
 
 async def last_runs(db: Db, dag_ids: Sequence[str], limit: int) -> Mapping[str, Sequence[LastRun]]:
@@ -92,28 +102,35 @@ async def list_import_errors(
     return [ImportErrorRow(*row) for row in await db.fetch(_SQL["list_import_errors"], search, after, limit)]
 
 
+async def count_import_errors(db: Db) -> int:
+    """How many DAG files are broken."""
+    return int((await db.fetch(_SQL["count_import_errors"]))[0][0])
+
+
 async def plans(db: Db, *dag_ids: str) -> Mapping[str, DagView]:
     """The DAGs with a timetable, all or those named, without their tasks, queued runs and pending events.
 
     DAGs whose version cannot be read are left out.
     """
-    found = {}
-    for id_, version_id, head, is_paused, is_stale, date, start, end, since, taken in await db.fetch(
-        _SQL["plans"], list(dag_ids) or None
-    ):
-        try:
-            graph = graph_of(version_id, msgspec.convert(head, DagSpec))
-        except msgspec.ValidationError:
-            continue
-        found[id_] = DagView(
-            graph=graph,
-            is_paused=is_paused,
-            is_stale=is_stale,
-            running=0,
-            queued=0,
-            next_run_id=0,
-            timed_since=since,
-            last_tick=None if date is None else Tick(date, start, end, end),
-            run_dates=frozenset(taken),
-        )
-    return found
+    rows = await db.fetch(_SQL["plans"], list(dag_ids) or None, MAX_RUN_DATES)
+    return {row["dag_id"]: plan for row in rows if (plan := _plan(row))}
+
+
+def _plan(row: "Record") -> DagView | None:
+    """The DAG of a row; None if its version cannot be read."""
+    try:
+        graph = graph_of(row["version_id"], msgspec.convert(row["head"], DagSpec))
+    except msgspec.ValidationError:
+        return None
+    date, end = row["last_logical_date"], row["last_interval_end"]
+    return DagView(
+        graph=graph,
+        is_paused=row["is_paused"],
+        is_stale=row["is_stale"],
+        running=0,
+        queued=0,
+        next_run_id=0,
+        timed_since=row["timed_since"],
+        last_tick=None if date is None else Tick(date, row["last_interval_start"], end, end),
+        run_dates=frozenset(row["taken"]),
+    )

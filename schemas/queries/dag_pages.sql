@@ -1,4 +1,5 @@
 -- name: list_dags
+-- The bounds of the id are there also without $1 and $2: by them, a plan for all parameters finds a DAG at once.
 SELECT
     dag.dag_id,
     dag.path,
@@ -11,13 +12,13 @@ SELECT
     coalesce(version.spec -> 'together' = 'true'::jsonb, false) AS together,
     (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = dag.dag_id AND state = 'running') AS running,
     (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = dag.dag_id AND state = 'queued') AS queued,
-    (SELECT count(*) FROM dataset_dag_run_queue AS queue WHERE queue.target_dag_id = dag.dag_id) AS pending,
+    (SELECT count(*) FROM (SELECT FROM dataset_dag_run_queue WHERE target_dag_id = dag.dag_id LIMIT $5) AS queue) AS pending,
     error.reason AS import_error
 FROM dag
 LEFT JOIN dag_version AS version ON version.id = dag.version_id
 LEFT JOIN import_error AS error ON error.path = dag.path
-WHERE ($1::text IS NULL OR dag.dag_id = $1)
-  AND ($2::text IS NULL OR dag.dag_id > $2)
+WHERE dag.dag_id BETWEEN coalesce($1::text, '') AND coalesce($1, chr(1114111))
+  AND dag.dag_id > coalesce($2::text, '')
   AND ($3::text IS NULL OR position(lower($3) IN lower(dag.dag_id)) > 0)
 ORDER BY dag.dag_id
 LIMIT $4
@@ -41,14 +42,19 @@ WHERE ($1::text IS NULL OR strpos(path, $1) > 0) AND ($2::text IS NULL OR path >
 ORDER BY path
 LIMIT $3
 
+-- name: count_import_errors
+SELECT count(*) FROM import_error
+
 -- name: plans
--- DAGs with a timetable, without their tasks. `taken` are the logical dates after the last tick that have a run already.
+-- DAGs with a timetable, without their tasks. `taken` are the first logical dates after the last tick that have a run already.
 SELECT
     dag.dag_id, dag.version_id, version.spec - 'tasks' AS head, dag.is_paused, dag.is_stale, dag.last_logical_date,
     dag.last_interval_start, dag.last_interval_end, dag.timed_since,
     ARRAY(
         SELECT run.logical_date FROM dag_run AS run
         WHERE run.dag_id = dag.dag_id AND run.logical_date > coalesce(dag.last_logical_date, '-infinity')
+        ORDER BY run.dag_id, run.logical_date
+        LIMIT $2
     ) AS taken
 FROM dag
 JOIN dag_version AS version ON version.id = dag.version_id

@@ -16,13 +16,17 @@ from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.low_watermarks import Observation
 from tidegate.schemas.queries.runs import run_view
 from tidegate.schemas.queries.sql import load
-from tidegate.schemas.read_plan import ReadPlan
+from tidegate.schemas.read_plan import MAX_RUN_DATES, ReadPlan
+from tidegate.schemas.text import cut
 from tidegate.schemas.timetable.tick import Tick
 from tidegate.schemas.view import DagActivity, DagView, LockedDag, QueuedRun
 
 _SQL = load("dags")
 
 FIRST_DATE = datetime.min.replace(tzinfo=UTC)
+
+MAX_NOTE_LENGTH = 400
+"""The reason of a note is part of a key, beside the id of its DAG. Postgres refuses keys of more than 2,704 bytes."""
 
 
 async def lock(db: Db, dag_ids: Collection[str]) -> Mapping[str, LockedDag]:
@@ -47,11 +51,10 @@ async def lock_unread(db: Db, dag_ids: Collection[str]) -> Mapping[str, UnreadDa
 
 
 def locked_dag(graph: Graph, *row: Any) -> LockedDag:
-    """Build the struct from a row of the statement `lock`."""
-    _, _, is_paused, is_stale, next_run_id, failed_runs, logical_date, start, end, *columns = row
+    """Build the struct from a row of the statement `lock`, which ends with its last fields, in their order (`test_sql.py`)."""
+    _, _, is_paused, is_stale, next_run_id, failed_runs, logical_date, start, end, *rest = row
     last_tick = None if logical_date is None else Tick(logical_date, start, end, end)
-    values = (graph, is_paused, is_stale, next_run_id, failed_runs, last_tick, *columns)
-    return LockedDag(**dict(zip(LockedDag.__struct_fields__, values, strict=True)))
+    return LockedDag(graph, is_paused, is_stale, next_run_id, failed_runs, last_tick, *rest)
 
 
 async def activity(db: Db, locked: Mapping[str, LockedDag]) -> Mapping[str, DagActivity]:
@@ -79,7 +82,8 @@ async def read(
     _observe(db, locked, activity, found)
     event_ids = {dag_id: max(min(plans[dag_id].event_runs, len(of)) - 1, 0) for dag_id, of in found.events.items()}
     ids = iter(await reserve(db, sum(plan.timed_runs for plan in plans.values()) + sum(event_ids.values())))
-    dates = await run_dates(db, {dag_id: locked[dag_id] for dag_id, plan in plans.items() if plan.timed_runs})
+    since = {dag_id: plan.dates_since or last_date(locked[dag_id]) for dag_id, plan in plans.items() if plan.timed_runs}
+    dates = await run_dates(db, since)
     return tuple(
         dag_view(
             dag,
@@ -101,7 +105,7 @@ async def read(
 
 def dag_view(dag: LockedDag, active: DagActivity, **read: Any) -> DagView:
     return DagView(
-        **msgspec.structs.asdict(dag),
+        *msgspec.structs.astuple(dag),
         running=active.running,
         queued=active.queued,
         next_queued_at=active.next_queued_at,
@@ -122,16 +126,21 @@ def _observe(db: Db, locked: Mapping[str, LockedDag], activity: Mapping[str, Dag
 
 def note_columns(effects: Sequence[NoteSchedule]) -> Sequence[Sequence[Any]]:
     """The columns of distinct notes: a statement cannot update a row twice."""
-    return columns(list({(effect.dag_id, effect.kind, effect.reason): effect for effect in effects}.values()))
+    notes = [msgspec.structs.replace(effect, reason=cut(effect.reason, MAX_NOTE_LENGTH)) for effect in effects]
+    return columns(list({(note.dag_id, note.kind, note.reason): note for note in notes}.values()))
 
 
-async def run_dates(db: Db, locked: Mapping[str, LockedDag]) -> Mapping[str, frozenset[datetime]]:
-    """By DAG, the logical dates after the last tick that have a run."""
-    if not locked:
+def last_date(dag: LockedDag) -> datetime:
+    """The logical date of the last tick."""
+    return dag.last_tick.logical_date if dag.last_tick else FIRST_DATE
+
+
+async def run_dates(db: Db, since: Mapping[str, datetime]) -> Mapping[str, frozenset[datetime]]:
+    """By DAG, the first logical dates from `since` on that have a run."""
+    if not since:
         return {}
     found: dict[str, set[datetime]] = defaultdict(set)
-    after = [dag.last_tick.logical_date if dag.last_tick else FIRST_DATE for dag in locked.values()]
-    for dag_id, date in await db.fetch(_SQL["run_dates"], list(locked), after):
+    for dag_id, date in await db.fetch(_SQL["run_dates"], list(since), list(since.values()), MAX_RUN_DATES):
         found[dag_id].add(date)
     return {dag_id: frozenset(dates) for dag_id, dates in found.items()}
 
@@ -141,21 +150,10 @@ async def reserve(db: Db, count: int) -> list[int]:
     return [row[0] for row in await db.fetch(_SQL["reserve_runs"], count)] if count else []
 
 
-async def first_queued(db: Db, slots: Mapping[str, int]) -> Mapping[str, tuple[QueuedRun, ...]]:
-    """The first queued runs of each DAG, enough to fill its slots. A run that ends when it starts occupies none."""
-    found: dict[str, tuple[QueuedRun, ...]] = {}
-    limits = slots
-    while limits:
-        found |= await _read_queued(db, limits)
-        limits = {
-            dag_id: 2 * limit
-            for dag_id, limit in limits.items()
-            if len(found[dag_id]) == limit and sum(not queued.graph.ends_at_once for queued in found[dag_id]) < slots[dag_id]
-        }
-    return found
-
-
-async def _read_queued(db: Db, limits: Mapping[str, int]) -> Mapping[str, tuple[QueuedRun, ...]]:
+async def first_queued(db: Db, limits: Mapping[str, int]) -> Mapping[str, tuple[QueuedRun, ...]]:
+    """The first queued runs of each DAG, in the order of promotion, at most as many as its limit."""
+    if not limits:
+        return {}
     runs = [run_view(row) for row in await db.fetch(_SQL["queued_runs"], list(limits), list(limits.values()), db.now)]
     known = await versions.graphs(db, {run.version_id for run in runs})
     found: dict[str, list[QueuedRun]] = defaultdict(list)

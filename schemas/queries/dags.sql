@@ -3,7 +3,8 @@
 -- snapshot of this one may be older than the lock.
 SELECT
     dag_id, version_id, is_paused, is_stale, nextval('dag_run_id_seq') AS next_run_id, failed_runs, last_logical_date,
-    last_interval_start, last_interval_end, due_at, timed_since, dataset_run_at, deadline_at, last_source, backfilled_by_txn
+    last_interval_start, last_interval_end, due_at, timed_since, dataset_run_at, deadline_at, last_source, catchup_until,
+    backfilled_by_txn
 FROM dag
 WHERE dag_id = ANY ($1::text[]) AND held_since IS NULL
 ORDER BY dag_id
@@ -43,8 +44,13 @@ FROM unnest($1::text[], $3::bigint[]) AS target (dag_id, low_watermark)
 
 -- name: run_dates
 SELECT target.dag_id, run.logical_date
-FROM unnest($1::text[], $2::timestamptz[]) AS target (dag_id, after)
-JOIN dag_run AS run ON run.dag_id = target.dag_id AND run.logical_date > target.after
+FROM unnest($1::text[], $2::timestamptz[]) AS target (dag_id, since)
+CROSS JOIN LATERAL (
+    SELECT logical_date FROM dag_run
+    WHERE dag_run.dag_id = target.dag_id AND logical_date >= target.since
+    ORDER BY dag_id, logical_date
+    LIMIT $3
+) AS run
 
 -- name: reserve_runs
 SELECT nextval('dag_run_id_seq') FROM generate_series(1, $1)
@@ -57,11 +63,15 @@ SET last_logical_date = change.last_logical_date,
     due_at = change.due_at,
     dataset_run_at = change.dataset_run_at,
     deadline_at = change.deadline_at,
-    last_source = change.last_source
+    last_source = change.last_source,
+    catchup_until = change.catchup_until
 FROM unnest(
     $1::text[], $2::timestamptz[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[], $7::timestamptz[],
-    $8::text[]
-) AS change (dag_id, last_logical_date, last_interval_start, last_interval_end, due_at, dataset_run_at, deadline_at, last_source)
+    $8::text[], $9::timestamptz[]
+) AS change (
+    dag_id, last_logical_date, last_interval_start, last_interval_end, due_at, dataset_run_at, deadline_at, last_source,
+    catchup_until
+)
 WHERE dag.dag_id = change.dag_id
 
 -- name: wake

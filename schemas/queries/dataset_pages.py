@@ -5,6 +5,7 @@ from datetime import datetime
 
 import msgspec
 
+from tidegate.schemas.queries.counting import COUNTED
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 
@@ -12,7 +13,10 @@ _SQL = load("dataset_pages")
 
 
 class DatasetLine(msgspec.Struct, frozen=True):
-    """A dataset. `interval_s` is the mean time between its last events; `pending` counts events for all its consumers."""
+    """A dataset. `last_event_at` is the arrival of the last event, `interval_s` the mean time between the last ones.
+
+    `pending` counts events for all its consumers: exactly up to 10,000.
+    """
 
     uri: str
     is_active: bool
@@ -31,7 +35,7 @@ class ProducerRow(msgspec.Struct, frozen=True):
 
 
 class ConsumerRow(msgspec.Struct, frozen=True):
-    """A DAG that a dataset starts, with its pending events, and when the oldest of them arrived."""
+    """A DAG that a dataset starts, with its pending events, and when the oldest arrived. `pending` 10,001: more than 10,000."""
 
     dag_id: str
     pending: int
@@ -58,7 +62,7 @@ async def edges(db: Db, dag_ids: Sequence[str], uris: Sequence[str], limit: int)
 
 async def list_lines(db: Db, search: str | None, after: str | None, limit: int) -> list[DatasetLine]:
     """Datasets by URI after `after`. Each URI contains `search`."""
-    return [DatasetLine(*row) for row in await db.fetch(_SQL["list"], search, after, limit)]
+    return [DatasetLine(*row) for row in await db.fetch(_SQL["list"], search, after, limit, COUNTED)]
 
 
 async def list_producers(db: Db, uri: str, limit: int) -> list[ProducerRow]:
@@ -66,4 +70,4 @@ async def list_producers(db: Db, uri: str, limit: int) -> list[ProducerRow]:
 
 
 async def list_consumers(db: Db, uri: str, limit: int) -> list[ConsumerRow]:
-    return [ConsumerRow(*row) for row in await db.fetch(_SQL["consumers"], uri, limit)]
+    return [ConsumerRow(*row) for row in await db.fetch(_SQL["consumers"], uri, limit, COUNTED)]

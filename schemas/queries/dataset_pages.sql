@@ -1,10 +1,9 @@
 -- name: list
 -- Datasets by URI whose URI contains $1, after the URI $2. The interval is the mean of the last events.
--- An event counts from its arrival at the latest: a producer may state a time in the future.
+-- For the interval, an event counts from its arrival at the latest: a producer may state a time in the future.
 SELECT
     dataset.uri, dataset.is_active, last.last_event_at,
-    CASE WHEN last.events > 1 THEN extract(epoch FROM last.last_event_at - last.first_event_at)::float8 / (last.events - 1) END
-        AS interval_s,
+    CASE WHEN last.events > 1 THEN extract(epoch FROM last.last_at - last.first_at)::float8 / (last.events - 1) END AS interval_s,
     (SELECT count(*) FROM task_outlet_dataset_reference AS producer WHERE producer.dataset_id = dataset.id) AS producers,
     consumer.consumers, consumer.pending
 FROM (
@@ -13,9 +12,11 @@ FROM (
     ORDER BY uri LIMIT $3
 ) AS dataset
 CROSS JOIN LATERAL (
-    SELECT max(occurred_at) AS last_event_at, min(occurred_at) AS first_event_at, count(*) AS events
+    SELECT
+        (array_agg(received_at ORDER BY id DESC))[1] AS last_event_at,
+        max(occurred_at) AS last_at, min(occurred_at) AS first_at, count(*) AS events
     FROM (
-        SELECT least(occurred_at, received_at) AS occurred_at
+        SELECT id, least(occurred_at, received_at) AS occurred_at, received_at
         FROM dataset_event WHERE dataset_id = dataset.id ORDER BY id DESC LIMIT 20
     ) AS event
 ) AS last
@@ -24,7 +25,7 @@ CROSS JOIN LATERAL (
     FROM (SELECT DISTINCT dag_id FROM dag_schedule_dataset_reference WHERE dataset_id = dataset.id) AS reference
     CROSS JOIN LATERAL (
         SELECT count(*) AS events FROM (
-            SELECT FROM dataset_dag_run_queue WHERE (target_dag_id, dataset_id) = (reference.dag_id, dataset.id) LIMIT 10000
+            SELECT FROM dataset_dag_run_queue WHERE (target_dag_id, dataset_id) = (reference.dag_id, dataset.id) LIMIT $4
         ) AS queued
     ) AS queue
 ) AS consumer
@@ -39,13 +40,16 @@ ORDER BY producer.dag_id, producer.task_id
 LIMIT $2
 
 -- name: consumers
--- The DAGs that a dataset starts, with its pending events for each.
+-- The DAGs that a dataset starts, with its pending events for each, counted up to $3.
 SELECT reference.dag_id, queue.events AS pending, queue.oldest_at
 FROM dataset
 CROSS JOIN LATERAL (SELECT DISTINCT dag_id FROM dag_schedule_dataset_reference WHERE dataset_id = dataset.id) AS reference
 CROSS JOIN LATERAL (
     SELECT count(*) AS events, min(created_at) AS oldest_at
-    FROM dataset_dag_run_queue WHERE (target_dag_id, dataset_id) = (reference.dag_id, dataset.id)
+    FROM (
+        SELECT created_at FROM dataset_dag_run_queue WHERE (target_dag_id, dataset_id) = (reference.dag_id, dataset.id)
+        ORDER BY target_dag_id, dataset_id, dataset_event_id LIMIT $3
+    ) AS counted
 ) AS queue
 WHERE dataset.uri = $1
 ORDER BY reference.dag_id

@@ -10,6 +10,7 @@ import msgspec
 from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import references
+from tidegate.schemas.queries.counting import COUNTED, EXTRA_BYTES
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.producers import producer_columns, producer_of, with_producer
 from tidegate.schemas.queries.sql import load
@@ -20,7 +21,7 @@ _SQL = load("datasets")
 
 
 class DatasetRow(msgspec.Struct, frozen=True):
-    """A line of the list of datasets."""
+    """A line of the list of datasets. `last_event_at` is the arrival of the last event. `events` 10,001: more than 10,000."""
 
     uri: str
     name: str
@@ -32,7 +33,7 @@ class DatasetRow(msgspec.Struct, frozen=True):
 
 
 class PendingRow(msgspec.Struct, frozen=True):
-    """The pending events of a dataset for a DAG, and when the oldest arrived."""
+    """The pending events of a dataset for a DAG, and when the oldest arrived. `events` 10,001: more than 10,000."""
 
     uri: str
     events: int
@@ -40,7 +41,10 @@ class PendingRow(msgspec.Struct, frozen=True):
 
 
 class EventRow(msgspec.Struct, frozen=True):
-    """An event of the ledger. (source, id) is the producer's identity of it. `uri` is its dataset."""
+    """An event of the ledger. (source, id) is the producer's identity of it. `uri` is its dataset.
+
+    In a list `extra` is None after the first events, whose extra is as much as is read at once.
+    """
 
     number: int
     uri: str
@@ -48,7 +52,7 @@ class EventRow(msgspec.Struct, frozen=True):
     id: str
     occurred_at: datetime
     received_at: datetime
-    extra: dict[str, Any]
+    extra: dict[str, Any] | None
     producer: Producer | None
 
 
@@ -126,24 +130,18 @@ async def record(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> Recorde
 
 
 def consumed_columns(effects: Sequence[ConsumeEvents]) -> Sequence[Sequence[Any]]:
-    rows = [
-        (effect.dag_id, event.dataset_id, event.dataset_event_id, effect.dag_run_id)
-        for effect in effects
-        for event in effect.events
-    ]
+    rows = [(effect.dag_id, event.dataset_event_id, effect.dag_run_id) for effect in effects for event in effect.events]
     return list(zip(*rows, strict=True))
 
 
 async def discard(db: Db, effects: Sequence[DiscardEvents]) -> None:
-    rows = [
-        (effect.dag_id, event.dataset_id, event.dataset_event_id, effect.reason) for effect in effects for event in effect.events
-    ]
+    rows = [(effect.dag_id, event.dataset_event_id, effect.reason) for effect in effects for event in effect.events]
     await db.execute(_SQL["discard"], *zip(*rows, strict=True), db.now)
 
 
 async def list_datasets(db: Db, prefix: str | None, limit: int, after: str | None = None) -> list[DatasetRow]:
     """The datasets by URI; those after one."""
-    return [DatasetRow(*row) for row in await db.fetch(_SQL["list_datasets"], prefix, limit, after)]
+    return [DatasetRow(*row) for row in await db.fetch(_SQL["list_datasets"], prefix, limit, after, COUNTED)]
 
 
 async def supplied(db: Db, uris: Collection[str]) -> set[str]:
@@ -153,12 +151,14 @@ async def supplied(db: Db, uris: Collection[str]) -> set[str]:
 
 async def pending_counts(db: Db, dag_id: str) -> list[PendingRow]:
     """The number of pending events of a DAG by URI; nothing is locked."""
-    return [PendingRow(*row) for row in await db.fetch(_SQL["pending_counts"], dag_id)]
+    return [PendingRow(*row) for row in await db.fetch(_SQL["pending_counts"], dag_id, COUNTED)]
 
 
-async def events(db: Db, uri: str, id_: str | None, limit: int, before: int | None = None) -> list[EventRow]:
+async def events(
+    db: Db, uri: str, id_: str | None, limit: int, before: int | None = None, extra_bytes: int = EXTRA_BYTES
+) -> list[EventRow]:
     """The events of a dataset, newest first; with `id_` only events of that id; those before the number of an event."""
-    return [EventRow(*with_producer(row)) for row in await db.fetch(_SQL["events"], uri, id_, limit, before)]
+    return [EventRow(*with_producer(row)) for row in await db.fetch(_SQL["events"], uri, id_, limit, before, extra_bytes)]
 
 
 async def event(db: Db, number: int) -> EventRow | None:
@@ -166,9 +166,9 @@ async def event(db: Db, number: int) -> EventRow | None:
     return EventRow(*with_producer(rows[0])) if rows else None
 
 
-async def made_by_runs(db: Db, runs: Sequence[tuple[str, str]], limit: int) -> list[EventRow]:
+async def made_by_runs(db: Db, runs: Sequence[tuple[str, str]], limit: int, extra_bytes: int = EXTRA_BYTES) -> list[EventRow]:
     """The first events of each run, by its DAG and its id; at most `limit` of each."""
-    rows = await db.fetch(_SQL["made_by_runs"], *zip(*runs, strict=True), limit) if runs else ()
+    rows = await db.fetch(_SQL["made_by_runs"], *zip(*runs, strict=True), limit, extra_bytes) if runs else ()
     return [EventRow(*with_producer(row)) for row in rows]
 
 

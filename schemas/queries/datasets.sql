@@ -70,8 +70,7 @@ WHERE NOT is_dropped
 -- name: consume
 -- The lock of their DAG protects these rows. With OFFSET 0 Postgres reads each row by its whole key, whatever the statistics.
 WITH consumed AS (
-    SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[])
-        AS row (dag_id, dataset_id, dataset_event_id, dag_run_id)
+    SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS row (dag_id, dataset_event_id, dag_run_id)
 ),
 recorded AS (
     INSERT INTO dagrun_dataset_event (dag_id, dag_run_id, dataset_event_id)
@@ -92,12 +91,11 @@ WHERE ctid = ANY (
 
 -- name: discard
 WITH discarded AS (
-    SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::text[])
-        AS row (dag_id, dataset_id, dataset_event_id, reason)
+    SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[]) AS row (dag_id, dataset_event_id, reason)
 ),
 recorded AS (
     INSERT INTO discarded_dataset_event (dag_id, dataset_event_id, reason, at)
-    SELECT dag_id, dataset_event_id, reason, $5 FROM discarded
+    SELECT dag_id, dataset_event_id, reason, $4 FROM discarded
 )
 DELETE FROM dataset_dag_run_queue
 WHERE ctid = ANY (
@@ -113,21 +111,17 @@ WHERE ctid = ANY (
 )
 
 -- name: list_datasets
--- An event counts from its arrival at the latest: a producer may state a time in the future.
+-- The last event is the one that arrived last, whatever time it is about. Up to $4 events are counted.
 SELECT
     dataset.uri,
     dataset.name,
     dataset.is_active,
-    count(DISTINCT consumer.dag_id) AS consumers,
-    count(DISTINCT (producer.dag_id, producer.task_id)) FILTER (WHERE producer.dag_id IS NOT NULL) AS producers,
-    (SELECT count(*) FROM dataset_event AS event WHERE event.dataset_id = dataset.id) AS events,
-    (SELECT max(least(event.occurred_at, event.received_at)) FROM dataset_event AS event WHERE event.dataset_id = dataset.id)
-        AS last_event_at
+    (SELECT count(DISTINCT dag_id) FROM dag_schedule_dataset_reference WHERE dataset_id = dataset.id) AS consumers,
+    (SELECT count(*) FROM task_outlet_dataset_reference WHERE dataset_id = dataset.id) AS producers,
+    (SELECT count(*) FROM (SELECT FROM dataset_event WHERE dataset_id = dataset.id LIMIT $4) AS event) AS events,
+    (SELECT received_at FROM dataset_event WHERE dataset_id = dataset.id ORDER BY id DESC LIMIT 1) AS last_event_at
 FROM dataset
-LEFT JOIN dag_schedule_dataset_reference AS consumer ON consumer.dataset_id = dataset.id
-LEFT JOIN task_outlet_dataset_reference AS producer ON producer.dataset_id = dataset.id
 WHERE ($1::text IS NULL OR starts_with(dataset.uri, $1)) AND ($3::text IS NULL OR dataset.uri > $3)
-GROUP BY dataset.id
 ORDER BY dataset.uri
 LIMIT $2
 
@@ -141,23 +135,48 @@ WHERE uri = ANY ($1::text[]) AND (
 )
 
 -- name: pending_counts
-SELECT dataset.uri, count(*) AS events, min(queue.created_at) AS oldest_at
-FROM dataset_dag_run_queue AS queue
-JOIN dataset ON dataset.id = queue.dataset_id
-WHERE queue.target_dag_id = $1
-GROUP BY dataset.uri
+-- The pending events of a DAG by dataset, the oldest $2 of each. Each dataset is found from the one before by the index.
+WITH RECURSIVE pending AS (
+    (
+        SELECT dataset_id FROM dataset_dag_run_queue WHERE target_dag_id = $1
+        ORDER BY target_dag_id, dataset_id, dataset_event_id LIMIT 1
+    )
+    UNION ALL
+    SELECT following.dataset_id
+    FROM pending
+    CROSS JOIN LATERAL (
+        SELECT dataset_id FROM dataset_dag_run_queue WHERE target_dag_id = $1 AND dataset_id > pending.dataset_id
+        ORDER BY target_dag_id, dataset_id, dataset_event_id LIMIT 1
+    ) AS following
+)
+SELECT dataset.uri, queue.events, queue.oldest_at
+FROM pending
+JOIN dataset ON dataset.id = pending.dataset_id
+CROSS JOIN LATERAL (
+    SELECT count(*) AS events, min(created_at) AS oldest_at
+    FROM (
+        SELECT created_at FROM dataset_dag_run_queue WHERE target_dag_id = $1 AND dataset_id = pending.dataset_id
+        ORDER BY target_dag_id, dataset_id, dataset_event_id LIMIT $2
+    ) AS counted
+) AS queue
 ORDER BY dataset.uri
 
 -- name: events
--- The newest events of a dataset, or its events with the id that the producer gave.
+-- The newest events of a dataset, or its events with the id that the producer gave. The extra of the first ones, of $5 bytes
+-- together.
 SELECT
-    event.id AS number, dataset.uri, event.source, event.event_id AS id, event.occurred_at, event.received_at, event.extra,
+    event.id AS number, event.uri, event.source, event.event_id AS id, event.occurred_at, event.received_at,
+    CASE WHEN sum(event.extra_bytes) OVER (ORDER BY event.id DESC) <= $5::bigint THEN event.extra END AS extra,
     event.source_dag_id, event.source_run_id, event.source_task_id, event.source_map_index
-FROM dataset
-JOIN dataset_event AS event ON event.dataset_id = dataset.id
-WHERE dataset.uri = $1 AND ($2::text IS NULL OR event.event_id = $2) AND ($4::bigint IS NULL OR event.id < $4)
+FROM (
+    SELECT event.*, dataset.uri
+    FROM dataset
+    JOIN dataset_event AS event ON event.dataset_id = dataset.id
+    WHERE dataset.uri = $1 AND ($2::text IS NULL OR event.event_id = $2) AND ($4::bigint IS NULL OR event.id < $4)
+    ORDER BY event.id DESC
+    LIMIT $3
+) AS event
 ORDER BY event.id DESC
-LIMIT $3
 
 -- name: event
 SELECT
@@ -168,9 +187,11 @@ JOIN dataset ON dataset.id = event.dataset_id
 WHERE event.id = $1
 
 -- name: made_by_runs
--- The first events that the tasks of each of these runs made. OFFSET: as in `pending.oldest`.
+-- The first events that the tasks of each of these runs made, and the extra of the first of all, of $4 bytes together. OFFSET: as
+-- in `pending.oldest`.
 SELECT
-    event.id AS number, dataset.uri, event.source, event.event_id AS id, event.occurred_at, event.received_at, event.extra,
+    event.id AS number, dataset.uri, event.source, event.event_id AS id, event.occurred_at, event.received_at,
+    CASE WHEN sum(event.extra_bytes) OVER (ORDER BY event.id) <= $4::bigint THEN event.extra END AS extra,
     event.source_dag_id, event.source_run_id, event.source_task_id, event.source_map_index
 FROM unnest($1::text[], $2::text[]) AS run (dag_id, run_id)
 CROSS JOIN LATERAL (

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tidegate.schemas.columns import Columns
 from tidegate.schemas.queries.memory import Memory
 from tidegate.schemas.read_plan import RUN_EVENTS
-from tidegate.schemas.view import Columns
 
 if TYPE_CHECKING:
     from asyncpg import Connection, Record
@@ -119,7 +119,5 @@ def paths(type_: type[msgspec.Struct]) -> tuple[str, ...]:
 
 
 def _paths(name: str, type_: Any) -> Iterator[str]:
-    if isinstance(type_, type) and issubclass(type_, Columns):
-        yield from (f"{name}.{path}" for path in paths(type_))
-    else:
-        yield name
+    is_part = isinstance(type_, type) and issubclass(type_, Columns)
+    yield from (f"{name}.{path}" for path in paths(type_)) if is_part else (name,)

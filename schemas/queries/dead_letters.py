@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tidegate.schemas.queries import outbox
+from tidegate.schemas.queries import audit_log, outbox
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.wire.event import Rejection
@@ -113,8 +113,8 @@ async def _close(db: Db, ids: Sequence[int], state: DeadLetterState, who: str, b
         (Closed(*row) for row in await db.fetch(_SQL["close"], ids, state, who, because)), key=lambda letter: letter.id
     )
     if closed:
-        facts = [_facts(letter, because) for letter in closed]
-        await db.execute(_SQL["record_closing"], who, f"{state} a dead letter", [letter.id for letter in closed], facts)
+        facts = {f"dead letter {letter.id}": _facts(letter, because) for letter in closed}
+        await audit_log.record_all(db, who, f"{state} a dead letter", facts)
     return closed
 
 

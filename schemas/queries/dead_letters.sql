@@ -52,8 +52,3 @@ SET state = $2, closed_at = now(), closed_by = $3, closed_because = $4
 FROM open_letter
 WHERE dead_letter.id = open_letter.id
 RETURNING dead_letter.id, topic, partition, "offset", reason
-
--- name: record_closing
-INSERT INTO audit_log (who, what, object, details)
-SELECT $1, $2, 'dead letter ' || letter.id, letter.details
-FROM unnest($3::bigint[], $4::jsonb[]) AS letter (id, details)

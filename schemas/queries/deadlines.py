@@ -27,8 +27,12 @@ class DeadlineRow(msgspec.Struct, frozen=True):
 
 
 async def lock_runs(db: Db, ids: Collection[int]) -> list[int]:
-    """Lock the runs of these deadlines. Runs with another lock are skipped; the clock visits their deadlines again."""
-    return [row[0] for row in await db.fetch(_SQL["lock_runs"], list(ids))]
+    """Lock the runs of these deadlines, and first the DAGs of queued ones, which start under the lock of their DAG alone.
+
+    Runs and DAGs with another lock are skipped; the clock visits their deadlines again.
+    """
+    dag_ids = [row[0] for row in await db.fetch(_SQL["lock_dags"], list(ids))]
+    return [row[0] for row in await db.fetch(_SQL["lock_runs"], list(ids), dag_ids)]
 
 
 async def lock_due(db: Db, ids: Collection[int], dag_run_ids: Collection[int]) -> list[DeadlineView]:

@@ -18,11 +18,25 @@ SET missed_seq = change.missed_seq, missed_at = change.missed_at
 FROM unnest($1::bigint[], $2::integer[], $3::timestamptz[]) AS change (id, missed_seq, missed_at)
 WHERE deadline.id = change.id
 
+-- name: lock_dags
+-- The DAGs of the queued runs of these deadlines. Locked DAGs are skipped. CASE: planned while the tables are empty, a
+-- condition would later read the whole queue.
+SELECT dag_id
+FROM dag
+WHERE dag_id = ANY (ARRAY(
+    SELECT CASE WHEN run.state = 'queued' THEN run.dag_id END
+    FROM dag_run AS run
+    WHERE run.id IN (SELECT dag_run_id FROM deadline WHERE id = ANY ($1::bigint[]) AND coalesce(met_at, missed_at) IS NULL)
+))
+ORDER BY dag_id
+FOR NO KEY UPDATE SKIP LOCKED
+
 -- name: lock_runs
--- The runs of these deadlines. Locked runs are skipped.
+-- The runs of these deadlines; of queued runs, those of these DAGs. Locked runs are skipped.
 SELECT run.id
 FROM dag_run AS run
 WHERE run.id IN (SELECT dag_run_id FROM deadline WHERE id = ANY ($1::bigint[]) AND coalesce(met_at, missed_at) IS NULL)
+  AND (run.state <> 'queued' OR run.dag_id = ANY ($2::text[]))
 ORDER BY run.id
 FOR NO KEY UPDATE OF run SKIP LOCKED
 

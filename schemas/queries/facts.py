@@ -4,7 +4,8 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.schemas.explain.facts import AttemptFacts, DagStatus, OccupyingTask, OpenAttempt, RunFacts, TaskRow
+from tidegate.schemas.dag import DEFAULT_POOL
+from tidegate.schemas.explain.facts import AttemptFacts, DagStatus, InactiveDag, OccupyingTask, OpenAttempt, RunFacts, TaskRow
 from tidegate.schemas.graph import label
 from tidegate.schemas.queries import backfills, dags, pending, versions
 from tidegate.schemas.queries.db import Db
@@ -17,6 +18,9 @@ _SQL = load("facts")
 MOST_NAMED = 5
 """Occupying tasks that are named of a pool, a run or a task."""
 
+FIRST_QUEUED = 3
+"""Queued runs that a view has. As many sources of runs take turns: each that can start a run does so before the last of these."""
+
 
 class DiscardRow(msgspec.Struct, frozen=True):
     """The number of a DAG's last discarded events that have this reason."""
@@ -27,19 +31,23 @@ class DiscardRow(msgspec.Struct, frozen=True):
 
 
 async def dag_view(db: Db, dag_id: str) -> DagView:
-    """The view of an existing DAG, for a decision with everything read. Its reserved run ids are not real."""
+    """The view of an existing DAG, for a decision with everything read but most of its queue. Its run ids are not real."""
     (row,) = await db.fetch(_SQL["dag"], dag_id)
     graph = (await versions.graphs(db, {row["version_id"]}))[row["version_id"]]
     locked = dags.locked_dag(graph, *row)
     active = (await dags.activity_from(db, {dag_id: 0}))[dag_id]
+    dates = await dags.run_dates(db, {dag_id: dags.last_date(locked)} if graph.timetable else {})
+    events, rest = await pending.of_dag(db, dag_id)
     return dags.dag_view(
         locked,
         active,
-        run_dates=(await dags.run_dates(db, {dag_id: locked} if graph.timetable else {})).get(dag_id, frozenset()),
+        run_dates=dates.get(dag_id, frozenset()),
         timed_run_ids=(0,),
         event_run_ids=(0,),
-        queued_runs=(await dags.first_queued(db, {dag_id: active.queued}))[dag_id] if active.queued else (),
-        pending=await pending.of_dag(db, dag_id),
+        queued_runs=(await dags.first_queued(db, {dag_id: FIRST_QUEUED}))[dag_id] if active.queued else (),
+        pending=events,
+        more_pending=rest.events if rest else 0,
+        newest_at=rest.newest_at if rest else None,
     )
 
 
@@ -59,8 +67,15 @@ async def run_facts(db: Db, dag_id: str, run_id: str) -> RunFacts:
     (row,) = await db.fetch(_SQL["run_facts"], dag_id, run_id, db.now)
     columns = len(RunView.__struct_fields__)
     run = run_view(row[:columns])
-    capacities = await backfills.capacities(db, [run.backfill_id]) if run.backfill_id is not None else {}
-    return msgspec.structs.replace(RunFacts(run, *row[columns:]), backfill=capacities.get(run.backfill_id or 0))
+    capacities = (
+        await backfills.capacities(db, [run.backfill_id], run.pool or DEFAULT_POOL) if run.backfill_id is not None else {}
+    )
+    inactive = [InactiveDag(*row) for row in await db.fetch(_SQL["inactive_dag"], run.backfill_id, dag_id)] if capacities else []
+    return msgspec.structs.replace(
+        RunFacts(run, *row[columns:]),
+        backfill=capacities.get(run.backfill_id or 0),
+        inactive=inactive[0] if inactive else None,
+    )
 
 
 async def task_row(db: Db, key: TaskKey) -> TaskRow | None:

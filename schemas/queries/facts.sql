@@ -2,13 +2,15 @@
 -- The columns of the row lock of a DAG, without the lock; 0 stands for the reserved run id.
 SELECT
     dag_id, version_id, is_paused, is_stale, 0 AS next_run_id, failed_runs, last_logical_date, last_interval_start,
-    last_interval_end, due_at, timed_since, dataset_run_at, deadline_at, last_source, backfilled_by_txn
+    last_interval_end, due_at, timed_since, dataset_run_at, deadline_at, last_source, catchup_until,
+    backfilled_by_txn
 FROM dag
 WHERE dag_id = $1
 
 -- name: dag_status
 SELECT
     dag.path, version.number AS version, dag.is_paused, dag.is_stale, dag.paused_at, dag.stale_at,
+    dag.held_since, dag.hold_reason,
     error.reason AS import_error, error.at AS broken_since,
     ARRAY(
         SELECT run.run_id FROM dag_run AS run
@@ -30,18 +32,29 @@ GROUP BY reason
 ORDER BY last_at DESC
 
 -- name: run_facts
+-- The runs of a backfill are those of all its DAGs, but for the ones that start nothing now.
 SELECT
     {run.RunView}, dag.version_id AS newest_version_id,
-    (
+    CASE WHEN run.backfill_id IS NULL THEN (
         SELECT count(*) FROM dag_run AS other
-        WHERE other.dag_id = run.dag_id AND other.state = 'running' AND other.backfill_id IS NOT DISTINCT FROM run.backfill_id
-    ) AS running_runs,
-    (
+        WHERE other.dag_id = run.dag_id AND other.state = 'running' AND other.backfill_id IS NULL
+    ) ELSE (
+        SELECT count(*) FROM dag_run AS other JOIN dag AS of_other ON of_other.dag_id = other.dag_id
+        WHERE other.backfill_id = run.backfill_id AND other.state = 'running' AND of_other.held_since IS NULL
+    ) END AS running_runs,
+    CASE WHEN run.backfill_id IS NULL THEN (
         SELECT count(*) FROM dag_run AS other
-        WHERE other.dag_id = run.dag_id AND other.state = 'queued' AND other.run_after <= $3
-          AND other.backfill_id IS NOT DISTINCT FROM run.backfill_id
+        WHERE other.dag_id = run.dag_id AND other.state = 'queued' AND other.run_after <= $3 AND other.backfill_id IS NULL
           AND (other.order_at, other.id) < (run.order_at, run.id)
-    ) AS runs_ahead,
+    ) ELSE (
+        SELECT count(*) FROM dag_run AS other JOIN dag AS of_other ON of_other.dag_id = other.dag_id
+        WHERE other.backfill_id = run.backfill_id AND other.state = 'queued'
+          AND of_other.held_since IS NULL AND NOT of_other.is_paused AND NOT of_other.is_stale
+          AND CASE
+              WHEN other.order_at = run.order_at THEN other.id < run.id
+              ELSE (other.order_at < run.order_at) <> (SELECT is_reverse FROM backfill WHERE id = run.backfill_id)
+          END
+    ) END AS runs_ahead,
     (
         SELECT other.run_id FROM dag_run AS other
         WHERE other.dag_id = run.dag_id AND other.order_at IS NOT NULL AND (other.order_at, other.id) < (run.order_at, run.id)
@@ -56,8 +69,20 @@ JOIN dag USING (dag_id)
 JOIN dag_version AS version ON version.id = run.version_id
 WHERE run.dag_id = $1 AND run.run_id = $2
 
+-- name: inactive_dag
+-- A DAG beside this one that keeps a backfill from starting runs: that of its dates, or that of its stage.
+SELECT
+    dag.dag_id,
+    CASE WHEN dag.held_since IS NOT NULL THEN 'held' WHEN dag.is_stale THEN 'stale' ELSE 'paused' END AS state,
+    dag.path
+FROM backfill
+JOIN dag ON dag.dag_id IN (backfill.dag_id, backfill.stages ->> (nullif(backfill.stage, 0) - 1))
+WHERE backfill.id = $1 AND dag.dag_id <> $2 AND (dag.held_since IS NOT NULL OR dag.is_stale OR dag.is_paused)
+ORDER BY dag.dag_id = backfill.dag_id DESC
+LIMIT 1
+
 -- name: task_row
-SELECT pool, scheduled_at, end_date FROM task_instance WHERE dag_run_id = $1 AND task_index = $2
+SELECT pool, scheduled_at, end_date, reason FROM task_instance WHERE dag_run_id = $1 AND task_index = $2
 
 -- name: queue_before
 SELECT task.dag_run_id, task.task_index

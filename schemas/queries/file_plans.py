@@ -36,6 +36,11 @@ class ActiveRuns(msgspec.Struct, frozen=True):
     runs: int
 
 
+async def limit_statements(db: Db, within_s: float) -> None:
+    """Let no statement of the transaction take longer."""
+    await db.execute(_SQL["limit_statements"], f"{within_s * 1000:.0f}")
+
+
 async def dags(db: Db, dag_ids: Collection[str]) -> Mapping[str, DagState]:
     """The DAGs that exist, by id."""
     return {row["dag_id"]: DagState(*row) for row in await db.fetch(_SQL["dags"], list(dag_ids))}

@@ -1,3 +1,6 @@
+-- name: limit_statements
+SELECT set_config('statement_timeout', $1, true)
+
 -- name: dags
 -- DAGs as they stand. The number and the spec are NULL where the row of the version is missing.
 SELECT

@@ -73,8 +73,7 @@ async def reserve_versions(db: Db, count: int) -> list[int]:
 
 async def store(db: Db, effects: Sequence[StoreVersion]) -> None:
     """Store the versions and make each the current one of its DAG."""
-    rows = [(e.version_id, e.spec.dag_id, e.number, msgspec.to_builtins(e.spec), e.path, e.digest, e.source) for e in effects]
-    await db.execute(_SQL["insert_versions"], *zip(*rows, strict=True))
+    await db.execute(_SQL["insert_versions"], *zip(*map(_version, effects), strict=True))
     await _store_modules(db, [(effect.version_id, module) for effect in effects for module in effect.modules])
     specs = [effect.spec for effect in effects]
     await db.execute(
@@ -88,6 +87,11 @@ async def store(db: Db, effects: Sequence[StoreVersion]) -> None:
         [spec.on_paused == "keep" for spec in specs],
         db.now,
     )
+
+
+def _version(effect: StoreVersion) -> tuple[object, ...]:
+    spec = msgspec.to_builtins(effect.spec)
+    return effect.version_id, effect.spec.dag_id, effect.number, spec, effect.path, effect.digest, effect.source
 
 
 async def _store_modules(db: Db, modules: Sequence[tuple[int, ModuleSource]]) -> None:

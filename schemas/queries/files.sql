@@ -85,4 +85,6 @@ WHERE dag.dag_id = change.dag_id
 UPDATE dag SET is_stale = true, stale_at = now() WHERE dag_id = ANY ($1::text[])
 
 -- name: known
-SELECT path, digest, CASE WHEN imports <> '{}' THEN imports END AS imports FROM dag_file WHERE digest IS NOT NULL OR absent_scans < $1
+SELECT path, digest, CASE WHEN imports <> '{}' THEN imports END AS imports
+FROM dag_file
+WHERE digest IS NOT NULL OR absent_scans < $1

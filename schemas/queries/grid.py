@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tidegate.schemas.graph import MAX_TASKS, element_index
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 
@@ -80,14 +81,18 @@ async def runs_after(db: Db, dag_id: str, place: Place, limit: int) -> list[Grid
     return [GridRun(*row) for row in await db.fetch(_SQL["runs_after"], dag_id, *place, limit)]
 
 
-async def cells(db: Db, run_ids: Sequence[int], task_ids: Sequence[str]) -> Mapping[tuple[int, str], GridCell]:
-    """By run and task, the tasks that the runs have."""
-    rows = await db.fetch(_SQL["cells"], list(run_ids), list(task_ids))
+async def cells(
+    db: Db, run_ids: Sequence[int], task_ids: Sequence[str], positions: range = range(MAX_TASKS)
+) -> Mapping[tuple[int, str], GridCell]:
+    """By run and task, the tasks that the runs have at these positions of their versions."""
+    first, until = positions.start, positions.stop
+    indices = (first, until, element_index(first, 0), element_index(until, 0))
+    rows = await db.fetch(_SQL["cells"], list(run_ids), list(task_ids), *indices)
     return {(row[0], row[1]): GridCell(*row[2:]) for row in rows}
 
 
 async def usual(db: Db, dag_id: str) -> Usual | None:
-    """None before the first successful run."""
+    """The usual duration of the runs of a DAG; None before the first successful one."""
     ((seconds, runs),) = await db.fetch(_SQL["usual"], dag_id)
     return Usual(seconds[0], seconds[1], seconds[2], runs) if runs else None
 
@@ -112,7 +117,7 @@ async def list_versions(db: Db, dag_id: str, limit: int, before: int | None = No
 
 
 async def version(db: Db, dag_id: str, number: int) -> StoredVersion | None:
-    """None where the DAG has no such version."""
+    """A version of a DAG; None where the DAG has no such version."""
     rows = await db.fetch(_SQL["version"], dag_id, number)
     return StoredVersion(*rows[0]) if rows else None
 

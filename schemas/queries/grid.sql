@@ -13,19 +13,24 @@ ORDER BY run.order_at, run.id
 LIMIT $4
 
 -- name: cells
--- One row per task of a run; the instances of a mapped task are counted.
+-- One row per task of a run; the instances of a mapped task are counted. Only the indices from $3 to before $4 of tasks, and from
+-- $5 to before $6 of instances of mapped tasks are read: a run may have thousands of tasks.
 SELECT
     dag_run_id, task_id,
-    coalesce(max(state::text) FILTER (WHERE task_index < 1048576), max(state::text)) AS state,
-    count(*) FILTER (WHERE task_index >= 1048576) AS instances,
-    count(*) FILTER (WHERE task_index >= 1048576 AND state = 'success') AS succeeded,
+    coalesce(max(state::text) FILTER (WHERE is_task(task_index)), max(state::text)) AS state,
+    count(*) FILTER (WHERE NOT is_task(task_index)) AS instances,
+    count(*) FILTER (WHERE NOT is_task(task_index) AND state = 'success') AS succeeded,
     max(try_number) AS try_number
-FROM task_instance
-WHERE dag_run_id = ANY($1) AND task_id = ANY($2) AND task_index >= 0
+FROM (
+    SELECT * FROM task_instance WHERE dag_run_id = ANY($1) AND task_index >= $3 AND task_index < $4
+    UNION ALL
+    SELECT * FROM task_instance WHERE dag_run_id = ANY($1) AND task_index >= $5 AND task_index < $6
+) AS task
+WHERE task_id = ANY($2)
 GROUP BY dag_run_id, task_id
 
 -- name: usual
--- The duration of the last successful runs: the tenth, the half and the ninety of a hundred.
+-- The 10th, 50th and 90th percentile of the durations of the last successful runs.
 SELECT percentile_cont(ARRAY[0.1, 0.5, 0.9]) WITHIN GROUP (ORDER BY seconds) AS seconds, count(*) AS runs
 FROM (
     SELECT extract(epoch FROM run.end_date - run.start_date)::double precision AS seconds

@@ -1,6 +1,6 @@
 """Held DAGs: a decision about them failed, or a stored version cannot be read."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -23,9 +23,18 @@ class Hold(msgspec.Struct, frozen=True):
     reason: str
 
 
-async def hold(db: Db, reasons: Mapping[str, str]) -> list[str]:
-    """Hold these DAGs; returns the DAGs that were not held before."""
-    return [row[0] for row in await db.fetch(_SQL["hold"], list(reasons), list(reasons.values()), db.now)]
+async def hold(db: Db, reasons: Mapping[str, str], versions: Mapping[str, int] = {}) -> list[str]:
+    """Hold these DAGs; returns the DAGs that were not held before.
+
+    A DAG with another version than in `versions` is left out: the fault was that of a former one.
+    """
+    of_faults = list(map(versions.get, reasons))
+    return [row[0] for row in await db.fetch(_SQL["hold"], list(reasons), list(reasons.values()), db.now, of_faults)]
+
+
+async def versions_of(db: Db, dag_ids: Collection[str]) -> Mapping[str, int]:
+    """The current version of each DAG; deleted ones are left out."""
+    return {row[0]: row[1] for row in await db.fetch(_SQL["versions_of"], list(dag_ids))}
 
 
 async def hold_of(db: Db, dag_id: str) -> Hold | None:

@@ -1,19 +1,23 @@
 -- name: hold
--- Returns the DAGs that were not held before. Cascades that come to them go on with other DAGs.
+-- Returns the DAGs that were not held before. Cascades that come to them go on with other DAGs. A fault with a version is one of
+-- this version: the DAG may have got another one since.
 WITH held AS (
     UPDATE dag
     SET held_since = $3, hold_reason = fault.reason
-    FROM unnest($1::text[], $2::text[]) AS fault (dag_id, reason)
-    WHERE dag.dag_id = fault.dag_id AND dag.held_since IS NULL
+    FROM unnest($1::text[], $2::text[], $4::bigint[]) AS fault (dag_id, reason, version_id)
+    WHERE dag.dag_id = fault.dag_id AND dag.held_since IS NULL AND dag.version_id = coalesce(fault.version_id, dag.version_id)
     RETURNING dag.dag_id
 ),
 woken AS (
     UPDATE backfill
     SET due_at = least(backfill.due_at, $3)
     FROM held
-    WHERE backfill.stages ? held.dag_id AND backfill.state NOT IN ('cancelled', 'success', 'failed')
+    WHERE backfill.stages ? held.dag_id AND backfill_is_active(backfill.state)
 )
 SELECT dag_id FROM held
+
+-- name: versions_of
+SELECT dag_id, version_id FROM dag WHERE dag_id = ANY ($1::text[])
 
 -- name: hold_of
 SELECT held_since AS since, hold_reason AS reason FROM dag WHERE dag_id = $1 AND held_since IS NOT NULL

@@ -11,7 +11,7 @@ KEPT_S = 24 * 3600.0
 """How long a result is kept."""
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownRequest(msgspec.Struct, frozen=True):
     """A request of the same key. `status` and `content` are its result; None while it is at work for `age_s`."""
 
     digest: bytes
@@ -20,17 +20,21 @@ class Known(msgspec.Struct, frozen=True):
     age_s: float
 
 
-async def claim(db: Db, username: str, key: str, digest: bytes) -> Known | None:
+async def claim(db: Db, username: str, key: str, digest: bytes) -> KnownRequest | None:
     """Claim a key for a request. Returns the earlier request of the key, if there is one."""
     await db.execute(_SQL["forget"], KEPT_S)
-    if await db.fetch(_SQL["claim"], username, key, digest):
-        return None
-    return Known(*(await db.fetch(_SQL["read"], username, key))[0])
+    ((is_new, *known),) = await db.fetch(_SQL["claim"], username, key, digest)
+    return None if is_new else KnownRequest(*known)
 
 
 async def take_over(db: Db, username: str, key: str, after_s: float) -> bool:
     """Claim the key of a request that has been unfinished for longer than `after_s`; False if another request did."""
     return bool(await db.fetch(_SQL["take_over"], username, key, after_s))
+
+
+async def give_up(db: Db, username: str, key: str) -> None:
+    """Let a repeat take the request over at once: it failed, and may have taken effect."""
+    await db.execute(_SQL["give_up"], username, key)
 
 
 async def finish(db: Db, username: str, key: str, status: int, content: bytes) -> None:

@@ -1,9 +1,11 @@
 """Outstanding work of the whole installation."""
 
 from collections.abc import Mapping
+from uuid import UUID
 
 import msgspec
 
+from tidegate.schemas.dag import REPEAT_DIGEST, archive_of
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 
@@ -31,6 +33,17 @@ async def outstanding_work(db: Db) -> OutstandingWork:
     return OutstandingWork(*row)
 
 
+async def held_dags(db: Db) -> list[str]:
+    """The held DAGs, whose work waits for a user; at most 100."""
+    return [row[0] for row in await db.fetch(_SQL["held_dags"])]
+
+
 async def positions(db: Db) -> Mapping[str, int]:
     """The offset of each partition, by the key of its lease."""
     return {row[0]: row[1] for row in await db.fetch(_SQL["positions"])}
+
+
+async def parsed_in_vain(db: Db, job: UUID) -> set[str]:
+    """The files that were parsed since this daemon began and are to be parsed again; archives stand for files in them."""
+    paths = [row[0] for row in await db.fetch(_SQL["parsed_in_vain"], REPEAT_DIGEST, job)]
+    return {archive_of(path) or path for path in paths}

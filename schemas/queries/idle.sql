@@ -15,7 +15,7 @@ SELECT
     (SELECT count(*) FROM dag WHERE due_at <= $1 AND held_since IS NULL) AS dags,
     (
         SELECT count(*) FROM backfill
-        WHERE backfill.due_at <= $1 AND backfill.state NOT IN ('cancelled', 'success', 'failed')
+        WHERE backfill.due_at <= $1 AND backfill_is_active(backfill.state)
           AND (backfill.state = 'cancelling' OR NOT EXISTS (
               SELECT FROM dag WHERE dag.dag_id = backfill.dag_id AND held_since IS NOT NULL
           ))
@@ -26,5 +26,12 @@ SELECT
     (SELECT count(*) FROM notification WHERE state IN ('pending', 'sending')) AS notifications,
     (SELECT count(*) FROM outbox) AS outbox
 
+-- name: held_dags
+SELECT dag_id FROM dag WHERE held_since IS NOT NULL ORDER BY dag_id LIMIT 100
+
 -- name: positions
 SELECT key, next_offset FROM lease WHERE kind = 'partition'
+
+-- name: parsed_in_vain
+SELECT path FROM dag_file
+WHERE digest = $1 AND parsed_at > (SELECT started_at FROM job WHERE id = $2)

@@ -9,6 +9,7 @@ import msgspec
 from tidegate.schemas.error import FencedError
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
+from tidegate.schemas.wire.dead_letter import DeadLetter
 
 _SQL = load("inbox")
 
@@ -31,26 +32,6 @@ class OffsetMove(msgspec.Struct, frozen=True):
     epoch: int
     expected: int
     new: int
-
-
-class DeadLetter(msgspec.Struct, frozen=True):
-    """A record that can never be handled. `recorded_at` is its time in the topic.
-
-    `headers` are text; if that lost something, `raw_headers` has their bytes. `replay_of` is the dead letter whose replay failed.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    key: bytes | None
-    headers: list[tuple[str, str]]
-    value: bytes | None
-    value_bytes: int
-    reason: str
-    message: str
-    recorded_at: datetime
-    raw_headers: bytes | None = None
-    replay_of: int | None = None
 
 
 class StoredDeadLetter(msgspec.Struct, frozen=True):
@@ -97,13 +78,18 @@ async def _move_offsets(db: Db, moves: Sequence[OffsetMove], moved: dict[str, st
     db.memory.lease_ctids.update(moved)
 
 
-async def forget(db: Db, days: int, limit: int) -> int:
-    """Delete up to `limit` ids older than `days`. Returns their number."""
-    return int((await db.execute(_SQL["forget"], days, limit)).rpartition(" ")[2])
+async def pages(db: Db) -> int:
+    """The number of pages of the table of ids."""
+    return int((await db.fetch(_SQL["pages"]))[0]["pages"])
+
+
+async def forget(db: Db, days: int, pages: range) -> int:
+    """Delete the ids older than `days` on these pages of the table. Returns their number."""
+    return int((await db.execute(_SQL["forget"], days, (pages.start, 0), (pages.stop, 0))).rpartition(" ")[2])
 
 
 async def known(db: Db, ids: Collection[Identity]) -> set[Identity]:
-    """The ids of these that are recorded."""
+    """The recorded ones among these ids."""
     return {Identity(*row) for row in await db.fetch(_SQL["known_ids"], *columns(list(ids)))}
 
 
@@ -112,15 +98,16 @@ async def forget_ids(db: Db, ids: Sequence[Identity]) -> None:
     await db.execute(_SQL["forget_ids"], *columns(ids))
 
 
-async def forget_source(db: Db, source: str) -> None:
-    """Delete all ids of a source: later events with them are new."""
-    await db.execute(_SQL["forget_source"], source)
+async def forget_portion(db: Db, source: str, after: tuple[str, str], limit: int) -> tuple[str, str] | None:
+    """Delete the first ids of a source after an (id, scope): later events with them are new. Returns the last one."""
+    rows = await db.fetch(_SQL["forget_portion"], source, *after, limit)
+    return (rows[0]["event_id"], rows[0]["scope"]) if rows else None
 
 
 async def insert_dead_letters(db: Db, letters: Sequence[DeadLetter]) -> list[StoredDeadLetter]:
     """Insert the dead letters that are not stored. Returns the new ones."""
     topics, partitions, offsets, keys, headers, *rest = columns(letters)
-    texts = [msgspec.json.encode(each).decode() for each in headers]
+    texts = [msgspec.json.encode(pairs).decode() for pairs in headers]
     rows = await db.fetch(_SQL["insert_dead_letters"], topics, partitions, offsets, keys, texts, *rest)
     return [StoredDeadLetter(*row) for row in rows]
 

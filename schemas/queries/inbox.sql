@@ -51,12 +51,13 @@ WHERE lease.kind = 'partition'
   AND lease.next_offset = batch.expected
 RETURNING lease.key, lease.ctid::text
 
+-- name: pages
+SELECT pg_relation_size('event_dedupe') / current_setting('block_size')::bigint AS pages
+
 -- name: forget
-WITH old AS (
-    SELECT source, event_id, scope FROM event_dedupe WHERE received_at < now() - make_interval(days => $1) LIMIT $2
-)
-DELETE FROM event_dedupe USING old
-WHERE (event_dedupe.source, event_dedupe.event_id, event_dedupe.scope) = (old.source, old.event_id, old.scope)
+-- The old ids on the pages from $2 to before $3.
+DELETE FROM event_dedupe
+WHERE ctid >= $2::tid AND ctid < $3::tid AND received_at < now() - make_interval(days => $1)
 
 -- name: known_ids
 SELECT source, event_id AS id, scope
@@ -68,8 +69,19 @@ DELETE FROM event_dedupe
 USING unnest($1::text[], $2::text[], $3::text[]) AS event (source, id, scope)
 WHERE (event_dedupe.source, event_dedupe.event_id, event_dedupe.scope) = (event.source, event.id, event.scope)
 
--- name: forget_source
-DELETE FROM event_dedupe WHERE source = $1
+-- name: forget_portion
+-- The first $4 ids of a source after ($2, $3). Returns the last one. Each portion starts behind the dead entries of those before.
+WITH portion AS MATERIALIZED (
+    SELECT ctid, event_id, scope
+    FROM event_dedupe
+    WHERE source = $1 AND (event_id, scope) > ($2, $3)
+    ORDER BY event_id, scope
+    LIMIT $4
+),
+forgotten AS (
+    DELETE FROM event_dedupe WHERE ctid = ANY (ARRAY(SELECT ctid FROM portion))
+)
+SELECT event_id, scope FROM portion ORDER BY event_id DESC, scope DESC LIMIT 1
 
 -- name: insert_dead_letters
 -- Headers come as JSON texts: asyncpg would encode nested lists as an array of more dimensions.

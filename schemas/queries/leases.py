@@ -1,4 +1,4 @@
-"""Leases: the owner of each duty. Correctness depends on their epochs, never on their duration."""
+"""Leases: the owner of each partition and shard. Correctness depends on their epochs, never on their duration."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -8,6 +8,8 @@ from uuid import UUID
 
 import msgspec
 
+from tidegate.schemas.error import FencedError
+from tidegate.schemas.queries import audit_log
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
 
@@ -18,17 +20,29 @@ OUTBOX = "outbox"
 CLOCK = "clock"
 
 
+class Retention(msgspec.Struct, frozen=True):
+    """For how many days a daemon keeps the ids of events, the months of the ledger, and logs of its host.
+
+    0 is not known: the daemon is of a former version.
+    """
+
+    dedupe_days: int = 0
+    ledger_days: int = 0
+    spool_days: int = 0
+
+
 class Terms(msgspec.Struct, frozen=True):
-    """The settings that the decisions of a daemon depend on, and the `backends` that it serves."""
+    """The settings that the decisions of a daemon depend on, the `backends` that it serves, and what it keeps."""
 
     parallelism: int = 0
     fair_after_s: float = 60.0
     lease_ttl_s: float = 10.0
     backends: tuple[str, ...] = ()
+    retention: Retention = Retention()
 
 
 class Away(msgspec.Struct, frozen=True):
-    """A server that a daemon cannot reach, with the start and the error of the outage."""
+    """A server that a daemon cannot reach, or a duty of it that fails, with the start and the error of the outage."""
 
     since: datetime
     error: str
@@ -57,7 +71,7 @@ class JobRow(msgspec.Struct, frozen=True):
 
 
 class Group(NamedTuple):
-    """Duties that daemons share evenly: the duties of a kind, or the partitions of a topic."""
+    """Leases that daemons share evenly: those of a kind, or of the partitions of a topic."""
 
     kind: str
     topic: str
@@ -70,8 +84,16 @@ class DaemonRank(NamedTuple):
     of: int
 
 
+class Standing(NamedTuple):
+    """The rank of a daemon, the number of leases in each group, and whether a loss of commits is on record and not settled."""
+
+    rank: DaemonRank
+    counts: Mapping[Group, int]
+    has_open_loss: bool
+
+
 class Lease(msgspec.Struct, frozen=True):
-    """A duty that a daemon owns. `next_offset` is set for partitions only; `epoch` fences earlier owners."""
+    """A lease that a daemon owns. `next_offset` is set for partitions only; `epoch` fences earlier owners."""
 
     kind: str
     key: str
@@ -85,7 +107,7 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 class LeaseSpec(msgspec.Struct, frozen=True):
-    """Work for one daemon at a time. `next_offset`: the first offset of a new partition."""
+    """A lease to create: of a partition or a shard. `next_offset`: the first offset of a new partition."""
 
     kind: str
     key: str
@@ -93,7 +115,7 @@ class LeaseSpec(msgspec.Struct, frozen=True):
 
 
 class Incident(msgspec.Struct, frozen=True):
-    """A halted partition: its recorded offset is outside its log, and a user has to set another one."""
+    """A halted partition: its recorded offset is outside its log, or its records cannot be decoded. A user sets another one."""
 
     partition: str
     next_offset: int
@@ -107,20 +129,22 @@ async def heartbeat(db: Db, job: Job, away: Mapping[str, Away] = MappingProxyTyp
     await db.execute(_SQL["heartbeat"], *msgspec.structs.astuple(job), dict(away))
 
 
-async def live(db: Db, *, after: tuple[datetime, UUID] | None = None, limit: int | None = None) -> list[JobRow]:
-    """The live daemons, oldest first; those after the start and the id of one."""
-    return [msgspec.convert(dict(row), JobRow) for row in await db.fetch(_SQL["live"], *(after or (None, None)), limit)]
+async def live(db: Db) -> list[JobRow]:
+    """The live daemons, oldest first."""
+    return [msgspec.convert(dict(row), JobRow) for row in await db.fetch(_SQL["live"])]
 
 
-async def daemon_rank(db: Db, owner: UUID) -> DaemonRank:
-    """The rank of a live daemon."""
-    return DaemonRank(*(await db.fetch(_SQL["daemon_rank"], owner))[0])
+async def standing(db: Db, owner: UUID) -> Standing:
+    """The standing of a live daemon, in one snapshot."""
+    ((number, of, groups, has_open_loss),) = await db.fetch(_SQL["standing"], owner)
+    counts = {Group(group["kind"], group["topic"]): group["count"] for group in groups}
+    return Standing(DaemonRank(number, of), counts, has_open_loss)
 
 
-async def create_leases(db: Db, duties: Sequence[LeaseSpec]) -> None:
-    """Create leases for duties. Existing ones keep their owner and offset."""
-    if duties:
-        await db.execute(_SQL["create_leases"], *columns(duties))
+async def create_leases(db: Db, specs: Sequence[LeaseSpec]) -> None:
+    """Create leases. Existing ones keep their owner and offset."""
+    if specs:
+        await db.execute(_SQL["create_leases"], *columns(specs))
 
 
 async def owned(db: Db, owner: UUID) -> list[Lease]:
@@ -130,11 +154,6 @@ async def owned(db: Db, owner: UUID) -> list[Lease]:
         if row["kind"] == PARTITION:
             db.memory.lease_ctids.setdefault(row["key"], row["ctid"])
     return [Lease(*tuple(row)[:-1]) for row in rows]
-
-
-async def counts(db: Db) -> Mapping[Group, int]:
-    """The number of duties in each group."""
-    return {Group(kind, topic): count for kind, topic, count in await db.fetch(_SQL["counts"])}
 
 
 async def claim(db: Db, owner: UUID, group: Group, limit: int) -> list[Lease]:
@@ -159,9 +178,10 @@ async def forget_dead(db: Db, silent_s: float) -> None:
 
 
 async def halt(db: Db, owner: UUID, incident: Incident) -> None:
-    """Halt an owned partition, and record the incident once."""
-    await db.execute(_SQL["halt"], incident.partition, owner)
-    await db.execute(_SQL["record_incident"], incident.partition, incident.next_offset, incident.log_start, incident.log_end)
+    """Halt an owned partition, and record the incident. Raises FencedError if it is not owned, or at a later offset by now."""
+    facts = (incident.next_offset, incident.log_start, incident.log_end)
+    if not await db.fetch(_SQL["halt"], incident.partition, owner, *facts):
+        raise FencedError(incident.partition)
 
 
 async def incidents(db: Db, *, after: str | None = None, limit: int | None = None) -> list[Incident]:
@@ -169,10 +189,20 @@ async def incidents(db: Db, *, after: str | None = None, limit: int | None = Non
     return [Incident(*row) for row in await db.fetch(_SQL["incidents"], after, limit)]
 
 
+async def lock_halted(db: Db, incident: Incident) -> bool:
+    """Lock a partition. False if it was resumed from this halt; it may have halted again."""
+    await db.execute(_SQL["lock_partition"], incident.partition)
+    return bool(await db.fetch(_SQL["is_halted"], incident.partition, incident.next_offset, incident.at))
+
+
 async def resume(db: Db, incident: Incident, next_offset: int, who: str) -> bool:
-    """Resume a halted partition at `next_offset`, and write the audit log; False if it is not halted."""
-    if not await db.fetch(_SQL["resume"], incident.partition, next_offset):
+    """Resume a partition from this halt at `next_offset`, and write the audit log.
+
+    False if it was resumed since; it may have halted again.
+    """
+    await db.execute(_SQL["lock_partition"], incident.partition)
+    if not await db.fetch(_SQL["resume"], incident.partition, incident.next_offset, incident.at, next_offset):
         return False
     facts = {"stood_at": incident.next_offset, "log_start": incident.log_start, "log_end": incident.log_end}
-    await db.execute(_SQL["record_resumption"], who, incident.partition, {**facts, "next_offset": next_offset})
+    await audit_log.record(db, who, "resumed a partition", incident.partition, {**facts, "next_offset": next_offset})
     return True

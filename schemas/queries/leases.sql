@@ -6,15 +6,22 @@ ON CONFLICT (id) DO UPDATE SET heartbeat_at = clock_timestamp(), away = excluded
 -- name: live
 SELECT host, pid, started_at, heartbeat_at, settings AS terms, away, id
 FROM live_job
-WHERE $1::timestamptz IS NULL OR (started_at, id) > ($1, $2::uuid)
 ORDER BY started_at, id
-LIMIT $3
 
--- name: daemon_rank
--- Position of a daemon among the live ones, oldest first, and their number. The asking daemon counts as live even if its
--- heartbeat is old.
-WITH mine AS (SELECT started_at, id FROM job WHERE id = $1)
-SELECT count(*) FILTER (WHERE (living.started_at, living.id) < (mine.started_at, mine.id)) AS number, count(*) AS of
+-- name: standing
+-- Position of a daemon among the live ones, oldest first, and their number; how many leases each group has; and whether a loss of
+-- commits is open. The asking daemon counts as live even if its heartbeat is old.
+WITH mine AS (SELECT started_at, id FROM job WHERE id = $1),
+shared AS (
+    SELECT kind, coalesce(substring(key FROM '^(.*)/'), '') AS topic, count(*)
+    FROM lease
+    WHERE NOT halted
+    GROUP BY 1, 2
+)
+SELECT
+    count(*) FILTER (WHERE (living.started_at, living.id) < (mine.started_at, mine.id)) AS number, count(*) AS of,
+    (SELECT coalesce(jsonb_agg(shared ORDER BY kind, topic), '[]') FROM shared) AS groups,
+    EXISTS (SELECT FROM open_loss) AS has_open_loss
 FROM mine, (SELECT started_at, id FROM live_job UNION SELECT started_at, id FROM mine) AS living
 GROUP BY mine.id
 
@@ -28,17 +35,10 @@ ON CONFLICT (kind, key) DO NOTHING
 -- Without a lock: another daemon claims one of these without delay, and its epoch fences the former owner.
 SELECT kind, key, epoch, next_offset, halted, ctid::text FROM lease WHERE owner = $1 ORDER BY kind, key
 
--- name: counts
-SELECT kind, coalesce(substring(key FROM '^(.*)/'), '') AS topic, count(*)
-FROM lease
-WHERE NOT halted
-GROUP BY 1, 2
-ORDER BY 1, 2
-
 -- name: claim
--- Leases without a live owner. A row that a frozen owner's transaction has locked is skipped. A row that another daemon claims
--- during this statement is compared again, but with the live daemons of before: its new owner may not be among them. So the epoch
--- has to be that of the owner that was not live.
+-- Leases without a live owner. The statement skips a row that the transaction of a frozen owner has locked. If another daemon
+-- claims a row during this statement, Postgres checks the new row, but against the live daemons of the snapshot, which may lack
+-- the new owner. So the epoch must be the one of the snapshot.
 UPDATE lease
 SET owner = $1, epoch = epoch + 1
 WHERE (kind, key) IN (
@@ -76,12 +76,17 @@ DELETE FROM job WHERE id = $1
 DELETE FROM job WHERE heartbeat_at < clock_timestamp() - make_interval(secs => $1)
 
 -- name: halt
-UPDATE lease SET halted = true WHERE kind = 'partition' AND key = $1 AND owner = $2
-
--- name: record_incident
-INSERT INTO ingest_incident (partition, next_offset, log_start, log_end)
-VALUES ($1, $2, $3, $4)
-ON CONFLICT (partition) WHERE resolved_at IS NULL DO NOTHING
+-- Only as its owner, and if no later offset is recorded: a daemon that stood still may have lost the partition meanwhile.
+WITH halted AS (
+    UPDATE lease SET halted = true
+    WHERE kind = 'partition' AND key = $1 AND owner = $2 AND next_offset <= $3
+    RETURNING key
+)
+INSERT INTO ingest_incident AS open (partition, next_offset, log_start, log_end)
+SELECT key, $3, $4, $5 FROM halted
+ON CONFLICT (partition) WHERE resolved_at IS NULL
+DO UPDATE SET next_offset = $3, log_start = $4, log_end = $5, at = clock_timestamp()
+RETURNING open.id
 
 -- name: incidents
 SELECT partition, next_offset, log_start, log_end, at
@@ -90,14 +95,22 @@ WHERE resolved_at IS NULL AND ($1::text IS NULL OR partition > $1)
 ORDER BY partition
 LIMIT $2
 
+-- name: lock_partition
+SELECT FROM lease WHERE kind = 'partition' AND key = $1 FOR UPDATE
+
+-- name: is_halted
+SELECT FROM ingest_incident WHERE partition = $1 AND next_offset = $2 AND at = $3 AND resolved_at IS NULL
+
 -- name: resume
+-- From the halt that the user saw: a later one has another offset and another log.
 WITH resolved AS (
-    UPDATE ingest_incident SET resolved_at = clock_timestamp() WHERE partition = $1 AND resolved_at IS NULL
+    UPDATE ingest_incident
+    SET resolved_at = clock_timestamp()
+    WHERE partition = $1 AND next_offset = $2 AND at = $3 AND resolved_at IS NULL
+    RETURNING partition
 )
 UPDATE lease
-SET halted = false, next_offset = $2, owner = NULL, epoch = epoch + 1
-WHERE kind = 'partition' AND key = $1 AND halted
-RETURNING key
-
--- name: record_resumption
-INSERT INTO audit_log (who, what, object, details) VALUES ($1, 'resumed a partition', $2, $3)
+SET halted = false, next_offset = $4, owner = NULL, epoch = epoch + 1
+FROM resolved
+WHERE lease.kind = 'partition' AND lease.key = resolved.partition AND lease.halted
+RETURNING lease.key

@@ -7,6 +7,8 @@ from uuid import UUID
 
 import msgspec
 
+from tidegate.schemas.error import NotFoundError
+from tidegate.schemas.queries import audit_log
 from tidegate.schemas.queries.db import CommitMarker, Db
 from tidegate.schemas.queries.sql import load
 
@@ -66,21 +68,23 @@ async def server_identity(connection: "Connected") -> ServerIdentity:
     return ServerIdentity(*facts)
 
 
-async def marks(connection: "Connected", daemon: UUID) -> dict[int, Mark]:
-    """The newest marker of a daemon per connection."""
-    return {row[0]: Mark(*row) for row in await connection.fetch(_SQL["marks"], daemon)}
+async def marks(connection: "Connected", daemon: UUID, least: int = 0) -> dict[int, Mark]:
+    """The newest marker of a daemon per connection, of those with this number or a later one."""
+    return {row[0]: Mark(*row) for row in await connection.fetch(_SQL["marks"], daemon, least)}
 
 
 async def record(db: Db, timeline: str, since: datetime, until: datetime, found_by: str) -> None:
     """Record a loss once, however many daemons detect it. Active runs skip sequence numbers, so that none is published twice."""
     ((_, is_new),) = await db.fetch(_SQL["record_loss"], timeline, since, until, found_by)
     if is_new:
+        await db.execute(_SQL["lock_dags"])
         await db.execute(_SQL["skip_numbers"], SKIPPED, RUNS)
 
 
 async def any_open(db: Db) -> bool:
     """Whether a loss is open."""
-    return bool((await db.fetch(_SQL["open_losses"]))[0][0])
+    ((found,),) = await db.fetch(_SQL["any_open"])
+    return bool(found)
 
 
 async def list_losses(db: Db, *, settled: bool, before: int | None = None, limit: int | None = None) -> list[LossRow]:
@@ -88,12 +92,12 @@ async def list_losses(db: Db, *, settled: bool, before: int | None = None, limit
     return [LossRow(*row) for row in await db.fetch(_SQL["list_losses"], settled, before, limit)]
 
 
-async def settle(db: Db, id_: int, who: str, because: str) -> bool:
-    """Settle a loss, and write the audit log; False if it is not open."""
+async def settle(db: Db, id_: int, who: str, because: str) -> LossRow:
+    """Settle a loss, and write the audit log. Raises NotFoundError if it is not open."""
     if not await db.fetch(_SQL["settle_loss"], id_, who, because):
-        return False
-    await db.execute(_SQL["record_settling"], who, id_, {"because": because})
-    return True
+        raise NotFoundError(f"there is no open loss {id_}; `tidegate losses list --all` shows all")
+    await audit_log.record(db, who, "settled a loss of commits", f"loss {id_}", {"because": because})
+    return (await list_losses(db, settled=True, before=id_ + 1, limit=1))[0]
 
 
 async def forget_spent(db: Db, daemon: UUID, numbers: Sequence[int]) -> None:

@@ -4,7 +4,8 @@ INSERT INTO commit_mark (daemon, backend, number, at)
 VALUES ($1, $2, $3, clock_timestamp())
 
 -- name: marks
-SELECT DISTINCT ON (backend) backend, number, at FROM commit_mark WHERE daemon = $1 ORDER BY backend, number DESC
+-- From $2 on: until a vacuum, the index still leads to the markers before, each of which was deleted.
+SELECT DISTINCT ON (backend) backend, number, at FROM commit_mark WHERE daemon = $1 AND number >= $2 ORDER BY backend, number DESC
 
 -- name: forget_spent
 DELETE FROM commit_mark WHERE daemon = $1 AND number = ANY ($2::bigint[])
@@ -24,6 +25,14 @@ ON CONFLICT (timeline) WHERE settled_at IS NULL
 DO UPDATE SET since = least(commit_loss.since, excluded.since), until = greatest(commit_loss.until, excluded.until)
 RETURNING id, xmax = 0
 
+-- name: lock_dags
+-- The DAGs of active runs: a decision about a DAG starts its queued runs under its lock alone, with the numbers that it has read.
+SELECT dag_id
+FROM dag
+WHERE dag_id IN (SELECT dag_id FROM dag_run WHERE state IN ('queued', 'running'))
+ORDER BY dag_id
+FOR NO KEY UPDATE
+
 -- name: skip_numbers
 -- The lost commits may have published higher numbers of these runs; no number may be published twice. Running runs come first,
 -- then queued runs by id; the next numbers of queued runs beyond $2 were not published yet.
@@ -33,8 +42,8 @@ UPDATE dag_run
 SET state_seq = state_seq + $1, task_seq = CASE WHEN task_seq > 0 THEN task_seq + $1 ELSE 0 END
 WHERE id IN (SELECT id FROM dag_run WHERE id IN (SELECT id FROM first) ORDER BY id FOR NO KEY UPDATE)
 
--- name: open_losses
-SELECT count(*) FROM commit_loss WHERE settled_at IS NULL
+-- name: any_open
+SELECT EXISTS (SELECT FROM open_loss)
 
 -- name: list_losses
 SELECT id, since, until, timeline, found_at, found_by, settled_at, settled_by, settled_because
@@ -48,9 +57,6 @@ UPDATE commit_loss
 SET settled_at = now(), settled_by = $2, settled_because = $3
 WHERE id = $1 AND settled_at IS NULL
 RETURNING id
-
--- name: record_settling
-INSERT INTO audit_log (who, what, object, details) VALUES ($1, 'settled a loss of commits', 'loss ' || $2::bigint, $3)
 
 -- name: forget_daemon
 DELETE FROM commit_mark WHERE daemon = $1

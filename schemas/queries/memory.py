@@ -18,7 +18,7 @@ Value = TypeVar("Value")
 
 
 class Bounded(dict[Key, Value]):
-    """Values up to a total weight. The oldest are forgotten for a new one, which is always remembered."""
+    """Values up to a total weight, stored by `remember`. A new value is always stored, and replaces the oldest ones."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -42,9 +42,8 @@ class Bounded(dict[Key, Value]):
 class Memory:
     """Committed rows that never change, kept by one process: version id → graph and file, dataset URI → id.
 
-    And the id of the `installation`, empty while it is not known.
-
-    And hints: the `lease_ctids` where rows of leases were last, by key; `low_watermarks` of the pending queues of DAGs.
+    `installation` is the id of the database, empty while it is not known. `lease_ctids` and `low_watermarks` are hints: the ctid
+    that the row of a lease had last, by key, and the event id from which on the pending queue of a DAG is read.
     """
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ async def lock_run(db: Db, dag_id: str, run_id: str) -> int | None:
 
 
 async def of_run(db: Db, dag_id: str, run_id: str) -> list[Note]:
-    """That of the run first, then those of its tasks by name."""
+    """The notes of a run: first the one on the run, then those on its tasks by name."""
     return [Note(*row) for row in await db.fetch(_SQL["of_run"], dag_id, run_id)]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import msgspec
@@ -13,19 +13,24 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.receiver import Receiver
 
+if TYPE_CHECKING:
+    from asyncpg import Record
+
 _SQL = load("notifications")
 
 
-class Claimed(msgspec.Struct, frozen=True):
+class ClaimedNotification(msgspec.Struct, frozen=True):
     """A notification that this daemon sends, about a run or a version of a DAG.
 
-    `tries` includes the current try; `delivery_id` is the same at every try.
+    `tries` includes the current try; `delivery_id` is the same at every try. Each receiver has a `receiver_key` of its own; the
+    functions of two DAGs are two receivers, even if they have the same name.
     """
 
     id: int
     delivery_id: UUID
     dag_run_id: int | None
     version_id: int | None
+    receiver_key: int
     receiver: Receiver
     context: CallbackContext
     tries: int
@@ -39,7 +44,7 @@ class Unreadable(msgspec.Struct, frozen=True):
     reason: str
 
 
-AnyClaim = Claimed | Unreadable
+AnyClaim = ClaimedNotification | Unreadable
 
 
 class NotificationRow(msgspec.Struct, frozen=True):
@@ -67,19 +72,31 @@ async def claim(
     host: str,
     *,
     for_s: float,
+    margin_s: float,
     silent_s: float,
     in_hand: Collection[int] = (),
-    busy: Collection[Receiver] = (),
+    busy: Collection[int] = (),
 ) -> list[AnyClaim]:
     """Claim due notifications, up to `free` of each kind. A claim excludes other daemons for `for_s`.
 
-    A function of a host that has been silent for `silent_s` is claimed, too. Notifications `in_hand`, and those for `busy`
-    receivers, are not.
+    A daemon whose claim has ended may know the result, and may have had no Postgres to record it: its notifications are taken
+    over first, and claimed unless a result is recorded within `margin_s`. A function of a host that has been silent for
+    `silent_s` is claimed, too. Notifications `in_hand`, and those for `busy` receivers, given by their keys, are not.
     """
-    rows = await db.fetch(
-        _SQL["claim"], list(free), list(free.values()), owner, host, db.now, for_s, silent_s, list(in_hand), list(busy)
-    )
+    rows: list[Record] = []
+    while not rows and (due := await _due(db, free, host, silent_s, in_hand, busy)):
+        if unknown := [id_ for id_, sender in due if sender not in {None, owner}]:
+            await db.execute(_SQL["take_over"], unknown, owner, host, db.now, margin_s)
+        if ids := [id_ for id_, sender in due if sender in {None, owner}]:
+            rows = await db.fetch(_SQL["claim"], ids, owner, host, db.now, for_s)
     return [_claimed(*row) for row in rows]
+
+
+async def _due(
+    db: Db, free: Mapping[str, int], host: str, silent_s: float, in_hand: Collection[int], busy: Collection[int]
+) -> "list[Record]":
+    of = (list(free), list(free.values()), host, db.now, silent_s, list(in_hand))
+    return await (db.fetch(_SQL["due_of_others"], *of, list(busy)) if busy else db.fetch(_SQL["due"], *of))
 
 
 async def record_sent(db: Db, id_: int, note: str) -> None:
@@ -128,11 +145,18 @@ async def _conclude(db: Db, claimed: AnyClaim, owner: UUID, state: str, reason: 
 
 
 def _claimed(
-    id_: int, delivery_id: UUID, dag_run_id: int | None, version_id: int | None, receiver: Any, context: Any, tries: int
+    id_: int,
+    delivery_id: UUID,
+    dag_run_id: int | None,
+    version_id: int | None,
+    receiver_key: int,
+    receiver: Any,
+    context: Any,
+    tries: int,
 ) -> AnyClaim:
     try:
         told = msgspec.convert({**context, "id": delivery_id}, CallbackContext)
         known = msgspec.convert(receiver, Receiver)
     except (TypeError, msgspec.ValidationError) as error:
         return Unreadable(id_, tries, f"this version cannot read it: {described(error)}")
-    return Claimed(id_, delivery_id, dag_run_id, version_id, known, told, tries)
+    return ClaimedNotification(id_, delivery_id, dag_run_id, version_id, receiver_key, known, told, tries)

@@ -5,33 +5,71 @@ SELECT * FROM unnest(
 )
 ON CONFLICT (dag_run_id, about, seq, receiver_id) DO NOTHING
 
--- name: claim
--- Up to $2 notifications of each kind $1, none of them for the receivers $9. The process of a function can be observed on its own
--- host only. That host continues the same try; another host claims it after a silence of $7 s. Every other claim is a new try.
-WITH ready AS MATERIALIZED (
-    SELECT first.id
-    FROM unnest($1::text[], $2::integer[]) AS free (kind, places)
+-- name: due
+-- Up to $2 notifications of each kind $1, without those $6. The process of a function can be observed on its own host only:
+-- another host may claim it after a silence of $5 s. `sender`: the daemon that was sending it when its claim ended, which may
+-- know the result.
+SELECT first.id, first.sender
+FROM unnest($1::text[], $2::integer[]) AS free (kind, places)
+CROSS JOIN LATERAL (
+    SELECT id, CASE WHEN state = 'sending' AND kind <> 'function' THEN owner END AS sender
+    FROM open_notification
+    WHERE kind = free.kind AND due_at <= $4
+      AND (state = 'pending' OR kind <> 'function' OR host = $3 OR due_at <= $4 - make_interval(secs => $5))
+      AND id <> ALL ($6::bigint[])
+    ORDER BY due_at
+    LIMIT free.places
+    FOR UPDATE SKIP LOCKED
+) AS first
+
+-- name: due_of_others
+-- As `due`, without the receivers $7, whose backlogs are not read: one entry of the index for each receiver finds all receivers.
+WITH RECURSIVE receiver (kind, key, due_at) AS (
+    SELECT kind, '-9223372036854775808'::bigint, 'infinity'::timestamptz FROM unnest($1::text[]) AS free (kind)
+    UNION ALL
+    SELECT next.kind, next.receiver_key, next.due_at
+    FROM receiver
     CROSS JOIN LATERAL (
-        SELECT id
-        FROM notification
-        WHERE kind = free.kind AND state IN ('pending', 'sending') AND due_at <= $5
-          AND (state = 'pending' OR kind <> 'function' OR host = $4 OR due_at <= $5 - make_interval(secs => $7))
-          AND id <> ALL ($8::bigint[])
-          AND receiver <> ALL ($9::jsonb[])
+        SELECT kind, receiver_key, due_at
+        FROM open_notification AS later
+        WHERE later.kind = receiver.kind AND later.receiver_key > receiver.key
+        ORDER BY receiver_key, due_at
+        LIMIT 1
+    ) AS next
+)
+SELECT first.id, first.sender
+FROM unnest($1::text[], $2::integer[]) AS free (kind, places)
+CROSS JOIN LATERAL (
+    SELECT own.id, own.sender
+    FROM (
+        SELECT key FROM receiver WHERE kind = free.kind AND due_at <= $4 AND key <> ALL ($7::bigint[]) ORDER BY due_at
+    ) AS other
+    CROSS JOIN LATERAL (
+        SELECT id, CASE WHEN state = 'sending' AND kind <> 'function' THEN owner END AS sender
+        FROM open_notification
+        WHERE kind = free.kind AND receiver_key = other.key AND due_at <= $4
+          AND (state = 'pending' OR kind <> 'function' OR host = $3 OR due_at <= $4 - make_interval(secs => $5))
+          AND id <> ALL ($6::bigint[])
         ORDER BY due_at
         LIMIT free.places
         FOR UPDATE SKIP LOCKED
-    ) AS first
-)
+    ) AS own
+    LIMIT free.places
+) AS first
+
+-- name: take_over
+UPDATE notification SET owner = $2, host = $3, due_at = $4::timestamptz + make_interval(secs => $5) WHERE id = ANY ($1::bigint[])
+
+-- name: claim
+-- The same host continues the try of a function. Every other claim is a new try.
 UPDATE notification
 SET state = 'sending',
-    tries = tries + CASE WHEN state = 'sending' AND kind = 'function' AND host = $4 THEN 0 ELSE 1 END,
-    owner = $3,
-    host = $4,
-    due_at = $5 + make_interval(secs => $6)
-FROM ready
-WHERE notification.id = ready.id
-RETURNING notification.id, delivery_id, dag_run_id, version_id, receiver, context, tries
+    tries = tries + CASE WHEN state = 'sending' AND kind = 'function' AND host = $3 THEN 0 ELSE 1 END,
+    owner = $2,
+    host = $3,
+    due_at = $4::timestamptz + make_interval(secs => $5)
+WHERE id = ANY ($1::bigint[])
+RETURNING id, delivery_id, dag_run_id, version_id, receiver_key(kind, receiver, context), receiver, context, tries
 
 -- name: record_sent
 -- From any daemon: a sent notification is never sent again.
@@ -47,15 +85,23 @@ SET state = $4::notification_state,
 WHERE id = $1 AND owner = $2 AND tries = $3 AND state = 'sending'
 
 -- name: list_notifications
+-- A run ($2) names its DAG: the other runs of that are not read. Postgres takes an array for small, and hashes it: runs that it
+-- knows as many would be read again for each notification.
 SELECT
-    notification.id, coalesce(run.dag_id, version.dag_id) AS dag_id, run.run_id, notification.context, notification.receiver, notification.state, notification.tries,
-    notification.reason, notification.created_at, notification.due_at, notification.ended_at, notification.delivery_id,
-    notification.host
+    notification.id, coalesce(run.dag_id, version.dag_id) AS dag_id, run.run_id, notification.context, notification.receiver,
+    notification.state, notification.tries, notification.reason, notification.created_at, notification.due_at,
+    notification.ended_at, notification.delivery_id, notification.host
 FROM notification
 LEFT JOIN dag_run AS run ON run.id = notification.dag_run_id
 LEFT JOIN dag_version AS version ON version.id = notification.version_id
-WHERE ($1::text IS NULL OR coalesce(run.dag_id, version.dag_id) = $1)
-  AND ($2::text IS NULL OR run.run_id = $2)
+WHERE (
+      $1::text IS NULL OR $2::text IS NOT NULL
+      OR notification.dag_run_id IN (
+          SELECT unnest(ARRAY(SELECT id FROM dag_run WHERE dag_id = $1 AND order_at IS NOT NULL))
+      )
+      OR notification.version_id IN (SELECT id FROM dag_version WHERE dag_id = $1)
+  )
+  AND ($2::text IS NULL OR notification.dag_run_id = (SELECT id FROM dag_run WHERE dag_id = $1 AND run_id = $2))
   AND (NOT $3::boolean OR notification.state = 'failed')
   AND ($4::bigint IS NULL OR notification.id = $4)
   AND ($6::bigint IS NULL OR notification.id < $6)

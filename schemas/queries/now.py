@@ -11,7 +11,10 @@ _SQL = load("now")
 
 
 class FailedRun(msgspec.Struct, frozen=True):
-    """A failed run without a success of a later run of its DAG since, with the first task that failed; None if none did."""
+    """A failed run whose DAG has had no success of a later run since.
+
+    `task_id`, `try_number` and `reason` are those of the first task that failed; None if none did.
+    """
 
     dag_id: str
     run_id: str
@@ -53,7 +56,7 @@ class HeldDag(msgspec.Struct, frozen=True):
 
 
 class DueDag(msgspec.Struct, frozen=True):
-    """A DAG that time visits next."""
+    """A DAG and the time at which the clock visits it next."""
 
     dag_id: str
     due_at: datetime
@@ -75,7 +78,7 @@ async def at_work(db: Db, limit: int) -> list[ActiveRun]:
 
 
 async def counts(db: Db, most: int) -> Counts:
-    """Each number is at most `most`."""
+    """The counts of the installation, each up to `most`."""
     (row,) = await db.fetch(_SQL["counts"], most)
     return Counts(*row)
 
@@ -86,5 +89,5 @@ async def held(db: Db, limit: int) -> list[HeldDag]:
 
 
 async def due(db: Db, within_s: float, limit: int) -> list[DueDag]:
-    """The DAGs that time visits within a time, soonest first."""
+    """The DAGs that the clock visits within `within_s`, soonest first."""
     return [DueDag(*row) for row in await db.fetch(_SQL["due"], within_s, limit)]

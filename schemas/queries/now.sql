@@ -32,9 +32,12 @@ LIMIT $2
 
 -- name: backfills
 -- The backfills with failed dates that are at work, or that ended within $1 seconds and did not succeed.
-SELECT id FROM backfill WHERE state NOT IN ('cancelled', 'success', 'failed') AND failed > 0
+SELECT id FROM backfill WHERE backfill_is_active(state) AND failed > 0
 UNION
-SELECT id FROM backfill WHERE (state = 'failed' OR (state = 'cancelled' AND failed > 0)) AND NOT deleted AND run_end_date > now() - make_interval(secs => $1)
+SELECT id
+FROM backfill
+WHERE (state = 'failed' OR (state = 'cancelled' AND failed > 0))
+  AND NOT deleted AND run_end_date > now() - make_interval(secs => $1)
 ORDER BY id DESC
 LIMIT $2
 
@@ -61,7 +64,7 @@ SELECT
 SELECT dag_id, hold_reason, in_calendar(held_since) AS held_since FROM dag WHERE held_since IS NOT NULL ORDER BY dag_id LIMIT $1
 
 -- name: due
--- The DAGs that time visits next. Of a shard, no more than are shown.
+-- The DAGs that the clock visits next. Of each shard, only as many are read as are shown.
 SELECT due.dag_id, in_calendar(due.due_at) AS due_at
 FROM generate_series(0, 15) AS shard (number)
 CROSS JOIN LATERAL (

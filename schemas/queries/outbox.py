@@ -144,12 +144,12 @@ def _together(moves: Sequence[TaskStateChanged]) -> Row:
 
 
 def _row(effect: RunMoved | OutletUpdated) -> Row:
-    match effect:
-        case RunMoved(_, event):
-            key = f"{event.dag_id}/{event.run_id}"
-            return shard(key), Kind.DAG_RUN_STATE, key, f"{key}/{event.seq}", event.at, encode(event)
-        case OutletUpdated(uri, event_id, extra, at):
-            return shard(uri), Kind.DATASET_UPDATED, uri, event_id, at, encode(DatasetUpdated(uri=uri, extra=extra))
+    if isinstance(effect, RunMoved):
+        event = effect.event
+        key = f"{event.dag_id}/{event.run_id}"
+        return shard(key), Kind.DAG_RUN_STATE, key, f"{key}/{event.seq}", event.at, encode(event)
+    data = encode(DatasetUpdated(uri=effect.uri, extra=effect.extra))
+    return shard(effect.uri), Kind.DATASET_UPDATED, effect.uri, effect.event_id, effect.at, data
 
 
 def _announcement(letter: StoredDeadLetter) -> Row:

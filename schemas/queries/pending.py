@@ -18,17 +18,14 @@ if TYPE_CHECKING:
 
 _SQL = load("pending")
 
-COUNTED = 10
-"""The pending events of a DAG are counted up to this multiple of the limit of its plan."""
-
-SHOWN = EventPlan(with_details=True, limit=10_000, of_each=True, with_rest=False)
-"""The pending events that explanations and pages read; they leave out the others."""
+SHOWN = EventPlan(with_details=True, limit=10_000, of_each=True, with_rest=True)
+"""The pending events that explanations and pages read, with the number of the others."""
 
 Events = Mapping[str, tuple[PendingEvent, ...]]
 """By DAG, oldest first."""
 
 
-class EventRow(NamedTuple):
+class QueuedEvent(NamedTuple):
     """A pending event before its extra is read, which has `extra_bytes` as text."""
 
     dataset_id: int
@@ -39,12 +36,12 @@ class EventRow(NamedTuple):
     extra_bytes: int
 
 
-Rows = Mapping[str, Sequence[EventRow]]
+Rows = Mapping[str, Sequence[QueuedEvent]]
 """By DAG, oldest first."""
 
 
 class Rest(NamedTuple):
-    """The pending events that a plan left: their number, counted up to a bound, and the arrival of the newest."""
+    """The pending events that a plan left: their number, counted up to its limit, and the arrival of the newest."""
 
     events: int
     newest_at: datetime
@@ -72,9 +69,10 @@ async def read(
     return Pending({dag_id: _events(of, extras) for dag_id, of in rows.items()}, rest, arrived)
 
 
-async def of_dag(db: Db, dag_id: str) -> tuple[PendingEvent, ...]:
-    """The oldest pending events of a DAG, and the oldest of each dataset, with their extra. Nothing is locked."""
-    return (await read(db, {dag_id: ReadPlan(events=SHOWN)}, {dag_id: 0}, {})).events[dag_id]
+async def of_dag(db: Db, dag_id: str) -> tuple[tuple[PendingEvent, ...], Rest | None]:
+    """The oldest pending events of a DAG, and the oldest of each dataset, with their extra; the rest. Nothing is locked."""
+    found = await read(db, {dag_id: ReadPlan(events=SHOWN)}, {dag_id: 0}, {})
+    return found.events[dag_id], found.rest.get(dag_id)
 
 
 async def _unmet(
@@ -112,11 +110,11 @@ async def _planned(db: Db, plans: Mapping[str, EventPlan], low_watermarks: Mappi
     return kept, full | {dag_id for dag_id, of in oldest.items() if len(kept[dag_id]) < len(of)}
 
 
-def _merged(rows: Iterable[EventRow], more: Iterable[EventRow]) -> list[EventRow]:
+def _merged(rows: Iterable[QueuedEvent], more: Iterable[QueuedEvent]) -> list[QueuedEvent]:
     return sorted({*rows, *more}, key=attrgetter("dataset_event_id"))
 
 
-def within(rows: Sequence[EventRow], max_bytes: int) -> Sequence[EventRow]:
+def within(rows: Sequence[QueuedEvent], max_bytes: int) -> Sequence[QueuedEvent]:
     """The first row of each dataset, then the oldest of the others, until their extra has `max_bytes`; at least one row."""
     if sum(row.extra_bytes for row in rows) <= max_bytes:
         return rows
@@ -130,8 +128,8 @@ def within(rows: Sequence[EventRow], max_bytes: int) -> Sequence[EventRow]:
 async def _rest(db: Db, plans: Mapping[str, EventPlan], rows: Rows, low_watermarks: Mapping[str, int]) -> Mapping[str, Rest]:
     if not plans:
         return {}
-    limits, watermarks = [COUNTED * plan.limit for plan in plans.values()], [low_watermarks[dag_id] for dag_id in plans]
-    counted = await db.fetch(_SQL["count"], list(plans), limits, watermarks)
+    most = [len(rows[dag_id]) + plan.limit for dag_id, plan in plans.items()]
+    counted = await db.fetch(_SQL["count"], list(plans), most, [low_watermarks[dag_id] for dag_id in plans])
     return {
         dag_id: Rest(count - len(rows[dag_id]), newest_at) for dag_id, count, newest_at in counted if count > len(rows[dag_id])
     }
@@ -145,18 +143,18 @@ async def _arrived(db: Db, plans: Mapping[str, ReadPlan]) -> Events:
     return {dag_id: _events(of, extras) for dag_id, of in _by_dag(rows).items()}
 
 
-async def _extras(db: Db, rows: Iterable[Sequence[EventRow]]) -> Mapping[int, str]:
+async def _extras(db: Db, rows: Iterable[Sequence[QueuedEvent]]) -> Mapping[int, str]:
     """By event, its extra, which all DAGs share in memory."""
     ids = sorted({row.dataset_event_id for of in rows for row in of})
     return {row[0]: row[1] for row in await db.fetch(_SQL["extras"], ids)} if ids else {}
 
 
-def _events(rows: Iterable[EventRow], extras: Mapping[int, str]) -> tuple[PendingEvent, ...]:
+def _events(rows: Iterable[QueuedEvent], extras: Mapping[int, str]) -> tuple[PendingEvent, ...]:
     return tuple(PendingEvent(*row[:-1], extras.get(row.dataset_event_id, "{}")) for row in rows)
 
 
-def _by_dag(rows: "Sequence[Record]") -> dict[str, list[EventRow]]:
-    found: dict[str, list[EventRow]] = defaultdict(list)
+def _by_dag(rows: "Sequence[Record]") -> dict[str, list[QueuedEvent]]:
+    found: dict[str, list[QueuedEvent]] = defaultdict(list)
     for row in rows:
-        found[row[0]].append(EventRow._make(row[1:7]))
+        found[row[0]].append(QueuedEvent._make(row[1:7]))
     return dict(found)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -14,6 +13,10 @@ from tidegate.schemas.view import PoolView
 _SQL = load("pools")
 
 UNLIMITED = -1
+LONGEST_NAME = 250
+
+NAME_RULE = f"a name is 1 to {LONGEST_NAME} printable characters, is not . or .., and does not end with /queue"
+"""The API reads `x/queue` as the queue of the pool `x`, and clients take `.` and `..` out of addresses."""
 
 
 class PoolRow(msgspec.Struct, frozen=True):
@@ -49,6 +52,12 @@ class DeletedPool(msgspec.Struct, frozen=True):
 
     name: str
     dags: list[str]
+
+
+def is_name(name: str) -> bool:
+    """Whether a pool may have this name, by `NAME_RULE`."""
+    is_part = name not in (".", "..") and not name.endswith("/queue")
+    return name.isprintable() and 1 <= len(name) <= LONGEST_NAME and is_part
 
 
 async def in_demand(db: Db) -> list[str]:
@@ -100,20 +109,20 @@ async def missing(db: Db) -> Mapping[str, int]:
     return {row[0]: row[1] for row in await db.fetch(_SQL["missing_pools"])}
 
 
-async def slots_of(db: Db, name: str) -> int | None:
+async def lock_slots(db: Db, name: str) -> int | None:
     """Lock a pool for a change, and read its slots. None: it does not exist."""
-    rows = await db.fetch(_SQL["slots_of"], name)
+    rows = await db.fetch(_SQL["lock_slots"], name)
     return int(rows[0][0]) if rows else None
 
 
-async def is_there(db: Db, name: str | None) -> bool:
-    """Whether a pool exists, which is locked then; also without a name."""
-    return name is None or await slots_of(db, name) is not None
+async def lock_if_named(db: Db, name: str | None) -> bool:
+    """Lock the pool of that name. False: it does not exist. True, and nothing is locked, without a name."""
+    return name is None or await lock_slots(db, name) is not None
 
 
-async def set_slots(db: Db, name: str, slots: int) -> None:
-    """Create the pool, or change its slots."""
-    await db.execute(_SQL["set_slots"], name, slots)
+async def set_slots(db: Db, name: str, slots: int, *, creates: bool = False) -> bool:
+    """Create the pool, or change its slots; with `creates` only the first. Returns whether it did."""
+    return bool(await db.fetch(_SQL["set_slots"], name, slots, creates))
 
 
 async def tasks_in(db: Db, name: str) -> int:
@@ -135,11 +144,6 @@ async def delete(db: Db, name: str) -> None:
     await db.execute(_SQL["delete_pool"], name)
 
 
-async def record(db: Db, who: str, what: str, name: str, details: Mapping[str, Any]) -> None:
-    """Write a change of a pool to the audit log."""
-    await db.execute(_SQL["record_change"], who, what, name, dict(details))
-
-
 def _view(name: str, slots: int, occupied: int, admitted: int, parallelism: int, parallel: int | None) -> PoolView:
     return PoolView(
         name=name,
@@ -157,6 +161,7 @@ def _open(slots: int, occupied: int) -> int | None:
 
 
 async def _parallel(db: Db, parallelism: int) -> int | None:
+    """How many more tasks may be active in the installation; None: no limit."""
     if not parallelism:
         return None
-    return max(parallelism - int((await db.fetch(_SQL["active_everywhere"]))[0][0]), 0)
+    return max(parallelism - await active(db), 0)

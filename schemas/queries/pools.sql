@@ -69,12 +69,13 @@ WHERE task.state = 'scheduled' AND NOT EXISTS (SELECT FROM pool WHERE pool.name 
 GROUP BY task.pool
 ORDER BY task.pool
 
--- name: slots_of
+-- name: lock_slots
 SELECT slots FROM pool WHERE name = $1 FOR UPDATE
 
 -- name: set_slots
 INSERT INTO pool (name, slots) VALUES ($1, $2)
-ON CONFLICT (name) DO UPDATE SET slots = excluded.slots
+ON CONFLICT (name) DO UPDATE SET slots = excluded.slots WHERE NOT $3::boolean
+RETURNING slots
 
 -- name: tasks_in_pool
 -- Active tasks, tasks that wait for slots, and tasks up for retry: each count uses an index of its own.
@@ -93,10 +94,7 @@ ORDER BY dag.dag_id
 
 -- name: backfills_with_pool
 -- Unfinished ones: their runs may still get tasks.
-SELECT id FROM backfill WHERE pool = $1 AND state NOT IN ('cancelled', 'success', 'failed') ORDER BY id
+SELECT id FROM backfill WHERE pool = $1 AND backfill_is_active(state) ORDER BY id
 
 -- name: delete_pool
 DELETE FROM pool WHERE name = $1
-
--- name: record_change
-INSERT INTO audit_log (who, what, object, details) VALUES ($1, $2, $3, $4)

@@ -5,17 +5,15 @@ from datetime import datetime
 import msgspec
 
 from tidegate.schemas.notice import instance_name
+from tidegate.schemas.queries.counting import COUNTED
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 
 _SQL = load("queue_pages")
 
-COUNTED = 10_001
-"""What is counted up to: ten thousand and more."""
-
 
 class QueueRow(msgspec.Struct, frozen=True):
-    """A task that waits for slots of a pool, since it is ready."""
+    """A task that waits for slots of a pool. `since` is when it became ready."""
 
     dag_run_id: int
     task_index: int

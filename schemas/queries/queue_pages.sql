@@ -2,8 +2,7 @@
 -- The first tasks that wait for slots of a pool, in the order in which they get them.
 SELECT
     head.dag_run_id, head.task_index, run.dag_id, run.run_id, head.task_id,
-    CASE WHEN head.task_index >= 1048576 THEN (head.task_index - 1048576) % 16384 END AS map_index,
-    head.pool_slots, in_calendar(head.scheduled_at) AS since
+    map_index(head.task_index) AS map_index, head.pool_slots, in_calendar(head.scheduled_at) AS since
 FROM (
     SELECT * FROM task_instance WHERE pool = $1 AND state = 'scheduled'
     ORDER BY rank, order_at, dag_run_id, task_index LIMIT $2
@@ -12,13 +11,16 @@ JOIN dag_run AS run ON run.id = head.dag_run_id
 ORDER BY head.rank, head.order_at, head.dag_run_id, head.task_index
 
 -- name: backends
--- The attempts that have not ended, by backend and host; an intent has no host yet. Counted up to $1.
+-- The attempts that have not ended, by backend and host; an intent has no host yet. Up to $1 of each state are counted.
 SELECT
     backend, host,
-    count(*) FILTER (WHERE state = 'intent') AS intents,
-    count(*) FILTER (WHERE state = 'submitting') AS submitting,
-    count(*) FILTER (WHERE state = 'accepted') AS accepted,
-    min(in_calendar(created_at)) FILTER (WHERE state <> 'accepted') AS waits_since
-FROM (SELECT backend, host, state, created_at FROM open_attempt ORDER BY state, backend LIMIT $1) AS attempt
+    count(*) FILTER (WHERE attempt.state = 'intent') AS intents,
+    count(*) FILTER (WHERE attempt.state = 'submitting') AS submitting,
+    count(*) FILTER (WHERE attempt.state = 'accepted') AS accepted,
+    min(in_calendar(created_at)) FILTER (WHERE attempt.state <> 'accepted') AS waits_since
+FROM unnest(ARRAY['intent', 'submitting', 'accepted']::submission_state[]) AS counted (state)
+CROSS JOIN LATERAL (
+    SELECT backend, host, state, created_at FROM open_attempt WHERE state = counted.state ORDER BY backend LIMIT $1
+) AS attempt
 GROUP BY backend, host
 ORDER BY backend, host

@@ -5,9 +5,12 @@ and a consumer with `catchup` excludes writers of events by a lock on the ledger
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import cast
 
 from tidegate.schemas.conditions.pattern import literal_prefix, matches, posix_expression
 from tidegate.schemas.effect.dag import DeleteDag, SetReferences
+from tidegate.schemas.queries import dag_history
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 
@@ -19,13 +22,25 @@ async def lock_ledger(db: Db) -> None:
     await db.execute(_SQL["lock_ledger"])
 
 
+async def count_history(db: Db, effect: SetReferences, most: int) -> int:
+    """The recorded events of the datasets that the DAG consumes newly, counted up to `most`. Nothing is locked."""
+    rows = await db.fetch(_SQL["count_history"], effect.dag_id, effect.consumed, effect.backfill_since, most)
+    return int(rows[0][0])
+
+
+async def recent_history(db: Db, effect: SetReferences, most: int) -> datetime:
+    """The time after which about `most` of these events occurred, or fewer: of each of the datasets the same number."""
+    rows = await db.fetch(_SQL["recent_history"], effect.dag_id, effect.consumed, effect.backfill_since or db.now, most)
+    return cast(datetime, rows[0][0])
+
+
 async def delete(db: Db, effects: Sequence[DeleteDag]) -> None:
     """Delete these DAGs with all their rows. The events of the ledger stay."""
     dag_ids = [effect.dag_id for effect in effects]
     dropped = [row[0] for row in await db.fetch(_SQL["drop_schedule_references"], dag_ids, [], [])]
     dropped += [row[0] for row in await db.fetch(_SQL["drop_outlet_references"], dag_ids)]
     await db.execute(_SQL["drop_pattern_references"], dag_ids)
-    await db.execute(_SQL["delete_runs"], dag_ids)
+    await dag_history.delete_all_runs(db, dag_ids)
     await db.execute(_SQL["delete_dags"], dag_ids)
     await refresh_is_active(db, set(dropped))
 

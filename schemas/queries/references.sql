@@ -90,29 +90,50 @@ WHERE id = ANY ($1::bigint[])
       OR (SELECT true FROM task_outlet_dataset_reference AS reference WHERE reference.dataset_id = dataset.id LIMIT 1) IS NOT NULL
   )
 
--- name: delete_runs
-WITH gone AS (DELETE FROM dag_run WHERE dag_id = ANY ($1::text[]) RETURNING id),
-    told AS (DELETE FROM notification USING gone WHERE notification.dag_run_id = gone.id),
-    awaited AS (DELETE FROM deadline USING gone WHERE deadline.dag_run_id = gone.id),
-    journal AS (DELETE FROM run_state_log USING gone WHERE run_state_log.dag_run_id = gone.id),
-    asked AS (DELETE FROM run_to_reconsider USING gone WHERE run_to_reconsider.dag_run_id = gone.id),
-    result AS (DELETE FROM task_result USING gone WHERE task_result.dag_run_id = gone.id),
-    task AS (DELETE FROM task_instance USING gone WHERE task_instance.dag_run_id = gone.id)
-DELETE FROM submission USING gone WHERE submission.dag_run_id = gone.id
-
 -- name: delete_dags
 WITH gone AS (DELETE FROM dag WHERE dag_id = ANY ($1::text[]) RETURNING dag_id),
-    waited AS (DELETE FROM dataset_subscription AS subscription USING gone WHERE subscription.dag_id = gone.dag_id),
-    waiting AS (DELETE FROM dataset_dag_run_queue USING gone WHERE target_dag_id = gone.dag_id),
+    subscriptions AS (DELETE FROM dataset_subscription AS subscription USING gone WHERE subscription.dag_id = gone.dag_id),
+    queue AS (DELETE FROM dataset_dag_run_queue USING gone WHERE target_dag_id = gone.dag_id),
     consumed AS (DELETE FROM dagrun_dataset_event AS event USING gone WHERE event.dag_id = gone.dag_id),
     discarded AS (DELETE FROM discarded_dataset_event AS event USING gone WHERE event.dag_id = gone.dag_id),
-    filled AS (DELETE FROM backfill USING gone WHERE backfill.dag_id = gone.dag_id RETURNING backfill.id),
-    dated AS (DELETE FROM backfill_date USING filled WHERE backfill_date.backfill_id = filled.id),
-    noted AS (DELETE FROM schedule_note AS note USING gone WHERE note.dag_id = gone.dag_id),
-    told AS (
-        DELETE FROM notification USING gone JOIN dag_version AS of ON of.dag_id = gone.dag_id WHERE notification.version_id = of.id
+    backfills AS (DELETE FROM backfill USING gone WHERE backfill.dag_id = gone.dag_id RETURNING backfill.id),
+    dates AS (DELETE FROM backfill_date USING backfills WHERE backfill_date.backfill_id = backfills.id),
+    own_stages AS (DELETE FROM backfill_stage AS stage USING backfills WHERE stage.backfill_id = backfills.id),
+    stages AS (DELETE FROM backfill_stage AS stage USING gone WHERE stage.dag_id = gone.dag_id),
+    notes AS (DELETE FROM schedule_note AS note USING gone WHERE note.dag_id = gone.dag_id),
+    notifications AS (
+        DELETE FROM notification
+        USING gone JOIN dag_version AS version ON version.dag_id = gone.dag_id
+        WHERE notification.version_id = version.id
     )
 DELETE FROM dag_version AS version USING gone WHERE version.dag_id = gone.dag_id
+
+-- name: count_history
+SELECT count(*) FROM (
+    SELECT
+    FROM unnest($2::bigint[]) AS new (dataset_id)
+    JOIN dataset_event AS event
+        ON event.dataset_id = new.dataset_id AND event.occurred_at >= coalesce($3::timestamptz, '-infinity')
+    WHERE NOT EXISTS (SELECT FROM dag_schedule_dataset_reference WHERE (dag_id, dataset_id) = ($1, new.dataset_id))
+    LIMIT $4
+) AS recorded
+
+-- name: recent_history
+-- $3 if the events are gone. Compared and ordered as the index of a dataset has them: otherwise a month that other datasets fill
+-- is read whole by its primary key, for each dataset.
+WITH new AS (
+    SELECT dataset_id, $4::bigint / count(*) OVER () AS most
+    FROM unnest($2::bigint[]) AS new (dataset_id)
+    WHERE NOT EXISTS (SELECT FROM dag_schedule_dataset_reference WHERE (dag_id, dataset_id) = ($1, new.dataset_id))
+)
+SELECT coalesce(max(event.occurred_at), $3::timestamptz)
+FROM new
+CROSS JOIN LATERAL (
+    SELECT occurred_at FROM dataset_event
+    WHERE (dataset_id, id) > (new.dataset_id, 0) AND (dataset_id, id) < (new.dataset_id + 1, 0)
+    ORDER BY dataset_id DESC, id DESC
+    OFFSET new.most LIMIT 1
+) AS event
 
 -- name: queue_history
 -- Events of the ledger become pending for new consumers of their datasets; the clock visits these DAGs at once.
@@ -131,8 +152,8 @@ queued AS (
     SELECT new.dag_id, new.dataset_id, event.id, $4::timestamptz
     FROM new
     JOIN dataset_event AS event ON event.dataset_id = new.dataset_id AND event.occurred_at >= new.since
-    WHERE NOT EXISTS (SELECT FROM dagrun_dataset_event AS had WHERE (had.dag_id, had.dataset_event_id) = (new.dag_id, event.id))
-      AND NOT EXISTS (SELECT FROM discarded_dataset_event AS had WHERE (had.dag_id, had.dataset_event_id) = (new.dag_id, event.id))
+    WHERE NOT EXISTS (SELECT FROM dagrun_dataset_event WHERE (dag_id, dataset_event_id) = (new.dag_id, event.id))
+      AND NOT EXISTS (SELECT FROM discarded_dataset_event WHERE (dag_id, dataset_event_id) = (new.dag_id, event.id))
     ON CONFLICT DO NOTHING
     RETURNING target_dag_id
 )

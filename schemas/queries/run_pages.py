@@ -1,5 +1,6 @@
 """Reads runs for people: lists of runs, and the records and the origin of a run."""
 
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -9,6 +10,7 @@ import msgspec
 from tidegate.schemas.graph import label
 from tidegate.schemas.notice import FailedTask, instance_name
 from tidegate.schemas.queries import tasks
+from tidegate.schemas.queries.counting import EXTRA_BYTES
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.producers import with_producer
 from tidegate.schemas.queries.sql import load
@@ -43,13 +45,13 @@ class RunRow(msgspec.Struct, frozen=True):
 
 
 class RunEventRow(msgspec.Struct, frozen=True):
-    """A dataset event that a run consumed."""
+    """A dataset event that a run consumed. `extra` is None after the first events, whose extra is as much as is read at once."""
 
     uri: str
     source: str
     event_id: str
     occurred_at: datetime
-    extra: dict[str, Any]
+    extra: dict[str, Any] | None
     producer: Producer | None = None
 
 
@@ -125,15 +127,13 @@ class EventCount(msgspec.Struct, frozen=True):
     left_pending: int
 
 
-class Origin(msgspec.Struct, frozen=True):
+class OriginFacts(msgspec.Struct, frozen=True):
     """A run and its origin: `creator` created it on a message of the kind `cause`; None if that was not recorded.
 
     `events` counts the consumed events, also those older than the retention of the ledger; None if unknown.
     `events_left`: the limit of the run left so many events pending, at least.
-    `spec` is the serialised DAG at the `version` that the run is pinned to.
     """
 
-    id: int
     run_type: str
     state: str
     run_after: datetime
@@ -150,11 +150,20 @@ class Origin(msgspec.Struct, frozen=True):
     version: int
     version_at: datetime
     path: str
+
+
+class Origin(OriginFacts, frozen=True):
+    """`spec` is the serialised DAG at the `version` that the run is pinned to."""
+
+    id: int
     spec: Any
 
 
-class ConsumedEvent(msgspec.Struct, frozen=True):
-    """A dataset event that a run consumed. For an event older than the retention all fields but `number` are None."""
+class ConsumedEventRow(msgspec.Struct, frozen=True):
+    """A dataset event that a run consumed. For an event older than the retention all fields but `number` are None.
+
+    `extra` is also None after the first events, whose extra is as much as is read at once.
+    """
 
     number: int
     uri: str | None
@@ -191,10 +200,11 @@ async def list_runs(
     until: datetime | None = None,
     backfill_id: int | None = None,
     before: int | None = None,
+    number: int | None = None,
     limit: int = 100,
 ) -> list[RunRow]:
     """Runs, newest first; those before the number of a run. `since` and `until` compare the logical date or `run_after`."""
-    filters = (dag_id, state, run_id, limit, run_type, since, until, backfill_id, before)
+    filters = (dag_id, state, run_id, limit, run_type, since, until, backfill_id, before, number)
     return [RunRow(*row) for row in await db.fetch(_SQL["list_runs"], *filters)]
 
 
@@ -204,9 +214,21 @@ async def number_of(db: Db, dag_id: str, run_id: str) -> int | None:
     return rows[0]["id"] if rows else None
 
 
-async def events_of(db: Db, dag_id: str, run_id: str) -> list[RunEventRow]:
+async def run_of(db: Db, dag_id: str, run_id: str | None) -> RunRow | None:
+    """The run of this id, or the newest one for None; None for an unknown one."""
+    number = await _newest_number(db, dag_id) if run_id is None else await number_of(db, dag_id, run_id)
+    found = await list_runs(db, number=number, limit=1) if number is not None else []
+    return found[0] if found else None
+
+
+async def _newest_number(db: Db, dag_id: str) -> int | None:
+    ((number,),) = await db.fetch(_SQL["newest_number"], dag_id)
+    return int(number) if number is not None else None
+
+
+async def events_of(db: Db, dag_id: str, run_id: str, extra_bytes: int = EXTRA_BYTES) -> list[RunEventRow]:
     """The dataset events that a run consumed, oldest first, without events older than the retention."""
-    return [RunEventRow(*with_producer(row)) for row in await db.fetch(_SQL["run_events"], dag_id, run_id)]
+    return [RunEventRow(*with_producer(row)) for row in await db.fetch(_SQL["run_events"], dag_id, run_id, extra_bytes)]
 
 
 async def event_count(db: Db, dag_id: str, run_id: str) -> EventCount:
@@ -221,11 +243,17 @@ async def tasks_of(db: Db, dag_id: str, run_id: str) -> list[RunTaskRow]:
 
 
 async def page_of_tasks(
-    db: Db, dag_id: str, run_id: str, *, after: int | None = None, limit: int | None = None
+    db: Db, dag_id: str, run_id: str, *, after: int | None = None, limit: int | None = None, state: str | None = None
 ) -> list[IndexedTask]:
-    """As `tasks_of`, those after an index."""
-    rows = await db.fetch(_SQL["run_tasks"], dag_id, run_id, after, limit)
+    """As `tasks_of`, those after an index, in a state."""
+    rows = await db.fetch(_SQL["run_tasks"], dag_id, run_id, after, limit, state, None)
     return [IndexedTask(index, RunTaskRow(*columns)) for index, *columns in rows]
+
+
+async def task_of(db: Db, dag_id: str, run_id: str, name: str) -> RunTaskRow | None:
+    """The task instance with a label. One that was removed and added again is the added one."""
+    rows = await db.fetch(_SQL["run_tasks"], dag_id, run_id, None, 1, None, name)
+    return RunTaskRow(*tuple(rows[0])[1:]) if rows else None
 
 
 async def index_of(db: Db, run: RunRow, task_id: str, map_index: int | None) -> int | None:
@@ -251,9 +279,23 @@ async def journal_of(db: Db, dag_id: str, run_id: str) -> list[RunMoveRow]:
     return [RunMoveRow(*row) for row in await db.fetch(_SQL["run_journal"], dag_id, run_id)]
 
 
-async def attempts_of(db: Db, dag_id: str, run_id: str, label: str | None = None) -> list[RunAttemptRow]:
-    """The attempts of a run, or of one of its task instances, by task, oldest first."""
-    return [RunAttemptRow(*row) for row in await db.fetch(_SQL["run_attempts"], dag_id, run_id, label)]
+async def states_of(db: Db, dag_id: str, run_id: str) -> Mapping[str, int]:
+    """The number of the task instances of a run in each state that occurs."""
+    return dict(map(tuple, await db.fetch(_SQL["run_states"], dag_id, run_id)))
+
+
+async def attempts_of(
+    db: Db, dag_id: str, run_id: str, label: str | None = None, states: Collection[str] | None = None
+) -> list[RunAttemptRow]:
+    """The attempts of a run, or of one of its task instances, in one of these states, by task, oldest first."""
+    rows = await db.fetch(_SQL["run_attempts"], dag_id, run_id, label, None, None if states is None else sorted(states))
+    return [RunAttemptRow(*columns) for _, *columns in rows]
+
+
+async def attempts_at(db: Db, dag_id: str, run_id: str, indexes: Sequence[int]) -> list[tuple[int, RunAttemptRow]]:
+    """As `attempts_of`, those of the task instances with these indexes, each with the index."""
+    rows = await db.fetch(_SQL["run_attempts"], dag_id, run_id, None, indexes, None)
+    return [(index, RunAttemptRow(*columns)) for index, *columns in rows]
 
 
 async def origin(db: Db, dag_id: str, run_id: str) -> Origin:
@@ -262,9 +304,9 @@ async def origin(db: Db, dag_id: str, run_id: str) -> Origin:
     return Origin(*row)
 
 
-async def consumed(db: Db, dag_run_id: int) -> list[ConsumedEvent]:
+async def consumed(db: Db, dag_run_id: int, extra_bytes: int = EXTRA_BYTES) -> list[ConsumedEventRow]:
     """The consumed events of a run, in the order of their arrival."""
-    return [ConsumedEvent(*with_producer(row)) for row in await db.fetch(_SQL["consumed"], dag_run_id)]
+    return [ConsumedEventRow(*with_producer(row)) for row in await db.fetch(_SQL["consumed"], dag_run_id, extra_bytes)]
 
 
 async def steps(db: Db, dag_run_id: int, limit: int) -> list[Steps]:

@@ -1,4 +1,5 @@
 -- name: list_runs
+-- The bounds of the id are there also without $10: by them, a plan for all parameters finds that run alone.
 SELECT
     run.dag_id, run.run_id, run.run_type, run.state, run.run_after, run.created_at, run.start_date, run.end_date,
     version.number AS version, run.unfinished, jsonb_array_length(coalesce(version.spec -> 'tasks', '[]')) AS tasks,
@@ -19,15 +20,33 @@ WHERE ($1::text IS NULL OR run.dag_id = $1)
       SELECT dag_run_id FROM backfill_date WHERE backfill_id = $8 AND state <> 'skipped'
   ))
   AND ($9::bigint IS NULL OR run.id < $9)
+  AND run.id BETWEEN coalesce($10::bigint, 0) AND coalesce($10, 9223372036854775807)
 ORDER BY run.id DESC
 LIMIT $4
 
 -- name: run_number
 SELECT id FROM dag_run WHERE dag_id = $1 AND run_id = $2
 
+-- name: newest_number
+-- Among the last runs of all DAGs; only where it is older than those, all runs of the DAG are read. OFFSET keeps the planner from
+-- the index of ids, in which the runs of a DAG are few.
+SELECT coalesce(
+    (
+        SELECT id FROM (
+            SELECT id, dag_id FROM dag_run
+            WHERE id > (SELECT id FROM dag_run WHERE id > 0 ORDER BY id DESC LIMIT 1) - 1000
+            ORDER BY id DESC LIMIT 1000
+        ) AS recent
+        WHERE dag_id = $1 ORDER BY id DESC LIMIT 1
+    ),
+    (SELECT id FROM (SELECT id FROM dag_run WHERE dag_id = $1 AND order_at IS NOT NULL OFFSET 0) AS run ORDER BY id DESC LIMIT 1)
+) AS id
+
 -- name: run_events
+-- The extra of the first events, of $3 bytes together.
 SELECT
-    dataset.uri, event.source, event.event_id, event.occurred_at, event.extra,
+    dataset.uri, event.source, event.event_id, event.occurred_at,
+    CASE WHEN sum(event.extra_bytes) OVER (ORDER BY event.occurred_at, event.id) <= $3::bigint THEN event.extra END AS extra,
     event.source_dag_id, event.source_run_id, event.source_task_id, event.source_map_index
 FROM dag_run AS run
 JOIN dagrun_dataset_event AS consumed ON consumed.dag_run_id = run.id
@@ -45,26 +64,31 @@ FROM dag_run AS run
 WHERE run.dag_id = $1 AND run.run_id = $2
 
 -- name: run_tasks
--- The instances of a mapped task, such as `load[3]`, follow it; removed tasks come last.
+-- The instances of a mapped task, such as `load[3]`, follow it; removed tasks come last. A run may have a million: the attempts
+-- of those on the page alone are read.
 SELECT
     task.task_index,
-    task.task_id, CASE WHEN task.task_index >= 1048576 THEN (task.task_index - 1048576) % 16384 END AS map_index,
+    task.task_id, map_index(task.task_index) AS map_index,
     task.state, task.try_number, task.start_date, task.end_date, task.next_try_at,
     submission.submission_id, submission.backend, submission.state AS submission_state,
     coalesce(nullif(task.reason, ''), submission.reason) AS reason
-FROM dag_run AS run
-JOIN task_instance AS task ON task.dag_run_id = run.id
+FROM (
+    SELECT task.*
+    FROM dag_run AS run
+    JOIN task_instance AS task ON task.dag_run_id = run.id
+    WHERE run.dag_id = $1 AND run.run_id = $2
+      AND (
+          $3::int IS NULL
+          OR (task.task_index < 0, task_position(task.task_index), task.task_index) > ($3 < 0, task_position($3), $3)
+      )
+      AND ($5::task_state IS NULL OR task.state = $5)
+      AND ($6::text IS NULL OR $6 = instance_name(task.task_id, task.task_index))
+    ORDER BY task.task_index < 0, task_position(task.task_index), task.task_index
+    LIMIT $4
+) AS task
 LEFT JOIN submission ON (submission.dag_run_id, submission.task_index, submission.try_number)
     = (task.dag_run_id, task.task_index, task.try_number)
-CROSS JOIN LATERAL (VALUES (
-    CASE WHEN task.task_index < 1048576 THEN task.task_index ELSE (task.task_index - 1048576) / 16384 END
-)) AS mapped (place)
-WHERE run.dag_id = $1 AND run.run_id = $2
-  AND ($3::int IS NULL OR (task.task_index < 0, mapped.place, task.task_index) > (
-      $3 < 0, CASE WHEN $3 < 1048576 THEN $3 ELSE ($3 - 1048576) / 16384 END, $3
-  ))
-ORDER BY task.task_index < 0, mapped.place, task.task_index
-LIMIT $4
+ORDER BY task.task_index < 0, task_position(task.task_index), task.task_index
 
 -- name: task_index
 -- Removed tasks may have the name of one another and of one that is in the run.
@@ -72,13 +96,19 @@ SELECT task.task_index
 FROM dag_run AS run
 JOIN task_instance AS task ON task.dag_run_id = run.id
 WHERE run.dag_id = $1 AND run.run_id = $2 AND task.task_id = $3 AND task.task_index >= 0
-  AND CASE WHEN task.task_index >= 1048576 THEN (task.task_index - 1048576) % 16384 END IS NOT DISTINCT FROM $4::int
-
--- name: run_number
-SELECT id FROM dag_run WHERE dag_id = $1 AND run_id = $2
+  AND map_index(task.task_index) IS NOT DISTINCT FROM $4::int
 
 -- name: run_conf
 SELECT conf FROM dag_run WHERE dag_id = $1 AND run_id = $2
+
+-- name: run_states
+-- The number of the task instances of a run in each state.
+SELECT task.state::text AS state, count(*) AS tasks
+FROM dag_run AS run
+JOIN task_instance AS task ON task.dag_run_id = run.id
+WHERE run.dag_id = $1 AND run.run_id = $2
+GROUP BY task.state
+ORDER BY task.state
 
 -- name: run_journal
 SELECT log.seq, log.state, log.reason, log.at
@@ -88,36 +118,48 @@ WHERE run.dag_id = $1 AND run.run_id = $2
 ORDER BY log.seq
 
 -- name: run_attempts
+-- Of the tasks with the name $3 the one that the lists show first: removed ones may have it as well.
 SELECT
-    task.task_id, CASE WHEN task.task_index >= 1048576 THEN (task.task_index - 1048576) % 16384 END AS map_index,
+    task.task_index,
+    task.task_id, map_index(task.task_index) AS map_index,
     submission.try_number, submission.submission_id, submission.backend, submission.state, submission.host,
     submission.reason, submission.exit_code, submission.created_at, submission.submitted_at, submission.started_at,
     submission.ended_at, submission.log_path, submission.log_tail
 FROM dag_run AS run
 JOIN task_instance AS task ON task.dag_run_id = run.id
 JOIN submission ON (submission.dag_run_id, submission.task_index) = (task.dag_run_id, task.task_index)
-WHERE run.dag_id = $1 AND run.run_id = $2
-  AND ($3::text IS NULL OR $3 = task.task_id
-      || CASE WHEN task.task_index < 1048576 THEN '' ELSE '[' || (task.task_index - 1048576) % 16384 || ']' END)
+LEFT JOIN LATERAL (
+    SELECT instance.task_index
+    FROM task_instance AS instance
+    WHERE instance.dag_run_id = run.id AND $3::text = instance_name(instance.task_id, instance.task_index)
+    ORDER BY instance.task_index < 0, instance.task_index
+    LIMIT 1
+) AS named ON true
+WHERE run.dag_id = $1 AND run.run_id = $2 AND ($3::text IS NULL OR task.task_index = named.task_index)
+  AND ($4::int[] IS NULL OR submission.task_index = ANY ($4))
+  AND ($5::submission_state[] IS NULL OR submission.state = ANY ($5))
 ORDER BY submission.task_index, submission.try_number
 
 -- name: origin
 -- The number of events is unknown for a run of an earlier Tidegate whose events are all older than the retention.
 SELECT
-    run.id, run.run_type, run.state, run.run_after, run.logical_date, run.data_interval_start, run.data_interval_end,
+    run.run_type, run.state, run.run_after, run.logical_date, run.data_interval_start, run.data_interval_end,
     run.created_at, run.creator, run.cause, run.start_date, run.end_date,
-    coalesce(run.events, (SELECT nullif(count(*), 0) FROM dagrun_dataset_event AS event WHERE event.dag_run_id = run.id)) AS events,
+    coalesce(run.events, (SELECT nullif(count(*), 0) FROM dagrun_dataset_event WHERE dag_run_id = run.id)) AS events,
     coalesce(run.events_left, 0) AS events_left,
-    version.number AS version, version.created_at AS version_at, version.path, version.spec
+    version.number AS version, version.created_at AS version_at, version.path, run.id, version.spec
 FROM dag_run AS run
 JOIN dag_version AS version ON version.id = run.version_id
 WHERE run.dag_id = $1 AND run.run_id = $2
 
 -- name: consumed
--- An event older than the retention has its number only.
+-- An event older than the retention has its number only. The extra of the first events, of $2 bytes together.
 SELECT
     consumed.dataset_event_id AS number, dataset.uri, event.source, event.event_id AS id, event.occurred_at, event.received_at,
-    event.extra, event.source_dag_id, event.source_run_id, event.source_task_id, event.source_map_index
+    CASE
+        WHEN sum(event.extra_bytes) OVER (ORDER BY event.received_at, consumed.dataset_event_id) <= $2::bigint THEN event.extra
+    END AS extra,
+    event.source_dag_id, event.source_run_id, event.source_task_id, event.source_map_index
 FROM dagrun_dataset_event AS consumed
 LEFT JOIN dataset_event AS event ON event.id = consumed.dataset_event_id
 LEFT JOIN dataset ON dataset.id = event.dataset_id

@@ -64,7 +64,7 @@ async def matching(db: Db, dag_id: str, run_id: str | None, start: datetime | No
 
 async def change_version(db: Db, effects: Sequence[ChangeVersion]) -> None:
     ids = [effect.dag_run_id for effect in effects]
-    rows = [(e.dag_run_id, e.version_id, e.max_active_tasks, e.times_out_at) for e in effects]
+    rows = [(effect.dag_run_id, effect.version_id, effect.max_active_tasks, effect.times_out_at) for effect in effects]
     await db.execute(_SQL["change_version"], *zip(*rows, strict=True))
     lowest = {row[0]: row[1] for row in await db.fetch(_SQL["lowest_indices"], ids)}
     places = [
@@ -75,7 +75,7 @@ async def change_version(db: Db, effects: Sequence[ChangeVersion]) -> None:
     if not places:
         return  # No run has started.
     for set_aside, place in (
-        (_SQL["set_aside_tasks"], _SQL["move_tasks"]),
+        (_SQL["set_aside_tasks"], _SQL["place_tasks"]),
         (_SQL["set_aside_attempts"], _SQL["place_attempts"]),
         (_SQL["set_aside_results"], _SQL["place_results"]),
     ):
@@ -93,9 +93,18 @@ async def to_reconsider(db: Db, limit: int) -> list[int]:
     return [row[0] for row in await db.fetch(_SQL["to_reconsider"], limit)]
 
 
-async def dequeue_reconsiderations(db: Db, ids: Collection[int]) -> Mapping[int, str | None]:
-    """Dequeue the requests to reconsider these locked runs: run id to stop reason. Runs without a request are left out."""
-    return {row[0]: row[1] for row in await db.fetch(_SQL["dequeue_reconsiderations"], list(ids))}
+async def reconsider_after_other_versions(db: Db) -> None:
+    """Request to reconsider the running runs whose tasks wait for a run of another version."""
+    await db.execute(_SQL["reconsider_after_other_versions"])
+
+
+async def dequeue_reconsiderations(db: Db, ids: Collection[int], locked: Collection[int]) -> Mapping[int, str | None]:
+    """Dequeue the requests to reconsider these runs, if they are locked: run id to stop reason.
+
+    Runs without a request are left out. Requests of runs that do not exist are dequeued, too, and left out.
+    """
+    found = await db.fetch(_SQL["dequeue_reconsiderations"], list(ids), list(locked))
+    return {id_: reason for id_, reason in found if id_ in locked}
 
 
 async def previous(db: Db, ids: Collection[int]) -> Mapping[int, PreviousRun]:

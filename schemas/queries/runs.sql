@@ -57,7 +57,7 @@ SELECT dag_run_id, min(task_index) FROM task_instance WHERE dag_run_id = ANY ($1
 -- Two rows may never have the same index, so all rows leave their indices first.
 UPDATE task_instance SET task_index = -1000000 - task_index WHERE dag_run_id = ANY ($1::bigint[]) AND task_index >= 0
 
--- name: move_tasks
+-- name: place_tasks
 UPDATE task_instance AS task
 SET task_index = change.new, state = CASE WHEN change.new < 0 THEN 'removed' ELSE task.state END
 FROM unnest($1::bigint[], $2::integer[], $3::integer[]) AS change (dag_run_id, old, new)
@@ -93,14 +93,42 @@ ON CONFLICT (dag_run_id) DO UPDATE SET stop_reason = coalesce(waiting.stop_reaso
 
 -- name: reconsider_after
 INSERT INTO run_to_reconsider (dag_run_id)
-SELECT DISTINCT later.id
+SELECT DISTINCT next.id
 FROM unnest($1::text[], $2::bigint[]) AS ended (dag_id, id)
 JOIN dag_run AS run ON run.id = ended.id
 CROSS JOIN LATERAL (
-    SELECT * FROM dag_run
-    WHERE dag_id = ended.dag_id AND state = 'running' AND (order_at, id) > (run.order_at, run.id)
+    SELECT later.id, later.state
+    FROM dag_run AS later
+    WHERE later.dag_id = ended.dag_id AND (later.order_at, later.id) > (run.order_at, run.id) AND later.order_at IS NOT NULL
+    ORDER BY later.order_at, later.id
+    LIMIT 1
+) AS next
+WHERE next.state = 'running'
+ON CONFLICT (dag_run_id) DO NOTHING
+
+-- name: reconsider_after_other_versions
+-- Running runs whose tasks wait for a run of another version: its decisions may not know that tasks wait.
+INSERT INTO run_to_reconsider (dag_run_id)
+SELECT run.id
+FROM dag
+CROSS JOIN LATERAL (
+    SELECT running.id, running.version_id, running.order_at
+    FROM dag_run AS running
+    WHERE running.dag_id = dag.dag_id AND running.state = 'running'
     OFFSET 0
-) AS later
+) AS run
+CROSS JOIN LATERAL (
+    SELECT earlier.version_id
+    FROM dag_run AS earlier
+    WHERE earlier.dag_id = dag.dag_id AND (earlier.order_at, earlier.id) < (run.order_at, run.id) AND earlier.order_at IS NOT NULL
+    ORDER BY earlier.order_at DESC, earlier.id DESC
+    LIMIT 1
+) AS previous
+CROSS JOIN LATERAL (
+    SELECT true FROM task_instance AS task WHERE task.dag_run_id = run.id AND task.waits_for_past AND task.state = 'none' LIMIT 1
+) AS waiting
+WHERE dag.held_since IS NULL AND previous.version_id <> run.version_id
+ORDER BY run.id
 ON CONFLICT (dag_run_id) DO NOTHING
 
 -- name: to_reconsider
@@ -109,7 +137,11 @@ WHERE NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
 ORDER BY created_at LIMIT $1
 
 -- name: dequeue_reconsiderations
-DELETE FROM run_to_reconsider WHERE dag_run_id = ANY ($1::bigint[]) RETURNING dag_run_id, stop_reason
+-- A request whose run another program deleted, or a restore left out, is done: else it would stay for ever.
+DELETE FROM run_to_reconsider AS request
+WHERE request.dag_run_id = ANY ($1::bigint[])
+  AND (request.dag_run_id = ANY ($2::bigint[]) OR NOT EXISTS (SELECT FROM dag_run AS run WHERE run.id = request.dag_run_id))
+RETURNING request.dag_run_id, request.stop_reason
 
 -- name: run_before
 SELECT run.id, earlier.id, earlier.state

@@ -28,7 +28,7 @@ class AttemptRef(msgspec.Struct, frozen=True):
     version_id: int
 
 
-class Claimed(msgspec.Struct, frozen=True):
+class ClaimedAttempt(msgspec.Struct, frozen=True):
     """An attempt that this daemon submits as it was when claimed; with a `kill_reason` the daemon only searches for it.
 
     `token` proves its end.
@@ -99,25 +99,43 @@ async def killed_intents(db: Db, limit: int = 1000) -> list[KilledIntent]:
     return [KilledIntent(*row) for row in await db.fetch(_SQL["killed_intents"], limit)]
 
 
-async def claim_intents(db: Db, owner: UUID, host: str, backend: str, limit: int) -> list[Claimed]:
-    """Claim up to `limit` intents. No two daemons ever claim the same one."""
-    return [Claimed(*row) for row in await db.fetch(_SQL["claim_intents"], owner, host, backend, limit)]
+async def claim_intents(
+    db: Db, owner: UUID, host: str, backend: str, limit: int, excluded: Collection[UUID] = ()
+) -> list[ClaimedAttempt]:
+    """Claim up to `limit` intents, except these. No two daemons ever claim the same one."""
+    return [ClaimedAttempt(*row) for row in await db.fetch(_SQL["claim_intents"], owner, host, backend, limit, list(excluded))]
+
+
+async def earlier(db: Db, attempts: Sequence[ClaimedAttempt], limit: int = 3) -> Mapping[UUID, tuple[UUID, ...]]:
+    """For each attempt the tries that began and did not succeed, of the last `limit` before it."""
+    again = [(it.submission_id, it.dag_run_id, it.task_index, it.try_number) for it in attempts if it.try_number > 1]
+    found: dict[UUID, tuple[UUID, ...]] = {}
+    for attempt, before in await db.fetch(_SQL["earlier"], *zip(*again, strict=True), limit) if again else ():
+        found[attempt] = (*found.get(attempt, ()), before)
+    return found
+
+
+async def give_back(db: Db, submission_id: UUID, owner: UUID) -> None:
+    """Make a claim of this owner an intent again, unless it ended or another daemon has claimed it."""
+    await db.execute(_SQL["give_back"], submission_id, owner)
 
 
 async def claim_abandoned(
     db: Db, owner: UUID, host: str, backend: str, seen_by: str | None, excluded: Collection[UUID]
-) -> list[Claimed]:
+) -> list[ClaimedAttempt]:
     """Claim submits in progress whose daemon is not live, and those of `owner`, except these; the oldest first.
 
     `seen_by`: the only host that sees the submissions of the backend; None if every host does.
     """
     rows = await db.fetch(_SQL["claim_abandoned"], owner, host, backend, seen_by, list(excluded))
-    return [Claimed(*row) for row in rows]
+    return [ClaimedAttempt(*row) for row in rows]
 
 
-async def open_among(db: Db, ids: Collection[UUID]) -> frozenset[UUID]:
-    """The attempts that have not ended."""
-    return frozenset(row[0] for row in await db.fetch(_SQL["open_among"], list(ids)))
+async def strays(db: Db, tokens: Mapping[UUID, str | None]) -> Mapping[UUID, dict[str, Any] | None]:
+    """Of these running submissions, those whose attempt has ended, with the recorded handle. Those of another installation, as
+    their tokens tell, are none.
+    """
+    return {row[0]: row[1] for row in await db.fetch(_SQL["strays"], list(tokens), list(tokens.values()))}
 
 
 async def recorded(db: Db, ids: Collection[UUID], owner: UUID) -> list[UUID]:

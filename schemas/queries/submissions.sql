@@ -61,8 +61,14 @@ FROM unnest($1::uuid[], $2::jsonb[], $3::timestamptz[], $4::timestamptz[])
     AS change (submission_id, handle, at, times_out_at)
 WHERE submission.submission_id = change.submission_id AND submission.state::text = 'submitting'
 
--- name: open_among
-SELECT submission_id FROM submission WHERE submission_id = ANY ($1::uuid[]) AND ended_at IS NULL
+-- name: strays
+-- Of what runs on a host, that of attempts that have ended or are not recorded here. $2 are the tokens of the attempts, NULL if
+-- unknown: those of another installation differ.
+SELECT running.id, submission.handle
+FROM unnest($1::uuid[], $2::text[]) AS running (id, token)
+LEFT JOIN submission ON submission.submission_id = running.id
+WHERE coalesce(running.token = attempt_token((SELECT secret FROM installation), running.id), true)
+  AND (submission.submission_id IS NULL OR submission.ended_at IS NOT NULL)
 
 -- name: recorded
 -- Attempts that were accepted for this owner, without a kill request.
@@ -70,12 +76,13 @@ SELECT submission_id FROM submission
 WHERE submission_id = ANY ($1::uuid[]) AND owner = $2 AND state::text = 'accepted' AND desired_state = 'run'
 
 -- name: kill
--- Requests a kill. The daemon that observes the attempt kills it and publishes its end.
+-- Requests a kill. The daemon that observes the attempt kills it and publishes its end. The first cause counts, but a task that
+-- is cleared waits for its upstream after the attempt, whatever else ends it.
 UPDATE submission
 SET
     desired_state = 'kill',
-    kill_reason = coalesce(submission.kill_reason, doomed.reason),
-    kill_cause = coalesce(submission.kill_cause, doomed.cause)
+    kill_reason = CASE WHEN doomed.cause = 'cleared' THEN doomed.reason ELSE coalesce(submission.kill_reason, doomed.reason) END,
+    kill_cause = CASE WHEN doomed.cause = 'cleared' THEN doomed.cause ELSE coalesce(submission.kill_cause, doomed.cause) END
 FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::text[]) AS doomed (dag_run_id, task_index, reason, cause)
 WHERE submission.dag_run_id = doomed.dag_run_id
   AND (doomed.task_index IS NULL OR submission.task_index = doomed.task_index)
@@ -97,6 +104,7 @@ WITH claimed AS (
         SELECT submission_id
         FROM submission
         WHERE state = 'intent' AND backend = $3 AND desired_state = 'run'
+          AND submission_id <> ALL ($5::uuid[])
           AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
         ORDER BY created_at, dag_run_id, task_index
         LIMIT $4
@@ -109,6 +117,20 @@ SELECT
     attempt_token((SELECT secret FROM installation), submission_id) AS token, kill_reason
 FROM claimed
 ORDER BY created_at, dag_run_id, task_index
+
+-- name: earlier
+-- The last tries before each attempt that began and did not succeed.
+SELECT attempt.submission_id, before.submission_id AS earlier
+FROM unnest($1::uuid[], $2::bigint[], $3::integer[], $4::integer[]) AS attempt (submission_id, dag_run_id, task_index, try_number)
+JOIN submission AS before ON (before.dag_run_id, before.task_index) = (attempt.dag_run_id, attempt.task_index)
+WHERE before.try_number BETWEEN attempt.try_number - $5 AND attempt.try_number - 1
+  AND before.started_at IS NOT NULL AND before.state::text <> 'succeeded'
+
+-- name: give_back
+-- The attempt was not started: daemons of every host may claim it.
+UPDATE submission
+SET state = 'intent', owner = NULL, host = NULL, submitted_at = NULL
+WHERE submission_id = $1 AND owner = $2 AND state::text = 'submitting'
 
 -- name: claim_abandoned
 -- Submits that may have happened: their daemon is not live, or is this daemon, which is not working on them.
@@ -156,22 +178,27 @@ FROM submission
 WHERE state IN ('submitting', 'accepted') AND host = $1
 
 -- name: record_heartbeats
--- Heartbeats come as ages, not as times: the clock of a host may be wrong.
+-- Heartbeats come as ages, not as times: the clock of a host may be wrong. A recorded one is in the future once the clock of the
+-- server was set back.
 UPDATE submission
 SET heartbeat_at = clock_timestamp() - make_interval(secs => change.silent_s)
 FROM unnest($1::uuid[], $2::float8[]) AS change (submission_id, silent_s)
 WHERE submission.submission_id = change.submission_id
-  AND submission.heartbeat_at < clock_timestamp() - make_interval(secs => change.silent_s)
+  AND (
+      submission.heartbeat_at < clock_timestamp() - make_interval(secs => change.silent_s)
+      OR submission.heartbeat_at > clock_timestamp()
+  )
 
 -- name: silent
--- Attempts without a heartbeat for $1 s, on any backend. An attempt that a live daemon is still submitting is not silent, nor is one
--- whose DAG was released within $1 s.
+-- Attempts without a heartbeat for $1 s, on any backend. An attempt whose DAG was released within $1 s is not silent. One that a
+-- live daemon is submitting is silent only if it is to be killed: the daemon hangs, and does not record a runner that starts
+-- later, so the task never begins.
 SELECT submission.submission_id
 FROM submission
 LEFT JOIN job ON job.id = submission.owner AND job.heartbeat_at > clock_timestamp() - make_interval(secs => $1)
 WHERE submission.state IN ('submitting', 'accepted')
   AND coalesce(submission.heartbeat_at, submission.submitted_at) < clock_timestamp() - make_interval(secs => $1)
-  AND (submission.state = 'accepted' OR job.id IS NULL)
+  AND (submission.state = 'accepted' OR job.id IS NULL OR submission.desired_state = 'kill')
   AND ($2::uuid[] IS NULL OR submission.submission_id = ANY ($2))
   AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
   AND NOT EXISTS (

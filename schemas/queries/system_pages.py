@@ -1,33 +1,38 @@
-"""The installation as pages show it: daemons, duties, the relay, the schema and the server."""
+"""The installation as pages show it: daemons, leases, the relay, the schema and the server."""
 
+from collections.abc import Sequence
 from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
 
 import msgspec
 
+from tidegate.schemas.queries.counting import COUNTED
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.leases import JobRow
 from tidegate.schemas.queries.sql import load
 
 _SQL = load("system_pages")
 
-COUNTED = 10_001
-"""What is counted up to: ten thousand and more."""
-
 TABLES = 12
 
 
-class DaemonLine(msgspec.Struct, frozen=True):
-    """A live daemon, and how many leases it has."""
+class OwnedLease(NamedTuple):
+    """A lease with an owner. The key is the number of a shard, or the name of a partition."""
 
-    host: str
-    pid: int
+    kind: str
+    key: str
+
+
+class DaemonLine(JobRow, frozen=True):
+    """A live daemon, and the leases that it owns."""
+
     version: str
-    started_at: datetime
-    heartbeat_at: datetime
-    leases: int
+    owns: Sequence[OwnedLease]
 
 
-class DutyLine(msgspec.Struct, frozen=True):
-    """The duties of a kind, or the partitions of a topic. `offsets` is the sum of the next offsets of partitions."""
+class LeaseLine(msgspec.Struct, frozen=True):
+    """The leases of a kind, or of the partitions of a topic. `offsets` is the sum of the next offsets of partitions."""
 
     kind: str
     topic: str
@@ -35,6 +40,27 @@ class DutyLine(msgspec.Struct, frozen=True):
     owned: int
     halted: int
     offsets: int | None
+
+
+class PartitionLine(msgspec.Struct, frozen=True):
+    """A partition: its daemon, and the next offset that is read. The host and the pid are None without a live daemon."""
+
+    partition: str
+    host: str | None
+    pid: int | None
+    next_offset: int
+    halted: bool
+
+
+class LedgerLine(msgspec.Struct, frozen=True):
+    """The event ledger: its oldest month (2612 is December 2026; 0: it has none), and how many were dropped.
+
+    `retired_at`: when a month was last dropped, wholly or in part.
+    """
+
+    oldest: int
+    dropped: int
+    retired_at: datetime | None
 
 
 class RelayLine(msgspec.Struct, frozen=True):
@@ -68,13 +94,23 @@ class TableLine(msgspec.Struct, frozen=True):
     rows: int
 
 
-async def daemons(db: Db) -> list[DaemonLine]:
-    """The live daemons, oldest first."""
-    return [DaemonLine(*row) for row in await db.fetch(_SQL["daemons"])]
+async def daemons(db: Db, *, after: tuple[datetime, UUID] | None = None, limit: int | None = None) -> list[DaemonLine]:
+    """The live daemons, oldest first; those after the start and the id of one."""
+    return [msgspec.convert(dict(row), DaemonLine) for row in await db.fetch(_SQL["daemons"], *(after or (None, None)), limit)]
 
 
-async def duties(db: Db) -> list[DutyLine]:
-    return [DutyLine(*row) for row in await db.fetch(_SQL["duties"])]
+async def leases(db: Db) -> list[LeaseLine]:
+    return [LeaseLine(*row) for row in await db.fetch(_SQL["leases"])]
+
+
+async def partitions(db: Db, *, after: str | None = None, limit: int | None = None) -> list[PartitionLine]:
+    """The partitions that daemons read, by name; those after one."""
+    return [PartitionLine(*row) for row in await db.fetch(_SQL["partitions"], after, limit)]
+
+
+async def months(db: Db) -> LedgerLine:
+    (row,) = await db.fetch(_SQL["months"])
+    return LedgerLine(*row)
 
 
 async def relay(db: Db) -> RelayLine:

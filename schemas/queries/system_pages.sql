@@ -1,13 +1,15 @@
 -- name: daemons
--- The live daemons, oldest first, with the number of their leases.
-SELECT job.host, job.pid, job.version, job.started_at, job.heartbeat_at, count(lease.key) AS leases
+-- The live daemons, oldest first, with the leases that each owns.
+SELECT
+    job.host, job.pid, job.started_at, job.heartbeat_at, job.settings AS terms, job.away, job.id, job.version,
+    ARRAY(SELECT ARRAY[lease.kind, lease.key] FROM lease WHERE lease.owner = job.id ORDER BY lease.kind, lease.key) AS owns
 FROM live_job AS job
-LEFT JOIN lease ON lease.owner = job.id
-GROUP BY job.id, job.host, job.pid, job.version, job.started_at, job.heartbeat_at
+WHERE $1::timestamptz IS NULL OR (job.started_at, job.id) > ($1, $2::uuid)
 ORDER BY job.started_at, job.id
+LIMIT $3
 
--- name: duties
--- The duties by kind, partitions by topic: how many there are, have a live owner, and are halted; and the next offsets together.
+-- name: leases
+-- The leases by kind, of partitions by topic: how many there are, have a live owner, and are halted; and the sum of next offsets.
 SELECT
     lease.kind, coalesce(substring(lease.key FROM '^(.*)/'), '') AS topic, count(*) AS number, count(job.id) AS owned,
     count(*) FILTER (WHERE lease.halted) AS halted, sum(lease.next_offset)::bigint AS offsets
@@ -15,6 +17,23 @@ FROM lease
 LEFT JOIN live_job AS job ON job.id = lease.owner
 GROUP BY 1, 2
 ORDER BY 1, 2
+
+-- name: partitions
+-- The partitions by name, those after $1, with their live owners.
+SELECT lease.key AS partition, job.host, job.pid, coalesce(lease.next_offset, 0) AS next_offset, lease.halted
+FROM lease
+LEFT JOIN live_job AS job ON job.id = lease.owner
+WHERE lease.kind = 'partition' AND ($1::text IS NULL OR lease.key > $1)
+ORDER BY lease.key
+LIMIT $2
+
+-- name: months
+-- The oldest month with events, and how many months were dropped; 0 is a month before all.
+SELECT
+    coalesce(min(month) FILTER (WHERE state <> 'dropped'), 0) AS oldest, count(*) FILTER (WHERE state = 'dropped') AS dropped,
+    max(retired_at) AS retired_at
+FROM ledger_month
+WHERE month > 0
 
 -- name: relay
 -- The events that wait to be published, counted up to $1, and the time of the first of them.

@@ -1,8 +1,7 @@
 """Task instances: reads by run and by queue, and writes."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import UNSET
@@ -12,8 +11,8 @@ from tidegate.schemas.graph import element_index, element_of, position_of
 from tidegate.schemas.notice import FailedTask, LogExcerpt
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
-from tidegate.schemas.state import TaskState
-from tidegate.schemas.view import Candidate, Instance, LimitOwner, StarvingTask, TaskKey, WaitingTask
+from tidegate.schemas.state import TASK_ENDED, TaskState
+from tidegate.schemas.view import Candidate, Instance, TaskKey, WaitingTask
 from tidegate.schemas.wire.event import encode
 
 _SQL = load("tasks")
@@ -33,6 +32,23 @@ async def of_runs(db: Db, ids: Collection[int]) -> Mapping[int, dict[int, Instan
     for run, index, state, *counts in await db.fetch(_SQL["of_runs"], list(ids)) if ids else []:
         by_run[run][index] = Instance(index, TaskState(state), *counts)
     return by_run
+
+
+async def without_elements(db: Db, dag_run_id: int) -> dict[int, Instance]:
+    """The tasks of a run, by index, without the instances of its mapped tasks. Nothing is locked."""
+    rows = await db.fetch(_SQL["without_elements"], dag_run_id)
+    return {index: Instance(index, TaskState(state), *counts) for _, index, state, *counts in rows}
+
+
+async def undone_elements(db: Db, key: TaskKey, limit: int) -> list[int]:
+    """The first instances of a mapped task that have not ended."""
+    (run,), (first,), (last,) = _ranges([key])
+    return [row[0] for row in await db.fetch(_SQL["undone_elements"], run, first, last, sorted(TASK_ENDED), limit)]
+
+
+async def first_runs(db: Db, ids: Sequence[int], instances: int) -> Sequence[int]:
+    """The first of these runs, which have at most this number of task instances together unless it is one run."""
+    return ids[: (await db.fetch(_SQL["first_runs"], ids, instances))[0][0]] if ids else ids
 
 
 async def failures(db: Db, ids: Collection[int], limit: int) -> Mapping[int, tuple[FailedTask, ...]]:
@@ -80,13 +96,24 @@ async def lengths(db: Db, keys: Collection[TaskKey]) -> dict[TaskKey, int]:
     return {(run, index): length for run, index, length in rows if length is not None}
 
 
+async def sizes_of_elements(db: Db, keys: Collection[TaskKey]) -> dict[TaskKey, int]:
+    """The bytes of JSON that the instances of these mapped tasks returned together; tasks without results are left out."""
+    rows = await db.fetch(_SQL["sizes_of_elements"], *_ranges(keys)) if keys else ()
+    return {(run, position_of(first)): size for run, first, size in rows}
+
+
 async def results_of_elements(db: Db, keys: Collection[TaskKey]) -> dict[TaskKey, dict[int, Any]]:
     """The results of the instances of these mapped tasks, by element."""
     found: dict[TaskKey, dict[int, Any]] = {key: {} for key in keys}
-    ranges = [(run, element_index(position, 0), element_index(position + 1, 0) - 1) for run, position in keys]
-    for run, index, value in await db.fetch(_SQL["results_of_elements"], *zip(*ranges, strict=True)) if keys else ():
+    for run, index, value in await db.fetch(_SQL["results_of_elements"], *_ranges(keys)) if keys else ():
         found[run, position_of(index)][element_of(index) or 0] = value
     return found
+
+
+def _ranges(keys: Collection[TaskKey]) -> Iterator[Sequence[int]]:
+    """The runs of these mapped tasks, and the first and last index of an instance."""
+    ranges = [(run, element_index(position, 0), element_index(position + 1, 0) - 1) for run, position in keys]
+    return zip(*ranges, strict=True)
 
 
 async def ready(db: Db, pool: str, wanted: int, slots: int) -> list[Candidate]:
@@ -107,39 +134,11 @@ async def ready(db: Db, pool: str, wanted: int, slots: int) -> list[Candidate]:
     return found
 
 
-async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int, slots: int) -> list[StarvingTask]:
-    """Up to `wanted` task instances that have waited since before `since`, oldest first, each for at most `slots` slots.
-
-    Each is blocked by missing slots only; together they may exceed their limits.
-    """
-    rows = await db.fetch(_SQL["longest_waiting"], pool, since, wanted, slots)
-    return [StarvingTask(Candidate(*row[:3]), _limits_left(row[0], *row[3:])) for row in rows]
-
-
-def _limits_left(
-    dag_run_id: int,
-    dag_id: str,
-    task_id: str,
-    of_run: int,
-    in_run: int | None,
-    in_dag: int | None,
-    backfill_id: int | None,
-    of_backfill: int | None,
-) -> Mapping[LimitOwner, int]:
-    limits: Mapping[LimitOwner, int | None] = {
-        (dag_run_id, ""): of_run,
-        (dag_run_id, task_id): in_run,
-        (dag_id, task_id): in_dag,
-        (f"backfill {backfill_id}", ""): of_backfill,
-    }
-    return {owner: left for owner, left in limits.items() if left is not None}
-
-
-async def waiting(db: Db, keys: Collection[TaskKey]) -> dict[TaskKey, WaitingTask]:
-    """These task instances, for the admission."""
+async def waiting(db: Db, keys: Collection[TaskKey], pool: str | None = None) -> dict[TaskKey, WaitingTask]:
+    """These task instances, for the admission; with `pool` those of this pool."""
     if not keys:
         return {}
-    rows = await db.fetch(_SQL["waiting"], *zip(*keys, strict=True))
+    rows = await db.fetch(_SQL["waiting"], *zip(*keys, strict=True), pool)
     return {
         (run, index): WaitingTask(run, index, dag_id, task_id, TaskState(state), *rest)
         for run, index, dag_id, task_id, state, *rest in rows

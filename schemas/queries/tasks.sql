@@ -13,8 +13,38 @@ FROM task_instance
 WHERE dag_run_id = ANY ($1::bigint[]) AND task_index >= 0
 ORDER BY dag_run_id, task_index
 
+-- name: without_elements
+SELECT
+    dag_run_id, task_index AS index, state, try_number, max_tries, awaited, success, failed, skipped,
+    upstream_failed, waits_for_past, next_try_at, elements
+FROM task_instance
+WHERE dag_run_id = $1 AND is_task(task_index)
+
+-- name: undone_elements
+SELECT task_index
+FROM task_instance
+WHERE dag_run_id = $1 AND task_index BETWEEN $2 AND $3 AND state <> ALL ($4::task_state[])
+ORDER BY task_index
+LIMIT $5
+
+-- name: first_runs
+-- How many of these runs, in their order, have at most so many instances together; at least one. It reads no more than twice as
+-- many.
+WITH RECURSIVE taken (runs, instances) AS (
+    SELECT 0, 0::bigint
+    UNION ALL
+    SELECT runs + 1, taken.instances + of_run.instances
+    FROM taken
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS instances
+        FROM (SELECT FROM task_instance WHERE dag_run_id = ($1::bigint[])[taken.runs + 1] LIMIT $2::integer + 1) AS counted
+    ) AS of_run
+    WHERE runs < cardinality($1::bigint[]) AND (runs = 0 OR taken.instances + of_run.instances <= $2::integer)
+)
+SELECT max(runs) FROM taken
+
 -- name: states
-SELECT dag_run_id, task_id, state FROM task_instance WHERE dag_run_id = ANY ($1::bigint[]) AND task_index BETWEEN 0 AND 1048575
+SELECT dag_run_id, task_id, state FROM task_instance WHERE dag_run_id = ANY ($1::bigint[]) AND is_task(task_index)
 
 -- name: insert_tasks
 INSERT INTO task_instance (
@@ -27,11 +57,16 @@ SELECT * FROM unnest(
     $16::text[], $17::text[], $18::integer[], $19::integer[], $20::integer[], $21::integer[], $22::timestamptz[],
     $23::timestamptz[]
 )
--- After a clear, the instances of a mapped task exist: their try numbers continue.
+-- After a clear, the instances of a mapped task exist: their try numbers continue. Their run may have left a backfill meanwhile.
 ON CONFLICT (dag_run_id, task_index) DO UPDATE
 SET state = excluded.state,
     max_tries = task_instance.try_number + excluded.max_tries,
     reason = excluded.reason,
+    pool = excluded.pool,
+    pool_slots = excluded.pool_slots,
+    rank = excluded.rank,
+    per_dag = excluded.per_dag,
+    per_run = excluded.per_run,
     scheduled_at = excluded.scheduled_at,
     end_date = excluded.end_date
 
@@ -129,6 +164,15 @@ SELECT
 FROM unnest($1::bigint[], $2::integer[]) AS target (dag_run_id, task_index)
 JOIN task_instance AS task USING (dag_run_id, task_index)
 LEFT JOIN task_result AS result USING (dag_run_id, task_index)
+
+-- name: sizes_of_elements
+-- The bytes of JSON that the instances of each mapped task returned together.
+SELECT target.dag_run_id, target.first, coalesce(sum(octet_length(result.value::text)), 0)::bigint AS bytes
+FROM unnest($1::bigint[], $2::integer[], $3::integer[]) AS target (dag_run_id, first, last)
+CROSS JOIN LATERAL (
+    SELECT * FROM task_result WHERE dag_run_id = target.dag_run_id AND task_index BETWEEN target.first AND target.last OFFSET 0
+) AS result
+GROUP BY target.dag_run_id, target.first
 
 -- name: results_of_elements
 SELECT target.dag_run_id, result.task_index, result.value
@@ -251,52 +295,11 @@ CROSS JOIN LATERAL unnest(walk.tasks) AS task (index)
 ORDER BY walk.rank, walk.order_at, walk.dag_run_id, task.index
 LIMIT $2
 
--- name: longest_waiting
--- Up to $3 tasks that only missing slots block, that have waited since before $2, oldest first; and how many more tasks
--- the run and the limits of each admit. The pool has $4 slots.
-SELECT
-    head.dag_run_id, head.task_index,
-    CASE WHEN head.per_dag IS NOT NULL OR run.backfill_id IS NOT NULL THEN run.dag_id END AS limited_in, run.dag_id, head.task_id,
-    run.max_active_tasks - run.active_tasks AS left_of_run, head.per_run - in_run.active AS left_in_run,
-    head.per_dag - in_dag.active AS left_in_dag, run.backfill_id,
-    CASE WHEN run.backfill_id IS NOT NULL THEN backfill_capacity(run.backfill_id, $1) END AS left_of_backfill
-FROM (
-    SELECT dag_run_id, task_index, scheduled_at, task_id, try_number, per_dag, per_run
-    FROM task_instance
-    WHERE pool = $1 AND state = 'scheduled' AND scheduled_at < $2 AND pool_slots <= $4
-    ORDER BY scheduled_at
-    LIMIT 1000
-) AS head
-CROSS JOIN LATERAL (SELECT * FROM dag_run WHERE dag_run.id = head.dag_run_id LIMIT 1) AS run
-JOIN dag USING (dag_id)
-CROSS JOIN LATERAL (
-    SELECT count(*) AS active FROM limited_task AS task
-    WHERE head.per_run IS NOT NULL
-      AND task.task_id = head.task_id AND task.dag_run_id = head.dag_run_id
-) AS in_run
-CROSS JOIN LATERAL (
-    SELECT count(*) AS active FROM limited_task AS task JOIN dag_run AS other ON other.id = task.dag_run_id
-    WHERE head.per_dag IS NOT NULL
-      AND task.task_id = head.task_id AND other.dag_id = run.dag_id
-) AS in_dag
-WHERE run.state = 'running' AND run.active_tasks < run.max_active_tasks AND NOT dag.is_stopped
-  AND (
-      head.try_number = 0 OR NOT EXISTS (
-          SELECT FROM open_attempt AS attempt
-          WHERE attempt.dag_run_id = head.dag_run_id AND attempt.task_index = head.task_index
-      )
-  )
-  AND (head.per_run IS NULL OR head.per_run > in_run.active)
-  AND (head.per_dag IS NULL OR head.per_dag > in_dag.active)
-  AND (run.backfill_id IS NULL OR coalesce(backfill_capacity(run.backfill_id, $1), 1) > 0)
-ORDER BY head.scheduled_at
-LIMIT $3
-
 -- name: waiting
--- Read under the locks of their runs.
+-- Read under the locks of their runs. With $3 only tasks of this pool: a task may have left it before its run was locked.
 SELECT
     task.dag_run_id, task.task_index, run.dag_id, task.task_id, task.state, task.try_number, task.pool_slots, task.per_dag,
-    task.per_run, dag.is_stopped AS is_paused, task.try_number > 0 AND EXISTS (
+    task.per_run, dag.is_paused, dag.hold_reason, task.try_number > 0 AND EXISTS (
         SELECT FROM open_attempt AS attempt
         WHERE attempt.dag_run_id = task.dag_run_id AND attempt.task_index = task.task_index
     ) AS is_attempted, run.backfill_id
@@ -304,6 +307,7 @@ FROM unnest($1::bigint[], $2::integer[]) AS target (dag_run_id, task_index)
 JOIN task_instance AS task USING (dag_run_id, task_index)
 JOIN dag_run AS run ON run.id = task.dag_run_id
 JOIN dag USING (dag_id)
+WHERE $3::text IS NULL OR task.pool = $3
 
 -- name: limited_activity
 SELECT task.dag_run_id, run.dag_id, task.task_id

@@ -13,7 +13,7 @@ WHERE dag.dag_id = $1
 SELECT DISTINCT run.version_id, task.task_index, task.task_id
 FROM dag_run AS run
 JOIN task_instance AS task ON task.dag_run_id = run.id
-WHERE run.id = ANY ($1::bigint[]) AND task.task_index BETWEEN 0 AND 1048575
+WHERE run.id = ANY ($1::bigint[]) AND is_task(task.task_index)
 
 -- name: users
 -- The DAGs that need these versions.

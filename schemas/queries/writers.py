@@ -1,7 +1,6 @@
 """Transactions that may still insert a row with an id that was given earlier."""
 
 from collections.abc import Set
-from datetime import datetime
 from typing import NamedTuple
 
 from tidegate.schemas.queries.db import Db
@@ -13,10 +12,11 @@ _SQL = load("writers")
 class Writers(NamedTuple):
     """`last` is the highest id that was given; `open` are the transactions that wrote to the table afterwards.
 
-    A transaction with an id up to `last` is in `open` or has ended. `server` is the start time of the server.
+    A transaction with an id up to `last` is in `open` or has ended. `server` is another text after each start and each crash of
+    the server.
     """
 
-    server: datetime
+    server: str
     last: int
     open: Set[str]
 

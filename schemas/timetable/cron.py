@@ -22,6 +22,18 @@ FULL = (range(60), range(24), range(1, 32), range(1, 13), range(7), range(60))
 HORIZON_YEARS = 41
 """A fifth Monday in February comes within 40 years; an expression without a match in this time never matches."""
 
+PRESETS: Mapping[str, str] = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@quarterly": "0 0 1 */3 *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+"""Names of cron expressions."""
+
 _RANDOM = re.compile(r"[hr](\(.*|/.*)?")
 _EXAMPLE = "write five fields (minute, hour, day of month, month, day of week) such as '0 3 * * *', or six with the seconds last"
 
@@ -81,16 +93,15 @@ def compiled(expression: str) -> Expression:
     """Parse an expression. Raises ValueError with one sentence that names the invalid field."""
     fields = expression.lower().split()
     if expression.strip().startswith("@"):
-        raise ValueError(
-            f"cron {expression!r} is not known; {_EXAMPLE}, or one of @hourly, @daily, @weekly, @monthly, @quarterly, @yearly"
-        )
+        presets = f"{', '.join(PRESETS)}, or, as a whole schedule, @once and @continuous"
+        raise ValueError(f"cron {expression!r} is not known; {_EXAMPLE}, or one of {presets}")
     if len(fields) not in (5, 6):
         raise ValueError(f"cron {expression!r} has {len(fields)} fields; {_EXAMPLE}")
     for position, field in enumerate(fields):
         if not _is_valid(position, field):
             allowed = f"*, {RANGES[position]}, a range a-b, a list a,b or a step */n"
             raise ValueError(f"cron {expression!r}: the {FIELDS[position]} cannot be {field!r}; write {allowed}")
-    # Takes 25 ms, which `tidegate --help` and publishers do without.
+    # Its import takes 25 ms, which `tidegate --help` and publishers do without.
     from croniter import croniter  # noqa: PLC0415 - as above
 
     return _expression(croniter(" ".join(fields), 0))
@@ -103,7 +114,7 @@ def _at(year: int, month: int, day: int, time: Column) -> datetime:
 def _is_valid(position: int, field: str) -> bool:
     if _RANDOM.fullmatch(field):
         return False
-    from croniter import CroniterError, croniter  # noqa: PLC0415 - as in `parse`
+    from croniter import CroniterError, croniter  # noqa: PLC0415 - as in `compiled`
 
     alone = ["*"] * max(5, position + 1)
     alone[position] = field

@@ -3,15 +3,15 @@
 `tidegate.schemas.timetable.tick` computes runs from them.
 """
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from tidegate.schemas.time_range import in_range
-from tidegate.schemas.timetable.cron import compiled
+from tidegate.schemas.text import counted
+from tidegate.schemas.time_range import Moment, in_range
+from tidegate.schemas.timetable.cron import PRESETS, compiled
 from tidegate.schemas.timetable.wallclock import zone
 
 Mode = Literal["trigger", "interval"]
@@ -53,7 +53,7 @@ class Every(msgspec.Struct, frozen=True, tag="every", tag_field="kind", forbid_u
 class Dates(msgspec.Struct, frozen=True, tag="dates", tag_field="kind", forbid_unknown_fields=True):
     """A tick at each of `dates`, in any order; a repeated date counts once."""
 
-    dates: Annotated[tuple[Annotated[datetime, Meta(tz=True)], ...], Meta(min_length=1)]
+    dates: Annotated[tuple[Moment, ...], Meta(min_length=1)]
 
 
 class Once(msgspec.Struct, frozen=True, tag="once", tag_field="kind", forbid_unknown_fields=True):
@@ -65,18 +65,6 @@ class Continuous(msgspec.Struct, frozen=True, tag="continuous", tag_field="kind"
 
 
 Timetable = Cron | Every | Dates | Once | Continuous
-
-PRESETS: Mapping[str, str] = {
-    "@hourly": "0 * * * *",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@weekly": "0 0 * * 0",
-    "@monthly": "0 0 1 * *",
-    "@quarterly": "0 0 1 */3 *",
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-}
-"""Names of cron expressions."""
 
 
 def validate(timetable: Timetable) -> None:
@@ -170,12 +158,12 @@ def _mode(timetable: Cron | Every) -> str:
 
 def _length(every: Every) -> str:
     months, seconds = every.months, every.seconds
-    parts = [_counted(months // 12, "year") if months % 12 == 0 else _counted(months, "month")] if months else []
+    parts = [_calendar_length(months)] if months else []
     if seconds or not months:
         size, unit = next(((size, unit) for size, unit in UNITS if seconds and seconds % size == 0), (1, "s"))
         parts.append(f"{seconds / size:g} {unit}")
     return " and ".join(parts)
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if abs(number) == 1 else f"{number} {noun}s"
+def _calendar_length(months: int) -> str:
+    return counted(months // 12, "year", "years") if months % 12 == 0 else counted(months, "month", "months")

@@ -16,7 +16,15 @@ from tidegate.schemas.timetable.tick_times import Grid, Ticks, ticks_of
 
 Missed = Literal["skip", "latest", "all"]
 
-INSTANT, MISSED_AFTER, GRACE = timedelta(microseconds=1), timedelta(minutes=1), timedelta(minutes=5)
+INSTANT = timedelta(microseconds=1)
+"""The shortest time between two datetimes."""
+
+MISSED_AFTER = timedelta(minutes=1)
+"""A run that is later than this was missed."""
+
+GRACE = timedelta(minutes=5)
+"""How old the last tick may be for the first run; a tenth of a longer period."""
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -40,7 +48,8 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `start_date`, `end_date`: inclusive bounds of the logical dates; in trigger mode, of the ticks.
     `missed`: which past ticks still get a run: `skip` those younger than a minute, `latest` also the latest one, `all` every one.
     `run_immediately`: for the first run without a start date. True takes the last tick before `since`, False waits for the next
-    one, None takes the last one if it is less than a tenth of the period, or five minutes, before `since`.
+    one, None takes the last one if it is less than a tenth of the period, or five minutes, before `since`. An interval in trigger
+    mode begins at once, or with False one period after `since`; in interval mode None is as True.
     `since`: when the DAG got its timetable; None means now. Waiting for a tick requires it: the tick after now moves with now.
     """
 
@@ -163,6 +172,8 @@ def _grace(passed: datetime, coming: datetime | None) -> timedelta:
 def _elapsed(every: Every, last: Tick | None, bounds: Bounds, now: datetime) -> datetime:
     """The next tick of an `Every` in trigger mode: counted from its last run, or from now after missed periods."""
     start = bounds.start_date or now
+    if last is None and bounds.start_date is None and bounds.run_immediately is False:
+        last = _run_at(every, bounds.since or now, UNBOUND)  # as if it had run then
     if last is None:
         return start if bounds.missed == "all" else max(start, now)
     grid = Grid(every, last.run_after)
@@ -171,8 +182,9 @@ def _elapsed(every: Every, last: Tick | None, bounds: Bounds, now: datetime) -> 
         return fires
     if bounds.missed == "skip":
         return max(fires, grid.after(now - MISSED_AFTER - INSTANT))
-    passed = grid.until(now)
-    return max(fires, passed) if now - passed <= _grace(passed, grid.after(now)) else now
+    passed = grid.until(min(now, bounds.end_date) if bounds.end_date else now)
+    is_over = bounds.end_date is not None and bounds.end_date < now  # The last tick before the end date may still be due.
+    return max(fires, passed) if is_over or now - passed <= _grace(passed, grid.after(now)) else now
 
 
 def _continued(last: Tick | None, bounds: Bounds, now: datetime) -> Tick | None:

@@ -1,1 +1,1 @@
-"""Events on Kafka: payloads, envelopes and their published contract."""
+"""Events on Kafka: payloads, envelopes, dead letters, and the published contract."""

@@ -23,24 +23,25 @@ KEYS: Mapping[Kind, str] = {
     Kind.DAG_FILE_CHANGED: "The path of the file.",
     Kind.TASK_FINISHED: "The DAG and the run, `dag_id/run_id`.",
     Kind.DAG_RUN_STATE: "The DAG and the run, `dag_id/run_id`. The topic is compacted by it: the last state of a run stays.",
-    Kind.TASK_STATE: "The DAG and the run, `dag_id/run_id`: all moves of the tasks of a run are in one partition, in order.",
-    Kind.DEAD_LETTER: "The key of the record, as it came.",
+    Kind.TASK_STATE: "The DAG and the run, `dag_id/run_id`: all events of the tasks of a run are in one partition, in order.",
+    Kind.DEAD_LETTER: "The key of the record, unchanged.",
 }
 
 ABOUT: Mapping[Kind, str] = {
-    Kind.DATASET_UPDATED: "A dataset has new data: from anybody, and from tasks that succeeded, of their outlets. OpenLineage's"
-    " run events are understood here, too: each output of a COMPLETE event is such an event.",
+    Kind.DATASET_UPDATED: "A dataset has new data. Programs and successful tasks publish it. The topic also takes run events of"
+    " OpenLineage: each output of a COMPLETE event counts as such an event.",
     Kind.DAG_FILE_CHANGED: "A DAG file is new, changed or gone. The daemon's own watcher publishes these as well.",
     Kind.TASK_FINISHED: "An attempt of a task ended; from the process that ran it.",
-    Kind.DAG_RUN_STATE: "A run moved. Every move is here for a week at least, the last one of each run for good.",
-    Kind.TASK_STATE: "A task of a run moved.",
+    Kind.DAG_RUN_STATE: "The state of a run changed. The topic keeps each event for a week, and the last event of each run.",
+    Kind.TASK_STATE: "The state of a task of a run changed.",
     Kind.DEAD_LETTER: "A record that can never be handled.",
 }
 
 ABOUT_DEAD_LETTERS = (
-    "A record that can never be handled, as it came. `ce_reason` and `ce_message` say why; `ce_topic`, `ce_partition` and"
-    " `ce_offset` where it was; `ce_letter` is its number in `tidegate deadletters`; `ce_valuebytes` the size of its value, of"
-    " which only the beginning is here where `ce_shortened` is `true`. Its own headers follow, `original_` before their names."
+    "A record that can never be handled, unchanged. `ce_reason` and `ce_message` say why, `ce_topic`, `ce_partition` and"
+    " `ce_offset` where the record was. `ce_letter` is its number in `tidegate deadletters`. `ce_valuebytes` is the size of its"
+    " value; if `ce_shortened` is `true`, only the beginning of the value follows. The names of its own headers begin with"
+    " `original_`."
 )
 
 
@@ -62,7 +63,7 @@ def asyncapi(topic_of: Callable[[Kind], str], version: str) -> dict[str, Any]:
         "info": {
             "title": "Tidegate",
             "version": version,
-            "description": "Events that start runs, and what becomes of runs and tasks: CloudEvents 1.0 on Kafka, in binary mode."
+            "description": "Events that start runs, and the states of runs and tasks: CloudEvents 1.0 on Kafka, in binary mode."
             " What Tidegate receives may also come in structured mode, or as bare data without headers.",
         },
         "defaultContentType": "application/json",
@@ -124,7 +125,7 @@ def _headers(kind: Kind) -> dict[str, Any]:
     names = {
         "ce_specversion": {"type": "string", "const": "1.0"},
         "ce_type": {"type": "string", "const": type_of(kind)},
-        "ce_source": {"type": "string", "minLength": 1, "maxLength": 512, "description": "Who published it."},
+        "ce_source": {"type": "string", "minLength": 1, "maxLength": 512, "description": "The program that published it."},
         "ce_id": {"type": "string", "minLength": 1, "maxLength": 512, "description": "With the source, the event's identity."},
         "ce_time": {"type": "string", "format": "date-time"},
     }

@@ -9,7 +9,7 @@ import msgspec
 from tidegate.schemas.conditions.condition import decoding_problem
 from tidegate.schemas.dag import ARCHIVE
 from tidegate.schemas.error import RejectedError
-from tidegate.schemas.time_range import in_range
+from tidegate.schemas.time_range import Moment, in_range
 from tidegate.schemas.wire import openlineage
 from tidegate.schemas.wire.event import (
     DATA,
@@ -21,7 +21,6 @@ from tidegate.schemas.wire.event import (
     DagFileChanged,
     Incoming,
     Kind,
-    Moment,
     Rejection,
     StateChanged,
     TaskFinished,
@@ -79,7 +78,7 @@ def decode_state(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes 
 def _decode(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes | None) -> tuple[Envelope, Any]:
     body = check_body(value)
     try:
-        if attributes := {name: content.decode() for name, content in headers if name in _ATTRIBUTES}:
+        if attributes := {name: _text(name, content) for name, content in headers if name in _ATTRIBUTES}:
             envelope, data = _binary(kind, attributes), body
         elif b'"specversion"' in body:
             envelope, data = _structured(kind, body)
@@ -135,12 +134,27 @@ def check_body(value: bytes | None) -> bytes:
     return value
 
 
+def _text(header: str, content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise RejectedError(Rejection.MALFORMED, f"the header {header} is not text in UTF-8") from error
+
+
 def _binary(kind: Kind, attributes: Mapping[str, str]) -> Envelope:
     attribute = attributes.get
     time = attribute("ce_time")
-    moment = None if time is None else _TIME.decode(f'"{time}"')
+    moment = None if time is None else _time(time)
     spec, type_ = attribute("ce_specversion"), attribute("ce_type")
     return _envelope(kind, spec, type_, attribute("ce_source"), attribute("ce_id"), moment)
+
+
+def _time(text: str) -> datetime:
+    try:
+        return _TIME.decode(f'"{text}"')
+    except msgspec.DecodeError as error:
+        problem = f"the header ce_time is {text[:100]!r}, but must be a time like 2026-11-21T12:00:00Z"
+        raise RejectedError(Rejection.INVALID, problem) from error
 
 
 def _structured(kind: Kind, body: bytes) -> tuple[Envelope, bytes]:

@@ -6,7 +6,6 @@ is a new `type`. The docstrings of the structs are published as descriptions of 
 """
 
 from collections.abc import Mapping
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -17,6 +16,7 @@ from msgspec import UNSET, Meta, UnsetType
 from tidegate.schemas.conditions.condition import Uri
 from tidegate.schemas.notice import FailedTask, LogExcerpt, MissedDeadline, instance_name
 from tidegate.schemas.state import RunState, RunType, TaskState
+from tidegate.schemas.time_range import Moment
 from tidegate.schemas.wire.openlineage import LineageEvent
 
 MAX_RECORD_BYTES = 1 << 20
@@ -32,7 +32,6 @@ MAX_REASON_LENGTH = 10_000
 FINISH_SOURCE = "tidegate/submission"
 """The source of the event that ends an attempt. Runners and daemons use the same event id, so it counts once."""
 
-Moment = Annotated[datetime, Meta(tz=True)]
 ExitCode = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
 MapIndex = Annotated[int, Meta(ge=0, lt=2**31)]
 Follow = Annotated[tuple[str, ...], Meta(max_length=10_000)]
@@ -92,14 +91,14 @@ class Producer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TaskFinished(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt ended. `submission_id` names the attempt; `reason` is for people, and kept as `storable` makes it.
+    """An attempt ended. `submission_id` names the attempt. `reason` is for people; `storable` cuts it.
 
-    `token`: what the process of the attempt got with its job; an end without it does not count.
+    `token` is the secret that the process of the attempt got with its job. An end without it does not count.
 
-    `follow`: the ids of those tasks directly after it that are to follow, all others being skipped; empty to skip everything
-    after it; unset where the task made no choice. `result` is what it returned, if anything.
+    `follow`: the direct downstream tasks that run; the others are skipped. It is empty to skip all of them, and unset if the task
+    made no choice. `result` is what the task returned.
 
-    `log`: where the log of an attempt is that did not succeed, and its last lines.
+    `log`: the place and the last lines of the log of an attempt that did not succeed.
 
     `outlets`: by URI, the extra that a succeeded attempt gives the event of an outlet of its task. `events`: further dataset
     events that it publishes.
@@ -125,10 +124,10 @@ def storable(reason: str) -> str:
 
 
 class DagRunStateChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """A run moved. `seq` counts 1, 2, 3 … per run without a gap: drop what is not above the last one seen.
+    """The state of a run changed. `seq` counts 1, 2, 3 … per run without a gap: drop what is not above the last one seen.
 
-    With a `missed_deadline` the run did not move: it is still in that state, and has just missed the deadline.
-    `failed_tasks`: the first tasks that failed of a run that failed because of them.
+    With a `missed_deadline` the state did not change: the run has just missed the deadline.
+    `failed_tasks`: the first failed tasks, if the run failed because of them.
     """
 
     dag_id: str
@@ -144,7 +143,7 @@ class DagRunStateChanged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskStateChanged(msgspec.Struct, frozen=True, kw_only=True):
-    """A task of a run moved. `seq` counts per run over all its tasks, without a gap.
+    """The state of a task of a run changed. `seq` counts per run over all its tasks, without a gap.
 
     An instance of a mapped task has a `map_index`. `log` is that of an attempt that failed.
     """

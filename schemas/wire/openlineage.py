@@ -13,7 +13,7 @@ from uuid import NAMESPACE_URL, uuid5
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from tidegate.schemas.time_range import in_range
+from tidegate.schemas.time_range import Moment, in_range
 
 SOURCE = "openlineage"
 """The source of all events derived from OpenLineage."""
@@ -126,7 +126,7 @@ class _Job(msgspec.Struct):
 
 class _RunEvent(msgspec.Struct, rename="camel"):
     event_type: EventType
-    event_time: Annotated[datetime, Meta(tz=True)]
+    event_time: Moment
     run: _Run
     job: _Job
     outputs: Annotated[tuple[_Output, ...], Meta(max_length=MAX_OUTPUTS)] | None = None

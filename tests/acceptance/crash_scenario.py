@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeAlias
@@ -24,6 +24,7 @@ from tests.storms.evidence import gather
 from tests.storms.processes import End
 from tests.storms.settings import SETTINGS
 from tests.storms.storm import PROBES
+from tests.waiting import until
 from tidegate.daemon.spark.process import end_all, stamped
 from tidegate.daemon.standalone.process import Child, descendants, runs, spawn
 from tidegate.events import Publisher, topics
@@ -32,7 +33,6 @@ ROOT = Path(__file__).parents[2]
 READY_S = 60.0
 LONG_S = 120.0
 STOP_S = 20.0
-POLL_S = 0.1
 
 READY = "SELECT EXISTS (SELECT FROM job WHERE pid = $1) AND EXISTS (SELECT FROM dag)"
 ACCEPTED = "SELECT submission_id FROM submission WHERE state = 'accepted' AND try_number = $1"
@@ -234,10 +234,3 @@ class CrashScenario:
             await self._daemon.end(signal.SIGKILL, 0)
         for id_ in await self._submissions():
             end_all(id_, 0)
-
-
-async def until(holds: Callable[[], Awaitable[bool]], within_s: float) -> None:
-    """Raises TimeoutError."""
-    with anyio.fail_after(within_s):
-        while not await holds():
-            await anyio.sleep(POLL_S)

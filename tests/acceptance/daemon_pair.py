@@ -14,9 +14,11 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
 from tests.acceptance.command import TIDEGATE
-from tests.acceptance.crash_scenario import Connection, until
+from tests.acceptance.crash_scenario import Connection
+from tests.servers import end_runners
 from tests.storms.records import event
 from tests.storms.settings import SETTINGS
+from tests.waiting import until
 from tidegate.daemon.audit import Report, audit_ledger
 from tidegate.daemon.engine import Batch, _apply
 from tidegate.daemon.postgres.database import connect, register_codecs
@@ -156,6 +158,7 @@ async def two_daemons(
         producer = await stack.enter_async_context(AIOKafkaProducer(bootstrap_servers=kafka, acks="all"))
         servers = {"postgres_dsn": dsn, "kafka_servers": kafka, "topic_prefix": prefix}
         pair = DaemonPair(dsn, db, producer, prefix, home, {**servers, **given})
+        stack.callback(end_runners, home / "spool")
         stack.push_async_callback(pair.stop)
         await pair.start()
         await until(lambda: _at_work(db), READY_S)

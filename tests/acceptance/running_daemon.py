@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
 import asyncpg
 import msgspec
 from aiokafka import AIOKafkaProducer
@@ -16,6 +15,7 @@ from aiokafka import AIOKafkaProducer
 from tests.acceptance.command import Ended, environment
 from tests.integration.spark.submissions import until_nothing_runs
 from tests.servers import MakeSettings
+from tests.waiting import until
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.standalone.process import Child, spawn
 from tidegate.events import Publisher, topics
@@ -58,9 +58,7 @@ class RunningDaemon:
             await db.close()
 
     async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
-        with anyio.fail_after(LONG_S):
-            while not await holds():
-                await anyio.sleep(0.2)
+        await until(holds, LONG_S, every_s=0.2)
 
     async def letters(self, *options: str) -> list[dict[str, Any]]:
         """Dead letters, oldest first."""

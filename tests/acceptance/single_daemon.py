@@ -11,6 +11,7 @@ import msgspec
 import psutil
 
 from tests.acceptance.command import TIDEGATE, environment
+from tests.servers import end_runners
 from tests.storms.settings import SETTINGS
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.postgres.migrate import migrate
@@ -133,3 +134,4 @@ async def single_daemon(
         yield SingleDaemon(dsn, bootstrap, prefix, child)
     finally:
         await child.end(signal.SIGTERM, STOP_S)
+        end_runners(Path(str(settings["spool_dir"])))

@@ -12,6 +12,7 @@ import pytest
 from tests.acceptance.command import Command
 from tests.acceptance.daemon_pair import DaemonPair, two_daemons
 from tests.backfill_rules import MISCOUNTED
+from tests.waiting import until
 
 LONG = bool(os.environ.get("TEST_LONG"))
 DATES, BEFORE = (2000, 396) if LONG else (250, 100)
@@ -69,9 +70,7 @@ class Killed:
         await self._until("SELECT run_end_date IS NOT NULL FROM backfill")
 
     async def _until(self, sql: str, *args: int) -> None:
-        with anyio.fail_after(120):
-            while not await self.pair.db.fetchval(sql, *args):
-                await anyio.sleep(0.05)
+        await until(lambda: self.pair.db.fetchval(sql, *args), 120)
 
     async def check(self) -> None:
         """Each planned date has one run or one reason, each run one date, and the counts are those of the rows."""

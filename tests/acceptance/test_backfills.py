@@ -12,11 +12,11 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import anyio
 import pytest
 
 from tests.acceptance.command import Command, Ended
 from tests.acceptance.daemon_pair import DaemonPair, two_daemons
+from tests.waiting import until
 from tidegate.events import Publisher
 
 FILE = """
@@ -71,9 +71,7 @@ class Two:
         await self.user("backfills", "create", dag_id, "--from", "2015-01-01", *options)
 
     async def until(self, sql: str, *args: object) -> None:
-        with anyio.fail_after(WITHIN_S):
-            while not await self.pair.db.fetchval(sql, *args):
-                await anyio.sleep(0.05)
+        await until(lambda: self.pair.db.fetchval(sql, *args), WITHIN_S)
 
 
 @pytest.fixture

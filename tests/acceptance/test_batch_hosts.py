@@ -43,6 +43,7 @@ async def published(mine: Settings) -> None:
 async def daemon(tidegate: Tidegate, mine: Settings, command: list[str], *options: str) -> Ended:
     Path(mine.dags_folder).mkdir(exist_ok=True)
     Path(mine.dags_folder, "made.py").write_text(FILE.format(command=command))
+    Path(mine.dags_folder, "lacking.py").write_text("import tidegate\nimport no_such_module\n")
     given = {name: str(value) for name, value in msgspec.structs.asdict(mine).items() if name not in ("debug", "cache")}
     return await tidegate("daemon", *options, **given)
 
@@ -55,13 +56,24 @@ async def runs(mine: Settings) -> list[tuple[str, str]]:
         await db.close()
 
 
+async def hold(mine: Settings, dag_id: str) -> None:
+    """As a daemon does after a decision about the DAG failed."""
+    db = await asyncpg.connect(mine.postgres_dsn)
+    try:
+        await db.execute("UPDATE dag SET held_since = now(), hold_reason = 'a fault' WHERE dag_id = $1", dag_id)
+    finally:
+        await db.close()
+
+
 async def test_it_ends_when_all_is_done_that_was_begun(tidegate: Tidegate, mine: Settings) -> None:
     assert (await daemon(tidegate, mine, ["sleep", "1"], "--until-idle")).code == 0
     await published(mine)
+    await hold(mine, "tomorrow")
 
     ended = await daemon(tidegate, mine, ["sleep", "1"], "--until-idle")
 
     assert (ended.code, bool(re.search(r"reason\W+idle", ended.err))) == (0, True)
+    assert ["tomorrow" in line for line in ended.err.splitlines() if "dags_held" in line] == [True]
     assert await runs(mine) == [("cleaning", "success"), ("report", "success")]
 
 

@@ -11,8 +11,9 @@ import asyncpg
 import msgspec
 import pytest
 
-from tests.acceptance.crash_scenario import Connection, until
+from tests.acceptance.crash_scenario import Connection
 from tests.acceptance.daemon_pair import DaemonPair, two_daemons
+from tests.waiting import until
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.request import Request, apply_request
 from tidegate.events import Publisher

@@ -8,9 +8,9 @@ import anyio
 import asyncpg
 import pytest
 
-from tests.acceptance.crash_scenario import until
 from tests.acceptance.single_daemon import SingleDaemon, prepare, single_daemon
 from tests.disk import Disk, mounted
+from tests.waiting import until
 from tidegate.daemon.audit import audit_ledger
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.standalone.kafka import Kafka

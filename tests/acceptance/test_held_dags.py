@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.acceptance.crash_scenario import until
 from tests.acceptance.daemon_pair import DaemonPair, two_daemons
+from tests.waiting import until
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.request import apply_request
 from tidegate.schemas.message import RunRequested

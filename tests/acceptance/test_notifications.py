@@ -1,4 +1,4 @@
-"""Two daemons as they are started, and a DAG as a user writes it: everybody who wants to know is told, once."""
+"""Two daemons as they are started, and a DAG as a user writes it: each receiver gets each notification once."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tests.acceptance.command import Command
-from tests.acceptance.crash_scenario import until
 from tests.acceptance.daemon_pair import DaemonPair, two_daemons
+from tests.waiting import until
 
 FILE = """
 from datetime import timedelta

@@ -13,8 +13,9 @@ import msgspec
 import pytest
 
 from tests.acceptance.command import TIDEGATE, Tidegate
-from tests.acceptance.crash_scenario import Connection, until
+from tests.acceptance.crash_scenario import Connection
 from tests.servers import MakeSettings
+from tests.waiting import until
 from tidegate.daemon.standalone.process import Child, spawn
 from tidegate.events import Publisher, topics
 from tidegate.schemas.timetable.month import after, month_of
@@ -59,7 +60,7 @@ def start(settings: MakeSettings, tmp_path: Path) -> Start:
 
     @asynccontextmanager
     async def started() -> AsyncIterator[Child]:
-        mine = settings(runner_heartbeat_s=0.1, log_format="json", lease_ttl_s=2)
+        mine = settings(runner_heartbeat_s=0.1, log_format="json", lease_ttl_s=2, lease_renew_s=0.5)
         given = {name: str(value) for name, value in msgspec.structs.asdict(mine).items() if name not in ("debug", "cache")}
         env = {**os.environ, **{f"TIDEGATE_{name.upper()}": value for name, value in given.items()}}
         log = tmp_path / f"daemon-{next(numbers)}.log"

@@ -15,6 +15,7 @@ from tests.acceptance.running_daemon import RunningDaemon, Start, as_text, spawn
 from tests.secured_kafka import PASSWORD, SecuredKafka
 from tests.servers import MakeSettings
 from tests.tls_door import tls_door
+from tests.waiting import until
 from tidegate.daemon.cli.failure import AWAY
 from tidegate.daemon.standalone.port import LOOPBACK
 from tidegate.events import RunStates, topics
@@ -129,9 +130,7 @@ def said(log: Path, event: str) -> list[dict[str, Any]]:
 
 
 async def until_said(log: Path, event: str) -> None:
-    with anyio.fail_after(WITHIN_S):
-        while not said(log, event):
-            await anyio.sleep(0.1)
+    await until(lambda: said(log, event), WITHIN_S)
 
 
 async def run_once(daemon: RunningDaemon) -> None:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import anyio
 import pytest
 
-from tests.acceptance.crash_scenario import until
 from tests.acceptance.single_daemon import PREFIX, Footprint, SingleDaemon, prepare, single_daemon
 from tests.servers import StartKafka, StartPostgres
+from tests.waiting import until
 from tidegate.daemon.standalone.kafka import Kafka
 from tidegate.daemon.standalone.postgres import Postgres
 from tidegate.events import RunStates

@@ -22,10 +22,17 @@ from tidegate.daemon.standalone.record import Record, ServerState
 WITHIN_S = 120.0
 SERVERS = {"postgres": "Postgres", "kafka": "Kafka", "spark": "Spark Connect", "daemon": "The daemon", "web": "The web page"}
 DAG = """
-from tidegate import Dag
+from tidegate import Dag, Secret
 with Dag("patient", schedule=None) as dag:
-    dag.command("wait", ["sh", "-c", "echo $$ > {folder}/pid; until [ -e {folder}/go ]; do sleep 0.1; done"])
+    script = "echo $$ > {folder}/pid; until [ -e {folder}/go ]; do sleep 0.1; done; [ $WORD = open ]"
+    dag.command("wait", ["sh", "-c", script], env={{"WORD": Secret("word")}})
 """
+SETTINGS = {
+    "TIDEGATE_DAGS_FOLDER": "my/dags",
+    "TIDEGATE_SECRETS_DIR": "my/secrets",
+    "TIDEGATE_SPARK_REMOTE": "sc://elsewhere:15002",
+    "TIDEGATE_HOST": "elsewhere",
+}
 
 
 class Standalone:
@@ -33,7 +40,7 @@ class Standalone:
 
     def __init__(self, home: Path, cache: Path) -> None:
         self.home = home
-        self._env = environment() | {"TIDEGATE_CACHE": str(cache)}
+        self._env = environment() | SETTINGS | {"TIDEGATE_CACHE": str(cache)}
 
     async def __call__(self, *args: str) -> Ended:
         return await run(TIDEGATE, "standalone", "--data", str(self.home), *args, env=self._env, cwd=self.home.parent)
@@ -86,8 +93,8 @@ async def until(holds: Callable[[], bool], within_s: float = WITHIN_S) -> None:
 
 
 async def begin_task(tidegate: Command, dags: Path, folder: Path) -> Identity:
-    """The process of a task at work, which ends when `folder` has a file `go`."""
-    dags.mkdir()
+    """The process of a task at work, which ends when `folder` has a file `go`. Beside its DAG file is a broken one."""
+    (dags / "broken.py").write_text("from tidegate import Dag\nwith Dag(\n")
     (dags / "patient.py").write_text(DAG.format(folder=folder))
     with anyio.fail_after(WITHIN_S):
         while (await tidegate("runs", "trigger", "patient", "--run-id", "by_hand")).code != 0:
@@ -101,19 +108,28 @@ async def begin_task(tidegate: Command, dags: Path, folder: Path) -> Identity:
 async def test_a_standalone_in_the_background_starts_servers_again_and_leaves_nothing(
     standalone: Standalone, tmp_path: Path
 ) -> None:
-    up = await standalone("up", "-d", "--no-example")
+    (tmp_path / "my/secrets").mkdir(parents=True)
+    (tmp_path / "my/secrets/word").write_text("open")
+    up = await standalone("up", "-d")
     assert up.code == 0, up
+    assert "not used, because standalone has its own: TIDEGATE_SPARK_REMOTE, TIDEGATE_HOST\n" in up.out
     assert "Kafka is ready after" in up.out
     assert "/login?link=" in up.out
+    assert "the example does not run, because TIDEGATE_DAGS_FOLDER is set" in up.out
+    link = await standalone("link")
+    assert (link.code, link.out.partition("?link=")[0]) == (0, f"{(await standalone.status()).web}/login")
+    assert link.out.strip() not in up.out
     assert up.out.endswith(f"ready; `tidegate standalone down --data {standalone.home}` stops all servers\n")
 
     settings, status = await standalone.exported(), await standalone.status()
+    assert settings["TIDEGATE_HOST"] == socket.gethostname()
+    assert settings["TIDEGATE_SECRETS_DIR"] == str(tmp_path / "my/secrets")
     assert status.ready
     assert {server.server for server in status.servers} == SERVERS.keys()
     assert (await standalone("up", "-d")).out == f"standalone runs already on {standalone.home}\n"
     tidegate = Command(tmp_path, **{name.removeprefix(PREFIX): it for name, it in settings.items() if name.startswith(PREFIX)})
     before, ports = standalone.processes(), standalone.ports()
-    task = await begin_task(tidegate, standalone.home / "dags", tmp_path)
+    task = await begin_task(tidegate, tmp_path / "my/dags", tmp_path)
 
     for process in before.values():
         os.kill(process.pid, signal.SIGKILL)
@@ -124,6 +140,7 @@ async def test_a_standalone_in_the_background_starts_servers_again_and_leaves_no
     said = (await standalone("logs", "standalone", "-n", "100")).out
     again = "standalone | {} was ended by SIGKILL and starts again"
     assert [name for name in SERVERS.values() if again.format(name) not in said] == []
+    assert "standalone | broken.py:2 is broken: SyntaxError: " in said
     assert alive(task)
     (tmp_path / "go").touch()
     with anyio.fail_after(WITHIN_S):

@@ -100,14 +100,14 @@ async def steadily(publisher: Publisher) -> None:
             sent = wanted
 
 
-async def latency_ms(ready: Bench, publisher: Publisher, every_s: float = 0.0002) -> float:
+async def latency_ms(ready: Bench, publisher: Publisher, every_s: float = 0.0002, succeeded: str = SUCCEEDED) -> float:
     """The no-op task ends in the transaction that creates its run, and with it the run: all of it becomes visible at once."""
     await anyio.sleep(random.uniform(0.02, 0.06))
     before = await ready.value(NEWEST_RUN)
     await publisher.dataset_updated("bench://one")
     acknowledged_at = perf_counter()
     await anyio.sleep(0.002)
-    return (await ready.until(SUCCEEDED, 1, before, every_s=every_s) - acknowledged_at) * 1000
+    return (await ready.until(succeeded, 1, before, every_s=every_s) - acknowledged_at) * 1000
 
 
 async def b(repeat: int) -> list[Figure]:

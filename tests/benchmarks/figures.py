@@ -66,6 +66,11 @@ def peak(scenario: str, what: str, sizes: list[float]) -> Figure:
     return msgspec.structs.replace(rate(scenario, what, "MiB", sizes, NONE, None), lower_is_better=True)
 
 
+def size(scenario: str, what: str, sizes: list[float]) -> Figure:
+    """The figure of a size in KiB, measured some times."""
+    return msgspec.structs.replace(peak(scenario, what, sizes), unit="KiB")
+
+
 def percentiles(
     scenario: str, what: str, rounds: Sequence[Sequence[float]], wanted: Iterable[tuple[int, Peer, float | None]]
 ) -> list[Figure]:

@@ -17,11 +17,11 @@ from anyio.abc import SocketStream
 
 from tests.storms.replace import replace
 from tidegate.daemon import log, supervisor
-from tidegate.daemon.duties.dispatch import finish_id
+from tidegate.daemon.duties.finishes import finish_id
 from tidegate.daemon.settings import read
 from tidegate.daemon.spark.contract import Handle, LogChunk, Phase, Status, SubmissionSpec
 from tidegate.events import cloudevents, topics
-from tidegate.events.sink import OutMessage, Sink
+from tidegate.events.sink import ProducerRecord, Sink
 from tidegate.schemas.wire.event import Kind, TaskFinished, encode
 
 TOPIC = topics.name("tidegate.", Kind.TASK_FINISHED)
@@ -50,7 +50,10 @@ class InstantBackend:
         """All has ended."""
 
     async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
-        return dict.fromkeys(handles, Status(phase=Phase.RUNNING, silent_s=0.0))
+        return dict.fromkeys(handles, Status(phase=Phase.RUNNING, heartbeat_age_s=0.0))
+
+    async def check(self) -> None:
+        """It starts whatever it is given."""
 
     async def running(self) -> Mapping[UUID, Handle]:
         """Nothing runs on this host."""
@@ -82,9 +85,9 @@ async def _answer(stream: SocketStream, sink: Sink) -> None:
             return
 
 
-def _end(submission_id: str, token: str, dag_id: str, run_id: str) -> OutMessage:
+def _end(submission_id: str, token: str, dag_id: str, run_id: str) -> ProducerRecord:
     identity = finish_id(UUID(submission_id))
-    return OutMessage(
+    return ProducerRecord(
         topic=TOPIC,
         key=topics.run_key(dag_id, run_id).encode(),
         value=encode(TaskFinished(submission_id=UUID(submission_id), token=token, outcome="succeeded")),

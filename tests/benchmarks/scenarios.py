@@ -8,6 +8,8 @@ from tests.benchmarks.figures import Figure
 from tests.benchmarks.file_scenarios import f, f2
 from tests.benchmarks.held_scenarios import j
 from tests.benchmarks.history_scenarios import k
+from tests.benchmarks.live_scenarios import w2
+from tests.benchmarks.page_scenarios import w1
 from tests.benchmarks.pending_scenarios import p
 from tests.benchmarks.recovery_scenarios import m
 from tests.benchmarks.scale_scenarios import n
@@ -35,4 +37,6 @@ SCENARIOS: Mapping[str, Scenario] = {
     "N": n,
     "P": p,
     "W": w,
+    "W1": w1,
+    "W2": w2,
 }

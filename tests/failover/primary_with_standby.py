@@ -12,6 +12,7 @@ import anyio
 import asyncpg
 import psutil
 
+from tests.waiting import until
 from tidegate.daemon.standalone.port import LOOPBACK
 from tidegate.daemon.standalone.postgres import DATABASE, SETTINGS, SUPERUSER, Postgres
 
@@ -66,9 +67,7 @@ class Member(Postgres):
 
     async def until(self, holds: str, *arguments: Any) -> None:
         """Ask until the answer is true. Raises TimeoutError."""
-        with anyio.fail_after(WITHIN_S):
-            while not await self.ask(holds, *arguments):
-                await anyio.sleep(LOOK_EVERY_S)
+        await until(lambda: self.ask(holds, *arguments), WITHIN_S, LOOK_EVERY_S)
 
     async def follow(self, primary: "Member", *, rewind: bool) -> None:
         """Become its standby: by a copy of it, or by taking back what it does not have of ours."""

@@ -16,6 +16,7 @@ from tests.failover.primary_with_standby import Couple
 from tests.storms.evidence import read_all
 from tests.storms.records import event
 from tests.storms.settings import SETTINGS
+from tests.waiting import until
 from tidegate.daemon.standalone.process import spawn
 from tidegate.events import topics
 from tidegate.schemas.wire.envelope import decode_state
@@ -90,9 +91,7 @@ class Scene:
         return [f"event-{number}" for number in numbers]
 
     async def until(self, holds: str) -> None:
-        with anyio.fail_after(WITHIN_S):
-            while not await self.couple.primary.ask(holds):
-                await anyio.sleep(0.05)
+        await until(lambda: self.couple.primary.ask(holds), WITHIN_S)
 
     async def until_taken(self, count: int) -> list[str]:
         """The events that made runs, each as often as it did, once there are so many."""

@@ -113,7 +113,7 @@ async def test_a_loss_that_several_daemons_find_is_one(loose_couple: Couple, tmp
     assert since <= first_at < last_at <= until + CLOCKS_DIFFER
 
 
-async def test_a_loss_is_found_by_who_comes_after_the_daemon_that_knew(loose_couple: Couple, tmp_path: Path) -> None:
+async def test_a_loss_is_found_by_the_daemon_after_the_one_that_knew(loose_couple: Couple, tmp_path: Path) -> None:
     async with process(loose_couple.dsn, tmp_path, "a") as daemon:
         await daemon.commit()
         await loose_couple.caught_up()
@@ -177,8 +177,8 @@ async def test_nothing_is_told_of_what_is_acknowledged_while_a_new_connection_is
     await migrate(server.dsn)
     read = queries.marks
 
-    async def read_slowly(connection: Any, daemon: UUID) -> dict[int, Mark]:
-        marks = await read(connection, daemon)
+    async def read_slowly(connection: Any, daemon: UUID, least: int = 0) -> dict[int, Mark]:
+        marks = await read(connection, daemon, least)
         await anyio.sleep(0.2)
         return marks
 
@@ -217,7 +217,8 @@ async def test_nothing_is_told_of_a_database_that_is_another_one(own_postgres: S
         await check_ended_daemons(next_one.database, tmp_path, "b")
         rows = await next_one.database.pool.fetch(LOSSES)
 
-    assert (rows, len(list((tmp_path / "receipts").iterdir()))) == ([], 1)
+    # Those of the database before stay for a time: it may be another one with the same spool.
+    assert (rows, len(list((tmp_path / "receipts").iterdir()))) == ([], 2)
 
 
 async def test_a_role_without_any_privilege_of_the_server_can_find_it(loose_couple: Couple, tmp_path: Path) -> None:

@@ -13,10 +13,13 @@ import pytest
 from tests.acceptance.command import TIDEGATE, Ended, environment, run
 from tests.failover.primary_with_standby import Couple
 from tests.servers import StartPostgres
+from tidegate.daemon.gateway.service import open_service
 from tidegate.daemon.postgres import database as databases
-from tidegate.daemon.postgres import primary
+from tidegate.daemon.postgres import primary as primaries
+from tidegate.daemon.postgres.address import servers
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.postgres.migrate import migrate
+from tidegate.daemon.settings import Settings
 from tidegate.daemon.standalone import port as ports
 from tidegate.daemon.standalone.port import LOOPBACK
 from tidegate.daemon.standalone.postgres import Postgres
@@ -35,7 +38,7 @@ def dsn_of(*places: int, database: str = "tidegate") -> str:
 
 @asynccontextmanager
 async def silent() -> AsyncIterator[int]:
-    """The port of a server that lets everybody in, and never says a word."""
+    """The port of a server that accepts each connection and sends nothing."""
     stays = asyncio.Event()
 
     async def say_nothing(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -62,6 +65,10 @@ async def count(db: Db) -> int:
     return int((await db.fetch("SELECT count(*) FROM pool"))[0][0])
 
 
+async def is_standby(db: Db) -> bool:
+    return bool((await db.fetch("SELECT pg_is_in_recovery()"))[0][0])
+
+
 async def write(db: Db, name: str = "written") -> None:
     await db.execute("INSERT INTO pool (name, slots) VALUES ($1, 1)", name)
 
@@ -82,12 +89,40 @@ async def test_a_server_that_does_not_answer_hides_no_other(own_postgres: StartP
 async def test_the_standby_is_passed_over_and_the_commands_find_the_primary(couple: Couple, tmp_path: Path) -> None:
     dsn = dsn_of(couple.standby.port, couple.primary.port)
 
+    async with open_service(Settings(postgres_dsn=dsn, kafka_servers="", web_dsn=dsn)) as service:
+        assert [await of.run(is_standby) for of in (service.reader, service.primary)] == [True, False]
     answers = [
         await tidegate(tmp_path, dsn, *words.split()) for words in ("migrate", "pools set p 3", "pools list", "losses list")
     ]
 
     assert [answer.code for answer in answers] == [0] * 4, answers
     assert answers[0].out == "the schema is up to date\n"
+
+
+async def test_who_prefers_a_standby_reads_from_the_primary_if_there_is_none(
+    couple: Couple, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standby, primary = couple.standby.port, couple.primary.port
+    async with silent() as port:
+        for places, attributes, expected in (
+            ((standby, standby), "", True),
+            ((primary, standby), "", True),
+            ((port, standby), "", True),
+            ((primary, standby), "?target_session_attrs=prefer-standby", True),
+            ((primary, standby), "?target_session_attrs=primary", False),
+        ):
+            async with connect(dsn_of(*places) + attributes, prefers_standby=not attributes) as database:
+                assert await database.run(is_standby) == expected, places
+        monkeypatch.setattr(primaries, "STANDBY_S", 0.1)
+        async with connect(dsn_of(port, primary), prefers_standby=True) as database:
+            assert not await database.run(is_standby)
+    await couple.standby.stop()
+    async with connect(dsn_of(standby, primary), prefers_standby=True) as database:
+        assert not await database.run(is_standby)
+    await couple.primary.stop()
+    async with connect(dsn_of(standby, primary), prefers_standby=True) as database:
+        with pytest.raises(UnavailableError, match="no server answers"):
+            await database.run(is_standby)
 
 
 async def test_it_is_said_that_no_server_takes_writes_and_why_without_the_password(couple: Couple, tmp_path: Path) -> None:
@@ -109,7 +144,7 @@ async def test_servers_that_do_not_let_us_in_are_a_wrong_setting(couple: Couple,
     assert 'database "no" does not exist' in answer.err
 
 
-async def test_who_listens_goes_on_when_no_server_is_the_primary_for_a_while(
+async def test_a_listener_goes_on_when_no_server_is_the_primary_for_a_while(
     couple: Couple, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tidegate.daemon.wake.RECONNECT_S", 0.1)
@@ -171,7 +206,7 @@ async def test_a_server_that_takes_no_writes_any_more_counts_as_away_and_its_con
 async def test_a_commit_that_waits_for_its_standby_is_not_seen_when_we_give_up(
     couple: Couple, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Asked to cancel, Postgres would show it to everybody, as done, though the standby does not have it."""
+    """Asked to cancel, Postgres would show it to all sessions as done, though the standby does not have it."""
     monkeypatch.setattr(databases, "TRANSACTION_S", 4.0)
     async with connect(couple.dsn) as database:
         assert await database.run(count) == 1
@@ -221,4 +256,4 @@ async def test_what_was_read_from_one_server_is_not_taken_for_true_on_the_next(c
 def test_servers_are_read_from_the_dsn() -> None:
     dsn = "postgresql://u:p%40x@db-1:5433,[fe80::1]:5434,[::2],db-3/t?target_session_attrs=primary"
 
-    assert list(map(tuple, primary.servers(dsn))) == [("db-1", 5433), ("fe80::1", 5434), ("::2", 5432), ("db-3", 5432)]
+    assert list(map(tuple, servers(dsn))) == [("db-1", 5433), ("fe80::1", 5434), ("::2", 5432), ("db-3", 5432)]

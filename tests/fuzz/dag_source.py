@@ -214,11 +214,30 @@ OPTIONS: Mapping[str, Source] = {
     "end_date": MOMENTS,
     "outlets": valid(listed(DATASETS)),
     "deadlines": valid(listed(DEADLINES, 2)),
+    "resources": valid(of("{'memory': '2g'}", "{'cpus': 0.5}", "{'memory': '1m', 'cpus': 2}", "{'disk': 1}", "{}")),
     "on_retry": RECEIVERS,
     **CALLBACKS,
 }
 NAMES = mostly(of("'t1'", "'t2'", "'t3'", "'t4'", "'t-5.x'"), of("'x' * 250", "'a b'", "'ü'", "'٣'", "'x\\n'") | JUNK, 40)
 TEXTS = valid(of("'true'", "'{{ run_id }}'", "'{{'", "'{% for %}'", "'SELECT 1'", "'x' * 70_000"))
+ON_SPARK: Mapping[str, Source] = {"cluster": valid(of("'nightly'", "''", "'a b'"))}
+OF_PROGRAMS: Mapping[str, Source] = {
+    "env": valid(of("{'A': '{{ ds }}'}", "{'A': Secret('s')}", "{'A': '{{'}", "{'1': 'x'}", "{'TIDEGATE_A': 'x'}", "{'A': 1}")),
+    "python": valid(of("'/opt/etl/bin/python'", "'python'", "'/a\\n'")),
+}
+FILES = valid(of("['lib.py']", "['s3a://b/lib.zip', '{{ ds }}.zip']", "['a,b']", "'lib.py'", "['../lib.py']"))
+OF_KINDS: Mapping[str, Mapping[str, Source]] = {
+    "command": {**OF_PROGRAMS, "cwd": TEXTS},
+    "empty": {},
+    "sql": ON_SPARK,
+    "submit": {
+        **ON_SPARK,
+        **OF_PROGRAMS,
+        **dict.fromkeys(("py_files", "files", "jars", "packages"), FILES),
+        "deploy_mode": valid(of("'client'", "'cluster'")),
+    },
+    "task": {**ON_SPARK, **OF_PROGRAMS},
+}
 
 
 @st.composite
@@ -231,7 +250,7 @@ def options(draw: DrawFn, known: Mapping[str, Source], most: int) -> str:
 def tasks(draw: DrawFn, number: int) -> list[str]:
     """The statements that define a task, link it to earlier ones, and map it or make it a teardown."""
     kind = draw(of("command", "empty", "sql", "submit", "task"))
-    name, given = draw(NAMES) if draw(st.booleans()) else f"'n{number}'", draw(options(OPTIONS, 3))
+    name, given = draw(NAMES) if draw(st.booleans()) else f"'n{number}'", draw(options({**OPTIONS, **OF_KINDS[kind]}, 3))
     made = {
         "command": f"dag.command({name}, [{draw(TEXTS)}]{given})",
         "empty": f"dag.empty({name}{given})",
@@ -272,12 +291,13 @@ DAG_OPTIONS: Mapping[str, Source] = {
     "dagrun_timeout": DURATIONS,
     "max_consecutive_failed_dag_runs": COUNTS,
     "fail_fast": BOOLEANS,
+    "allow_backfills": BOOLEANS,
     "mode": valid(of("'batch'", "'each'")),
     "on_paused": valid(of("'drop'", "'keep'")),
     "params": valid(PARAMS),
     "deadlines": valid(listed(DEADLINES, 2)),
     "tags": valid(of("['x']", "['x', 'x']", "()")),
-    "default_args": valid(options(OPTIONS, 2).map(lambda given: f"dict({given[2:]})")),
+    "default_args": valid(options({**OPTIONS, **OF_KINDS["task"]}, 2).map(lambda given: f"dict({given[2:]})")),
     **CALLBACKS,
 }
 

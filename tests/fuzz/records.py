@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from tests.fuzz.values import NUMBERS, RARE_TEXTS, TIMES, UNSTORABLE, VALUES, damaged, mostly
-from tidegate.schemas.wire.event import Kind
+from tidegate.schemas.wire.event import INCOMING, Kind
 
-KINDS = (Kind.DAG_FILE_CHANGED, Kind.DATASET_UPDATED, Kind.TASK_FINISHED)
+KINDS = sorted(INCOMING)
 ATTEMPTS = tuple(UUID(int=number) for number in range(1, 5))
 URIS = ("s://a", "s://b", "s://t/1", "s://t/x/1")
 OUTCOMES = ("succeeded", "failed", "skipped", "killed", "lost")

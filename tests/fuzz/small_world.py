@@ -21,22 +21,24 @@ from tidegate.daemon.duties import relay
 from tidegate.daemon.duties.admit import PoolRotation, admit_pools
 from tidegate.daemon.duties.clock import submit_due
 from tidegate.daemon.duties.dispatch import Dispatcher
+from tidegate.daemon.duties.expired_ids import ExpiredIds
 from tidegate.daemon.duties.notify import Notifier
 from tidegate.daemon.duties.observe import observe_round
 from tidegate.daemon.duties.outbox_sinks import OutboxSinks
 from tidegate.daemon.duties.receivers.delivery import Sent as Delivered
 from tidegate.daemon.duties.reconsider import reconsider_batch
 from tidegate.daemon.duties.sweep import (
+    SilentAttempts,
+    Warnings,
     count_lagging_backfills,
     delete_dead_daemons,
-    delete_expired,
     delete_spent_markers,
-    fail_silent_attempts,
+    reconsider_waiting_runs,
     requeue_stuck_attempts,
-    warn_of_missing_pools,
 )
 from tidegate.daemon.intake.batches import PartitionBatch, key_of, read
 from tidegate.daemon.intake.ingest import BatchSize, Reader, unchanged
+from tidegate.daemon.intake.unread import UnreadPartitions
 from tidegate.daemon.leases import HeldLeases, register, renew
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database, connect
@@ -44,10 +46,11 @@ from tidegate.daemon.postgres.low_watermark import OutboxWatermark
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import Backend, Handle, Phase, Status, SubmissionSpec
 from tidegate.daemon.wake import Signals
-from tidegate.events.sink import OutMessage, Sink
+from tidegate.events.outbox_sink import OutboxSink, RestingPartitions
+from tidegate.events.sink import ProducerRecord
 from tidegate.events.source import Partition, Record, Source
 from tidegate.schemas.conditions.condition import AnyOf, DatasetRef, InputDeadlineSpec, PatternRef, Timing
-from tidegate.schemas.dag import CommandTask, DagSpec, DeadlineSpec, EmptyTask, ParamSpec
+from tidegate.schemas.dag import BACKENDS, CommandTask, DagSpec, DeadlineSpec, EmptyTask, ParamSpec
 from tidegate.schemas.message import RunRequested
 from tidegate.schemas.queries.leases import PARTITION, Job, LeaseSpec, Terms
 from tidegate.schemas.receiver import Callback, On, WebhookReceiver
@@ -125,6 +128,16 @@ class OneConnection:
     async def expire_connections(self) -> None:
         """The connection stays."""
 
+    def get_size(self) -> int:
+        return 1
+
+    def get_max_size(self) -> int:
+        return 1
+
+    def get_idle_size(self) -> int:
+        """An acquisition that fails does so by an error of the server: no other one is needed for long."""
+        return 1
+
 
 class Cluster:
     """A backend whose submissions have succeeded as soon as they are asked for."""
@@ -148,6 +161,9 @@ class Cluster:
     async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
         return {id_: Status(phase=Phase.SUCCEEDED, result=[1, "two"]) for id_ in handles}
 
+    async def check(self) -> None:
+        """It starts whatever it is given."""
+
     async def running(self) -> Mapping[UUID, Handle]:
         """Nothing runs on this host."""
         return {}
@@ -167,8 +183,9 @@ class Topics:
     """A sink that acknowledges everything; `messages` has what it got."""
 
     def __init__(self) -> None:
-        self.messages: list[OutMessage] = []
+        self.messages: list[ProducerRecord] = []
         self.is_connected = False
+        self.resting = RestingPartitions()
 
     async def connect(self) -> None:
         self.is_connected = True
@@ -176,9 +193,12 @@ class Topics:
     async def close(self) -> None:
         self.is_connected = False
 
-    async def send_all(self, messages: Sequence[OutMessage]) -> Sequence[bool]:
+    async def settle(self) -> None:
+        self.resting.end_rests(anyio.current_time())
+
+    async def send_available(self, messages: Sequence[ProducerRecord]) -> Sequence[Partition | None]:
         self.messages += messages
-        return [True] * len(messages)
+        return [None] * len(messages)
 
 
 class SmallWorld:
@@ -198,11 +218,11 @@ class SmallWorld:
             held_leases=leases,
             signals=Signals(),
             outages=Outages(),
-            backends={name: cast(Backend, Cluster(name)) for name in ("command", "spark-connect", "spark-submit")},
+            backends={name: cast(Backend, Cluster(name)) for name in BACKENDS.values()},
         )
         self.watermark = OutboxWatermark()
         self.sink = Topics()
-        self.sinks = OutboxSinks(lambda _: cast(Sink, self.sink), "")
+        self.sinks = OutboxSinks(lambda _: cast(OutboxSink, self.sink), "")
         self.offsets = Counter[Kind]()
         self._began_at = at
 
@@ -238,10 +258,11 @@ class SmallWorld:
 
         async def rest() -> None:
             """From the committed offset on, as a reader does after an outage."""
-            reader = Reader(kind, self.context, cast(Source, None), unchanged, BatchSize(1000))
+            unread_partitions = UnreadPartitions(self.context.outages, partition.topic)
+            reader = Reader(kind, self.context, cast(Source, None), unchanged, BatchSize(1000), unread_partitions)
             reader.positions[partition] = start = (await self.rows(COMMITTED, lease.key))[0][0]
             if left := [read(kind, record) for record in found[start - first :]]:
-                await reader._commit([PartitionBatch(partition, lease.epoch, start, left)])
+                await reader._commit([PartitionBatch(partition, lease.epoch, left)])
 
         await self.step(rest)
 
@@ -267,11 +288,14 @@ class SmallWorld:
 
     async def sweep(self) -> None:
         """The duties that clean up and tell others."""
-        await self.step(fail_silent_attempts, self.context)
+        silent_attempts = SilentAttempts()
+        for _ in range(2):  # Of an attempt, it needs two looks.
+            await self.step(silent_attempts.fail_silent_attempts, self.context)
         await self.step(requeue_stuck_attempts, self.context)
         await self.step(count_lagging_backfills, self.context)
-        await self.step(warn_of_missing_pools, self.context, frozenset())
-        await self.step(delete_expired, self.context)
+        await self.step(reconsider_waiting_runs, self.context)
+        await self.step(Warnings().warn_of_missing_pools, self.context)
+        await self.step(ExpiredIds().delete, self.context)
         await self.step(delete_dead_daemons, self.context)
         await self.step(delete_spent_markers, self.context)
         await self.step(self.notify)
@@ -308,7 +332,7 @@ async def small_world(dsn: str, home: Path, kind: type[SmallWorld] = SmallWorld)
         await populate(World(database, at))
         leases = FreshLeases(Job(uuid4(), settings.host, 1, "fuzz", Terms(lease_ttl_s=LONG_S)))
         topics = [LeaseSpec(PARTITION, f"{settings.topic(kind)}/0", 0) for kind in (Kind.DATASET_UPDATED, Kind.TASK_FINISHED)]
-        await register(database, [*clock_duty.duties(), *relay.duties(), *topics])
+        await register(database, [*clock_duty.leases(), *relay.leases(), *topics])
         await renew(database, leases)
     async with connect(dsn) as database, database.pool.acquire() as connection:
         raw = cast("asyncpg.Connection[asyncpg.Record]", connection)

@@ -4,7 +4,7 @@
 """
 
 import os
-import subprocess
+import signal
 import sys
 import time
 from argparse import ArgumentParser, Namespace
@@ -24,6 +24,21 @@ KEPT = Path(__file__).with_name("seeds.txt")
 
 PART = 20
 """After so many schedules a program hears what came of them."""
+
+
+class Interrupt:
+    """Ctrl-c: the schedule that is being played is played to its end, and what came of all of them is told.
+
+    A second one ends the process, also where a schedule hangs.
+    """
+
+    def __init__(self) -> None:
+        self.came = False
+        signal.signal(signal.SIGINT, self._hear)
+
+    def _hear(self, *_: object) -> None:
+        self.came = True
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def main(chosen: Namespace) -> int:
@@ -50,17 +65,17 @@ async def _tell(loop: VirtualLoop, chosen: Namespace) -> int:
 
 
 async def _judge(loop: VirtualLoop, chosen: Namespace) -> int:
-    all_, began = Verdict(), time.monotonic()
+    all_, began, interrupt = Verdict(), time.monotonic(), Interrupt()
     async with Player(loop, chosen.dsn, _groups(chosen)) as player:
         seeds = _seeds(chosen)
         for start in range(0, len(seeds), PART):
-            part = await _play(player, seeds[start : start + PART], chosen)
+            part = await _play(player, seeds[start : start + PART], chosen, interrupt)
             if chosen.json:
                 part.write(as_json=True)
             elif part.sentences:
                 sys.stdout.write("\n".join([*part.sentences, ""]))
             all_.join(part)
-            if (all_.broken and chosen.first) or time.monotonic() - began > chosen.seconds:
+            if interrupt.came or (all_.broken and chosen.first) or time.monotonic() - began > chosen.seconds:
                 break
     if not chosen.json:
         all_.write(as_json=False)
@@ -72,11 +87,11 @@ def _groups(chosen: Namespace) -> Sequence[str]:
     return [chosen.group] if chosen.group else AIMED.get(chosen.fault, ())
 
 
-async def _play(player: Player, seeds: Sequence[int], chosen: Namespace) -> Verdict:
+async def _play(player: Player, seeds: Sequence[int], chosen: Namespace, interrupt: Interrupt) -> Verdict:
     part, began = Verdict(), time.monotonic()
     for seed in seeds:
         part.add(await player.play(seed), chosen.lines)
-        if part.broken and chosen.first:
+        if interrupt.came or (part.broken and chosen.first):
             break
     part.statements, player.server.statements = player.server.statements, 0
     part.reached.update(player.reached)
@@ -119,6 +134,8 @@ def read() -> Namespace:
 
 if __name__ == "__main__":
     if os.environ.get("PYTHONHASHSEED") != "0":
-        again = [sys.executable, "-m", "tests.simulation", *sys.argv[1:]]
-        sys.exit(subprocess.run(again, env=jobs.STEADY, check=False).returncode)
-    sys.exit(main(read()))
+        os.execve(sys.executable, [sys.executable, "-m", "tests.simulation", *sys.argv[1:]], jobs.STEADY)  # noqa: S606 - itself
+    try:
+        sys.exit(main(read()))
+    except KeyboardInterrupt:  # before anything was played
+        sys.exit(jobs.INTERRUPTED)

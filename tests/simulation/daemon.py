@@ -9,7 +9,7 @@ from uuid import UUID
 import anyio
 import anyio.abc
 
-from tests.simulation.clock import SimulatedClock, beginning_with
+from tests.simulation.clock import SimulatedDatabase
 from tests.simulation.session import Pool
 from tests.simulation.spark import Backend
 from tests.simulation.step import DUTY
@@ -24,7 +24,6 @@ from tidegate.daemon.duties.sweep import sweep
 from tidegate.daemon.intake.ingest import ingest
 from tidegate.daemon.leases import HeldLeases, renew_leases
 from tidegate.daemon.outage import Outages
-from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.wake import Signals, notify_peers
 from tidegate.schemas.queries.leases import Job, Terms
@@ -64,9 +63,7 @@ class Daemon:
         )
         id_ = UUID(int=world.chance.getrandbits(128), version=4)
         job = Job(id_, self.address, self.number, "simulated", Terms(lease_ttl_s=plan.ttl_s))
-        database = Database(Pool(self, world.scheduler), job.id, self.address)  # type: ignore[arg-type]  # what it has is all that is asked for
-        database.memory = beginning_with(world.memory)
-        database.clock = SimulatedClock(world.server)  # type: ignore[assignment]  # as above
+        database = SimulatedDatabase(Pool(self, world.scheduler), world.server, world.memory, job.id, self.address)
         backend = Backend(self)
         return Context(settings, database, HeldLeases(job), Signals(), Outages(), {backend.name: backend})
 

@@ -12,6 +12,7 @@ BEGIN
     DELETE FROM discarded_dataset_event;
     DELETE FROM dag_run;
     DELETE FROM backfill_date;
+    DELETE FROM backfill_stage;
     DELETE FROM backfill;
     DELETE FROM run_state_log;
     DELETE FROM run_to_reconsider;
@@ -26,7 +27,7 @@ BEGIN
     DELETE FROM notification;
     UPDATE lease SET owner = NULL, epoch = 0, next_offset = CASE kind WHEN 'partition' THEN 0 END,
         halted = false;
-    UPDATE dag SET is_paused = false, paused_at = NULL, failed_runs = 0, last_source = NULL, due_at = NULL, dataset_run_at = NULL;
+    UPDATE dag SET is_paused = false, paused_at = NULL, failed_runs = 0, last_source = NULL, due_at = NULL, catchup_until = NULL, dataset_run_at = NULL;
     UPDATE pool SET slots = given.slots, admitted = 0
     FROM unnest(ARRAY['default_pool', 'narrow'], begin_schedule.slots) AS given (name, slots) WHERE pool.name = given.name;
     PERFORM setval(sequence::regclass, 1, false)

@@ -1,22 +1,23 @@
 """The seeded faults that a schedule may notice: those of the storms that are about what is simulated, and a few of its own."""
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from uuid import UUID
 
 import anyio
 import msgspec
 
+from tests.simulation.content_faults import CONTENT_FAULTS
 from tests.simulation.dags import PAST
 from tests.storms import faults as storms
 from tests.storms.limits import faults as limits
 from tests.storms.replace import replace, without
 from tidegate.daemon import containment, engine, leases
+from tidegate.daemon.duties import outbox_sinks as sinks
 from tidegate.daemon.duties import relay
 from tidegate.daemon.duties.dispatch import Dispatcher
 from tidegate.daemon.duties.outbox_sinks import OutboxSinks
 from tidegate.daemon.engine import Applied, Batch
 from tidegate.daemon.intake import ingest
-from tidegate.daemon.intake.batches import PartitionBatch
 from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.postgres.low_watermark import OutboxWatermark
@@ -25,17 +26,13 @@ from tidegate.daemon.spark.contract import Handle
 from tidegate.daemon.wake import Signal
 from tidegate.handlers import backfill_acted
 from tidegate.handlers.backfills import step
-from tidegate.handlers.runs import outlets
-from tidegate.handlers.scheduling import condition as scheduling
-from tidegate.schemas.backfill import Activity, BackfillView
-from tidegate.schemas.conditions import condition
+from tidegate.schemas.backfill import BackfillActivity, BackfillView
 from tidegate.schemas.queries import backfills, inbox, runs, submissions
 from tidegate.schemas.queries import leases as leases_sql
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import Identity, OffsetMove
 from tidegate.schemas.queries.leases import Away
-from tidegate.schemas.queries.outbox import OutboxRow
-from tidegate.schemas.queries.submissions import Claimed
+from tidegate.schemas.queries.submissions import ClaimedAttempt
 
 
 def epoch_not_compared() -> None:
@@ -74,7 +71,7 @@ def runs_not_locked() -> None:
 
 INTENTS = """
     SELECT submission_id FROM submission
-    WHERE state = 'intent' AND backend = $1 AND desired_state = 'run'
+    WHERE state = 'intent' AND backend = $1 AND desired_state = 'run' AND submission_id <> ALL ($3::uuid[])
     ORDER BY created_at, dag_run_id, task_index
     LIMIT $2
 """
@@ -90,9 +87,11 @@ CLAIM = """
 def intents_not_locked() -> None:
     """Two daemons claim the same intent. In two statements, since the simulation interleaves statements, not parts of one."""
 
-    async def claim_intents(db: Db, owner: UUID, host: str, backend: str, limit: int) -> list[Claimed]:
-        intents = [row[0] for row in await db.fetch(INTENTS, backend, limit)]
-        return [Claimed(*row) for row in await db.fetch(CLAIM, owner, host, intents)] if intents else []
+    async def claim_intents(
+        db: Db, owner: UUID, host: str, backend: str, limit: int, excluded: Collection[UUID]
+    ) -> list[ClaimedAttempt]:
+        intents = [row[0] for row in await db.fetch(INTENTS, backend, limit, list(excluded))]
+        return [ClaimedAttempt(*row) for row in await db.fetch(CLAIM, owner, host, intents)] if intents else []
 
     replace(submissions, "claim_intents", claim_intents)
 
@@ -131,7 +130,7 @@ def relay_not_fenced() -> None:
     """A request of the relay is appended however late it arrives."""
 
     def outbox_sinks(settings: Settings) -> OutboxSinks:
-        new_sink = vars(relay)["Sink"]  # that of the simulation
+        new_sink = vars(sinks)["OutboxSink"]  # that of the simulation
         return OutboxSinks(lambda _: new_sink(settings.kafka_servers), settings.topic_prefix)
 
     replace(relay, "outbox_sinks", outbox_sinks)
@@ -152,7 +151,7 @@ def rows_of_lost_leases_passed_over() -> None:
 def read_inside_the_group() -> None:
     """A failure in a task group raises an exception group, which no caller handles: once a bug, which ended the daemon."""
 
-    async def _resolve_batch(self: Dispatcher, claims: Sequence[Claimed]) -> None:
+    async def _resolve_batch(self: Dispatcher, claims: Sequence[ClaimedAttempt]) -> None:
         async with anyio.create_task_group() as tg:
             for step in await self._next_steps(claims):
                 tg.start_soon(self._submit_one, self.resolve, step)
@@ -173,7 +172,7 @@ def renewed_after_leaving() -> None:
 
 def oneself_not_counted() -> None:
     """A daemon that was frozen is missing from the list of live daemons: once a bug, which ended the daemon."""
-    without(leases_sql, "daemon_rank", " UNION SELECT started_at, id FROM mine")
+    without(leases_sql, "standing", " UNION SELECT started_at, id FROM mine")
 
 
 def end_not_shielded() -> None:
@@ -196,61 +195,11 @@ def only_signals_heard() -> None:
     replace(Signal, "wait", wait)
 
 
-def end_of_batch_counted() -> None:
-    """A batch ends so many offsets after its beginning as it has records, as if offsets had no gaps."""
-
-    def end(self: PartitionBatch) -> int:
-        return self.start + len(self.records)
-
-    replace(PartitionBatch, "end", property(end))
-
-
-def outlets_of_runs_not_told_apart() -> None:
-    """The event of an outlet has the same id in each run."""
-
-    def outlet_event_id(dag_id: str, run_id: str, task_id: str, uri: str) -> str:
-        return f"{dag_id}/{task_id}/{uri}"
-
-    replace(outlets, "outlet_event_id", outlet_event_id)
-
-
-def first_move_of_a_row_told() -> None:
-    """Of the moves that share a row of the outbox the others are not published."""
-
-    def events(self: OutboxRow) -> Iterator[tuple[str, bytes]]:
-        yield self.event_id, self.payload.partition(b"\n")[0]
-
-    replace(OutboxRow, "events", events)
-
-
-def success_told_as_failure() -> None:
-    """The topics say something else than the tables."""
-    original = OutboxRow.events
-
-    def events(self: OutboxRow) -> Iterator[tuple[str, bytes]]:
-        yield from ((id_, payload.replace(b'"success"', b'"failed"')) for id_, payload in original(self))
-
-    replace(OutboxRow, "events", events)
-
-
-def all_of_met_by_any() -> None:
-    """A condition over several datasets is met by one of them."""
-    original = condition.met_by_inputs
-
-    def met_by_inputs(wanted: condition.Condition, present: Container[condition.Leaf]) -> bool:
-        if isinstance(wanted, condition.AllOf):
-            return any(met_by_inputs(operand, present) for operand in wanted.of)
-        return original(wanted, present)
-
-    for module in (condition, scheduling):
-        replace(module, "met_by_inputs", met_by_inputs)
-
-
 def active_runs_of_backfills_not_counted() -> None:
     """A backfill does not know how many of its runs are running."""
 
-    async def activity(_db: Db, sequential: Mapping[int, bool]) -> Mapping[int, Activity]:
-        return {id_: Activity() for id_ in sequential}
+    async def activity(_db: Db, sequential: Mapping[int, bool]) -> Mapping[int, BackfillActivity]:
+        return {id_: BackfillActivity() for id_ in sequential}
 
     replace(backfills, "activity", activity)
 
@@ -292,6 +241,7 @@ LIMITS = (
 FAULTS: Mapping[str, Callable[[], None]] = {
     **{name: storms.FAULTS[name] for name in STORMS},
     **{name: limits.LIMIT_FAULTS[name] for name in LIMITS},
+    **CONTENT_FAULTS,
     **{
         fault.__name__: fault
         for fault in (
@@ -310,11 +260,6 @@ FAULTS: Mapping[str, Callable[[], None]] = {
             oneself_not_counted,
             end_not_shielded,
             only_signals_heard,
-            all_of_met_by_any,
-            outlets_of_runs_not_told_apart,
-            first_move_of_a_row_told,
-            success_told_as_failure,
-            end_of_batch_counted,
             active_runs_of_backfills_not_counted,
             backfills_end_with_their_planning,
             cancels_of_backfills_fail,
@@ -333,6 +278,8 @@ AIMED: Mapping[str, Sequence[str]] = {
     "ids_not_remembered": ("one", "each"),
     "all_of_met_by_any": ("both",),
     "outlets_of_runs_not_told_apart": ("chain",),
+    "outlet_extras_not_told": ("chain",),
+    "others_superseded": ("each", "single", "limited"),
     "active_runs_of_backfills_not_counted": (PAST,),
     "backfills_end_with_their_planning": (PAST,),
     "cancels_of_backfills_fail": (PAST,),

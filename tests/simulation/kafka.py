@@ -2,15 +2,16 @@
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
-from zlib import crc32
 
 import anyio
 
 from tests.simulation.step import Call
-from tidegate.events.security import OPEN
-from tidegate.events.sink import OutMessage, UndeliveredError
+from tidegate.events.outbox_sink import AcknowledgedLate, RestingPartitions, take_unsent
+from tidegate.events.security import PLAINTEXT
+from tidegate.events.sink import ProducerRecord
 from tidegate.events.source import Bounds, Partition, Record
 from tidegate.schemas.error import FencedError, UnavailableError
 from tidegate.schemas.kafka_security import KafkaSecurity
@@ -27,6 +28,16 @@ HALF = "half arrived"
 GAPS = (0, 0, 0, 1, 3)
 """So many offsets before a record have none: compaction and the markers of transactions leave such gaps."""
 STALLED = "arrives later"
+SLOW = "one partition does not answer yet"
+
+
+def partition_of(key: bytes | None) -> int:
+    """Keys that end in consecutive digits are in different partitions."""
+    return sum(key or b"") % PARTITIONS
+
+
+def place_of(message: ProducerRecord) -> Partition:
+    return Partition(message.topic, partition_of(message.key))
 
 
 class Producer(NamedTuple):
@@ -45,7 +56,7 @@ class Kafka:
     def __init__(self, world: "World") -> None:
         self.world = world
         self.logs: dict[Partition, list[Record]] = defaultdict(list)
-        self.stalled: list[tuple[Producer, Sequence[OutMessage]]] = []
+        self.stalled: list[tuple[Producer, Sequence[ProducerRecord]]] = []
         self._readers: list[asyncio.Event] = []
         self._epochs = Counter[str]()
         self._newest: dict[tuple[str, Partition], int] = {}
@@ -57,9 +68,9 @@ class Kafka:
         self._epochs[transactional_id] += 1
         return Producer(transactional_id, self._epochs[transactional_id])
 
-    def append(self, message: OutMessage, producer: Producer = UNINITIALISED) -> bool:
+    def append(self, message: ProducerRecord, producer: Producer = UNINITIALISED) -> bool:
         """False: the partition refuses it, because it has a record of a newer producer of the same id."""
-        number = crc32(message.key or b"") % PARTITIONS
+        number = partition_of(message.key)
         partition = Partition(message.topic, number)
         if producer.transactional_id is not None:
             key = (producer.transactional_id, partition)
@@ -107,7 +118,7 @@ class Source:
         self,
         servers: str,
         *,
-        security: KafkaSecurity = OPEN,  # noqa: ARG002
+        security: KafkaSecurity = PLAINTEXT,  # noqa: ARG002
         group: str | None = None,  # noqa: ARG002
         timeout_s: float = 15.0,  # noqa: ARG002
     ) -> None:
@@ -151,8 +162,11 @@ class Source:
     def positions(self) -> Mapping[Partition, int]:
         return self._positions
 
-    async def partitions_of(self, topic: str) -> frozenset[int]:  # noqa: ARG002 - as above
-        return frozenset(range(PARTITIONS))
+    def leaderless(self) -> frozenset[Partition]:
+        return frozenset()
+
+    async def has_leader(self, topic: str) -> Mapping[int, bool]:  # noqa: ARG002 - as above
+        return dict.fromkeys(range(PARTITIONS), True)
 
     async def bounds(self, partitions: Collection[Partition]) -> Mapping[Partition, Bounds]:
         return {partition: Bounds(0, self._kafka.end(partition)) for partition in partitions}
@@ -164,21 +178,25 @@ class Source:
         pass
 
 
-class Sink:
-    """In the place of `tidegate.events.sink.Sink`."""
+class OutboxSink:
+    """In the place of `tidegate.events.outbox_sink.OutboxSink`."""
 
     def __init__(  # the arguments of the product's
         self,
         servers: str,
         *,
-        security: KafkaSecurity = OPEN,  # noqa: ARG002
-        delivery_timeout_s: float = 10.0,  # noqa: ARG002
+        security: KafkaSecurity = PLAINTEXT,  # noqa: ARG002
+        delivery_timeout_s: float = 10.0,
         transactional_id: str | None = None,
     ) -> None:
         self._daemon = Source.daemons[servers]
         self._world = self._daemon.world
+        self._delivery_timeout_s = delivery_timeout_s
         self._transactional_id = transactional_id
         self._producer: Producer | None = None
+        self.resting = RestingPartitions()
+        self._late = AcknowledgedLate()
+        self._batches: dict[Partition, Sequence[ProducerRecord]] = {}
 
     @property
     def is_connected(self) -> bool:
@@ -190,25 +208,45 @@ class Sink:
         )
 
     async def close(self) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        """What is on its way may still arrive."""
+        if self._producer is not None:
+            self._world.kafka.stalled += [(self._producer, messages) for messages in self._batches.values()]
         self._producer = None
+        self._batches.clear()
+        self.resting.forget_batches()
 
-    async def send_all(self, messages: Sequence[OutMessage]) -> Sequence[bool]:
-        producer = self._producer
-        if producer is None:
+    async def settle(self) -> None:
+        now = anyio.current_time()
+        self.resting.end_rests(now)
+        if overdue := self.resting.overdue(now):
+            for partition in overdue:
+                self.resting.give_up(partition, SLOW, now)
+            self._close()
+        elif self._batches and self._producer:
+            await self._ask(f"answers about {len(self._batches)} partitions", partial(self._answered, self._producer), [AWAY])
+
+    async def send_available(self, messages: Sequence[ProducerRecord]) -> Sequence[Partition | None]:
+        if self._producer is None:
             raise UnavailableError("not connected")
+        waits: list[Partition | None] = [place_of(message) for message in messages]
+        unsent = sorted(take_unsent(messages, waits, lambda partition: partition not in self.resting, self._late))
+        if unsent:
+            send = partial(self._sent, self._producer, [messages[index] for index in unsent])
+            known = await self._ask(f"send {len(unsent)} to Kafka", send, [AWAY, UNACKNOWLEDGED, HALF, STALLED, SLOW])
+            for index, acknowledged in zip(unsent, known, strict=True):
+                if acknowledged:
+                    waits[index] = None
+        return waits
 
-        def send(trouble: str) -> Sequence[bool]:
-            return self._sent(producer, messages, trouble)
-
-        what = f"send {len(messages)} to Kafka"
+    async def _ask(self, what: str, act: Callable[[str], Any], troubles: Sequence[str]) -> Any:
         try:
-            acknowledged: Sequence[bool] = await self._world.scheduler.wait(
-                Call(self._daemon, KAFKA, what, send, [AWAY, UNACKNOWLEDGED, HALF, STALLED])
-            )
+            return await self._world.scheduler.wait(Call(self._daemon, KAFKA, what, act, troubles))
         except BaseException:
-            self._producer = None
+            self._close()
             raise
-        return acknowledged
 
     def _initialised(self, trouble: str) -> Producer:
         producer = self._world.kafka.initialise(self._transactional_id) if trouble != AWAY else Producer()
@@ -216,14 +254,41 @@ class Sink:
             raise UnavailableError("Kafka does not answer")
         return producer
 
-    def _sent(self, producer: Producer, messages: Sequence[OutMessage], trouble: str) -> Sequence[bool]:
+    def _answered(self, producer: Producer, trouble: str) -> None:
+        """What was on its way has arrived."""
+        if not trouble:
+            for partition, messages in self._batches.items():
+                self._append(producer, messages)
+                self._late.add(partition, messages)
+                self.resting.answered(partition)
+            self._batches.clear()
+
+    def _sent(self, producer: Producer, messages: Sequence[ProducerRecord], trouble: str) -> Sequence[bool]:
         """Of messages in a row the first ones arrive, and the first ones of those are acknowledged."""
+        if trouble == SLOW:
+            return self._sent_in_part(producer, messages)
         if trouble == STALLED:
             self._world.kafka.stalled.append((producer, messages))
         arrived = {AWAY: 0, STALLED: 0, HALF: self._world.chance.randint(0, len(messages))}.get(trouble, len(messages))
-        if [message for message in messages[:arrived] if not self._world.kafka.append(message, producer)]:
-            raise FencedError(f"another producer writes as {producer.transactional_id}")
+        self._append(producer, messages[:arrived])
         if not trouble:
+            for message in messages:
+                self.resting.answered(place_of(message))
             return [True] * len(messages)
         known = self._world.chance.randint(0, arrived)
-        raise UndeliveredError("Kafka does not answer", [number < known for number in range(len(messages))])
+        for message in messages[known : known + 1]:
+            self.resting.give_up(place_of(message), trouble, anyio.current_time())
+        self._close()
+        return [number < known for number in range(len(messages))]
+
+    def _sent_in_part(self, producer: Producer, messages: Sequence[ProducerRecord]) -> Sequence[bool]:
+        """What is for one partition stays on its way."""
+        slow = self._world.chance.choice([place_of(message) for message in messages])
+        self._append(producer, [message for message in messages if place_of(message) != slow])
+        self._batches[slow] = [message for message in messages if place_of(message) == slow]
+        self.resting.await_answer(slow, anyio.current_time() + self._delivery_timeout_s)
+        return [place_of(message) != slow for message in messages]
+
+    def _append(self, producer: Producer, messages: Sequence[ProducerRecord]) -> None:
+        if [message for message in messages if not self._world.kafka.append(message, producer)]:
+            raise FencedError(f"another producer writes as {producer.transactional_id}")

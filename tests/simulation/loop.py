@@ -5,51 +5,61 @@ Everything in the product that sleeps, waits with a limit or looks at the monoto
 
 import asyncio
 import selectors
+import socket
+from collections import deque
 from collections.abc import Callable
 from contextvars import Context
 from heapq import heappop, heappush
 from itertools import count
 from math import ceil
-from typing import TypeVarTuple, Unpack
+from typing import Any, TypeVarTuple, Unpack
+
+from tests.simulation.wire import Wire
 
 Given = TypeVarTuple("Given")
 
 MICRO = 1_000_000
-SILENCE_S = 0.002
-"""Of real time: after that it is asked why a server has not answered yet."""
-
-
-class Selector(selectors.DefaultSelector):
-    """The loop waits here when nothing is ready: the only moment at which one can know that."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.idle: asyncio.Future[None] | None = None
-        self.silence: asyncio.Future[None] | None = None
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is not None and timeout <= 0:
-            return []  # what a server has said is heard when nothing else can run: that saves two system calls of three
-        if self.idle is not None:
-            self.idle.set_result(None)
-            self.idle = None
-            return super().select(0)
-        events = super().select(SILENCE_S)
-        if not events and self.silence is not None:
-            self.silence.set_result(None)
-            self.silence = None
-        return events
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Servers are waited for in real time, which is none here."""
+    """Servers are waited for in real time, which is none here.
+
+    The kernel is asked neither for the time nor, while Python has work or all waits for a decision, for what has come.
+    """
+
+    _ready: "deque[asyncio.Handle]"
 
     def __init__(self) -> None:
         self._now_us = 0
-        self._selection = Selector()
         self._timers: list[tuple[int, int, asyncio.TimerHandle]] = []
         self._numbers = count()
-        super().__init__(self._selection)
+        self._idle: asyncio.Future[None] | None = None
+        self._sockets = selectors.DefaultSelector()
+        super().__init__(self._sockets)
+
+    def _run_once(self) -> None:
+        """What is ready, or is so by the time, in the order in which it got ready."""
+        ready, timers = self._ready, self._timers
+        while timers and timers[0][0] <= self._now_us:
+            ready.append(heappop(timers)[2])
+        if not ready:
+            self._wait()
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle.cancelled():
+                handle._run()
+
+    def _wait(self) -> None:
+        """Nothing is ready: the only moment at which one can know that."""
+        if self._idle is None:
+            self._process_events(self._sockets.select())  # type: ignore[attr-defined]  # that of asyncio's loop
+        else:
+            self._idle.set_result(None)
+            self._idle = None
+
+    @property
+    def now_us(self) -> int:
+        return self._now_us
 
     def begin(self) -> None:
         """Reset the time; no coroutine may be asleep."""
@@ -64,9 +74,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self, when: float, callback: Callable[[Unpack[Given]], object], *args: *Given, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Timers of the same microsecond fire in the order in which they were set."""
-        at_us, number = _micros(when), next(self._numbers)
-        handle = super().call_at((at_us - 0.5) / MICRO + number * 1e-12, callback, *args, context=context)
-        heappush(self._timers, (at_us, number, handle))
+        at_us = _micros(when)
+        handle = asyncio.TimerHandle(at_us / MICRO, callback, args, self, context)
+        heappush(self._timers, (at_us, next(self._numbers), handle))
         return handle
 
     def next_timer(self) -> float | None:
@@ -81,13 +91,20 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     async def idle(self) -> None:
         """Return when all that could run has run, up to where it waits for a decision, a server, or for time."""
-        self._selection.idle = self.create_future()
-        await self._selection.idle
+        self._idle = self.create_future()
+        await self._idle
 
-    def silence(self) -> "asyncio.Future[None]":
-        """Done when no server has said anything for a moment."""
-        self._selection.silence = self.create_future()
-        return self._selection.silence
+    async def create_connection(self, factory: Any, host: str, port: int) -> Any:  # type: ignore[override]  # as asyncpg calls it
+        return self._wired(socket.create_connection((host, port)), factory())
+
+    async def create_unix_connection(self, factory: Any, path: str) -> Any:  # type: ignore[override]  # as above
+        connected = socket.socket(socket.AF_UNIX)
+        connected.connect(path)
+        return self._wired(connected, factory())
+
+    def _wired(self, connected: socket.socket, protocol: asyncio.Protocol) -> tuple[Wire, asyncio.Protocol]:
+        self.wire = Wire(self, connected, protocol)
+        return self.wire, protocol
 
 
 def _micros(at: float) -> int:

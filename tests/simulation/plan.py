@@ -98,7 +98,7 @@ def _events(chance: Random, uris: Sequence[str]) -> Sequence[tuple[Any, ...]]:
     sent = [("publish", chance.choice(uris), f"e{number}") for number in range(chance.choice([1, 2, 3, 5]))]
     again = [chance.choice(sent) for _ in range(chance.choice([0, 0, 1]))]
     found: list[tuple[Any, ...]] = [*sent, *again]
-    for name, share in (("crash", 0.3), ("freeze", 0.5), ("part", 0.3), ("stop", 0.3)):
+    for name, share in (("crash", 0.3), ("freeze", 0.5), ("part", 0.3), ("stop", 0.3), ("cancel", 0.4)):
         found += [(name,)] * (chance.random() < share)
     first, *rest = found
     chance.shuffle(rest)

@@ -7,8 +7,8 @@ import asyncpg
 from tests.simulation.dags import GROUPS, NARROW
 from tests.simulation.kafka import PARTITIONS
 from tests.simulation.server import EPOCH, START
-from tidegate.daemon.duties.clock import duties as clock_duties
-from tidegate.daemon.duties.relay import duties as relay_duties
+from tidegate.daemon.duties.clock import leases as clock_leases
+from tidegate.daemon.duties.relay import leases as relay_leases
 from tidegate.daemon.engine import Batch, apply
 from tidegate.daemon.leases import register
 from tidegate.daemon.postgres.database import connect
@@ -32,6 +32,7 @@ async def prepare(dsn: str) -> None:
     await db.execute((HERE / "clock.sql").read_text())
     await db.fetchval("SELECT setval('simulated_time', $1)", int((START - EPOCH).total_seconds() * 1e6))
     await migrate(dsn)
+    await db.execute((HERE / "unlogged.sql").read_text())
     await db.execute((HERE / "empty.sql").read_text())
     await db.execute("INSERT INTO pool (name, slots) VALUES ($1, 2)", NARROW)
     await db.close()
@@ -45,7 +46,7 @@ async def _file(dsn: str) -> None:
         for number in range(PARTITIONS)
     ]
     async with connect(dsn) as database:
-        await register(database, [*relay_duties(), *clock_duties(), *partitions])
+        await register(database, [*relay_leases(), *clock_leases(), *partitions])
         for name, group in GROUPS.items():
             file = ParsedFile(path=f"{name}.py", digest=name, dags=tuple(group.dags))
             await apply(database, Batch(messages=[Message(body=file, at=START)]))

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tests.simulation.dags import PAST
+from tests.simulation.spark import Application
+from tidegate.daemon.spark.contract import Phase
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -19,6 +21,8 @@ IDLE_ROUNDS = (1, 2)
 
 CRASHING = 0.25
 """Daemons that are killed when all comes to rest; the others are stopped."""
+
+DOOMED = "SELECT submission_id FROM submission WHERE desired_state = 'kill' AND ended_at IS NULL"
 
 OPEN = """
     SELECT what FROM (
@@ -62,13 +66,22 @@ async def _leave_one(world: "World") -> None:
 async def _work(world: "World") -> None:
     """Do all that can be done now."""
     await world.run_those(lambda _: True)
-    if world.cluster.running:
-        for _ in world.cluster.running:
-            await world.end_application()
+    if ending := await _ending(world):
+        while still := [application for application in ending if application.phase is Phase.RUNNING]:
+            await world.end_application(still)
         await world.run_those(lambda _: True)
     if world.plan.group == PAST:
         await world.user.resume_all()
         await world.scheduler.settle()
+
+
+async def _ending(world: "World") -> list[Application]:
+    """The applications that end by themselves. A lasting one whose kill is requested does not."""
+    running, lasting = world.cluster.running, world.cluster.lasting
+    if not any(application.key in lasting for application in running):
+        return running
+    doomed = {row[0] for row in await world.server.ask(DOOMED)}
+    return [application for application in running if application.key not in lasting or application.stamp not in doomed]
 
 
 async def left_open(world: "World") -> Sequence[str]:

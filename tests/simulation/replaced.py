@@ -3,11 +3,11 @@
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.kafka import Sink, Source
+from tests.simulation.kafka import OutboxSink, Source
 from tests.storms.replace import replace
 from tidegate.daemon import context, outage, wake
 from tidegate.daemon.context import Context
-from tidegate.daemon.duties import relay, sweep
+from tidegate.daemon.duties import outbox_sinks, sweep
 from tidegate.daemon.intake import ingest
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.work import Work
@@ -41,7 +41,7 @@ async def nothing(*_: Any) -> None:
 
 def prepare() -> None:
     replace(ingest, "Source", Source)
-    replace(relay, "Sink", Sink)
+    replace(outbox_sinks, "OutboxSink", OutboxSink)
     replace(wake, "notify", ring)
 
     async def prune(context: Context) -> None:
@@ -52,5 +52,5 @@ def prepare() -> None:
 
     replace(sweep, "prune", prune)
     replace(sweep, "maintain_ledger", maintain_ledger)
-    for module in (context, outage):
+    for module in (context, outage, sweep):
         setattr(module, "datetime", Calendar)  # noqa: B010 - a class of another shape

@@ -27,7 +27,8 @@ class CircleError(Exception):
 class Scheduler:
     """`parked` are the steps that may be taken, `waiting` the statements that wait for locks; `before` is who did what last.
 
-    `writes` counts the commits that may have changed something.
+    `writes` counts the commits that may have changed something. `released`: a transaction may have released locks since it was
+    last asked who waits for one.
     """
 
     def __init__(self, loop: VirtualLoop, server: Server, chance: Random) -> None:
@@ -39,6 +40,7 @@ class Scheduler:
         self.story: list[str] = []
         self.steps = 0
         self.writes = 0
+        self.released = False
         self.reached: Counter[str] = Counter()
         self.on_commit: Callable[[Place, Done], Awaitable[None]] | None = None
         self._commits: list[tuple[Place, Done]] = []
@@ -102,7 +104,7 @@ class Scheduler:
                 await self.on_commit(*self._commits.pop(0))
             if self._abandoned:
                 await self._undo(self._abandoned.pop(0))
-            elif not (self.waiting and await self._go_on()):
+            elif not (self.waiting and self.released and await self._go_on()):
                 return
 
     async def _go_on(self) -> bool:
@@ -110,6 +112,7 @@ class Scheduler:
         granted = await self.server.granted([s.session.waiting for s in self.waiting if s.session.waiting is not None])
         free = [s for s in self.waiting if s.session.waiting is not None and s.session.waiting.pid in granted]
         if not free:
+            self.released = False
             return False
         statement = self.chance.choice(free)
         waiting = statement.session.waiting
@@ -127,10 +130,10 @@ class Scheduler:
             step.fail(session.lost or asyncpg.InterfaceError("connection was released"))
         if session.waiting is not None:
             self.waiting = [s for s in self.waiting if s.session is not session]
-            await self.server.give_up(session.waiting)
-            session.waiting = None
+            await self._give_up(session)
         if raw is not None:
             if session.in_transaction:
+                self.released = True
                 await undone(raw)
             session.in_transaction = False
             self.server.give_back(raw)
@@ -150,13 +153,17 @@ class Scheduler:
             self.tell(f"{step.place}: held others up for too long")
             step.session.terminate()
         for statement in [s for s in self.waiting if s.session.rested_at <= late]:
-            waiting = statement.session.waiting
-            assert waiting is not None
             self.tell(f"{statement.place}: {statement.what} waited for too long")
             self.waiting.remove(statement)
-            await self.server.give_up(waiting)
-            statement.session.waiting = None
+            await self._give_up(statement.session)
             statement.fail(asyncpg.LockNotAvailableError("canceling statement due to lock timeout"))
+
+    async def _give_up(self, session: Session) -> None:
+        """Others may have waited behind it."""
+        assert session.waiting is not None
+        self.released = True
+        await self.server.give_up(session.waiting)
+        session.waiting = None
 
     def silence(self, daemon: int) -> None:
         """A daemon is dead: none of its steps will be taken."""

@@ -9,9 +9,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import asyncpg
+from asyncpg.prepared_stmt import PreparedStatement
 
-from tests.simulation.loop import MICRO, VirtualLoop
-from tidegate.daemon.postgres.database import SERVER_SETTINGS, register_codecs
+from tests.simulation.loop import VirtualLoop
+from tests.simulation.wire import Wire
+from tidegate.daemon.postgres import types
+from tidegate.daemon.postgres.database import register_codecs
+from tidegate.daemon.postgres.session_settings import SERVER_SETTINGS
 from tidegate.schemas.queries import datasets, sources, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.memory import Memory
@@ -29,9 +33,6 @@ SETTINGS: Mapping[str, str] = {
     "deadlock_timeout": "1h",
     "synchronous_commit": "off",
 }
-STATEMENTS = 2000
-"""Kept prepared by each connection: all there are."""
-
 BLOCKERS = "SELECT pg_blocking_pids($1)"
 GRANTED = "SELECT pid FROM unnest($1::integer[]) AS pid WHERE cardinality(pg_blocking_pids(pid)) = 0"
 
@@ -39,10 +40,29 @@ Call = Coroutine[Any, Any, Any]
 
 
 class Raw(NamedTuple):
-    """A connection and the server's process for it."""
+    """A connection, the way to it, the server's process for it, and its statements."""
 
     connection: "asyncpg.Connection[asyncpg.Record]"
+    wire: Wire
     pid: int
+    prepared: dict[str, "PreparedStatement[asyncpg.Record]"]
+
+    async def fetch(self, sql: str, *args: Any) -> "list[asyncpg.Record]":
+        return await (await self._prepared(sql)).fetch(*args)
+
+    async def execute(self, sql: str, *args: Any) -> str:
+        """The status. Without arguments it may be several statements."""
+        if not args:
+            return await self.connection.execute(sql)
+        statement = await self._prepared(sql)
+        await statement.fetch(*args)
+        return statement.get_statusmsg() or ""
+
+    async def _prepared(self, sql: str) -> "PreparedStatement[asyncpg.Record]":
+        found = self.prepared.get(sql)
+        if found is None:
+            found = self.prepared[sql] = await self.connection.prepare(sql, name=f"s{len(self.prepared)}")
+        return found
 
 
 class Ended(NamedTuple):
@@ -55,8 +75,43 @@ class Ended(NamedTuple):
 class Waiting(NamedTuple):
     """A statement that waits for a lock; its process is stopped, so that it is also decided when it goes on."""
 
-    task: "asyncio.Task[Any]"
-    pid: int
+    raw: Raw
+    answer: "Answer"
+
+    @property
+    def pid(self) -> int:
+        return self.raw.pid
+
+
+class Answer:
+    """A call to a server, carried out without the loop as far as the server has answered."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self.ended: Ended | None = None
+        self._awaited: asyncio.Future[Any] | None = None
+        self._go_on()
+
+    def _go_on(self) -> None:
+        try:
+            self._awaited = self._call.send(None)
+        except StopIteration as end:
+            self.ended = Ended(end.value, None)
+        except asyncpg.PostgresError as error:
+            self.ended = Ended(None, error)
+
+    def hear(self, wire: Wire) -> bool:
+        """False if the server says nothing for a moment."""
+        if not wire.hear():
+            return False
+        if self._awaited is not None and self._awaited.done():
+            self._go_on()
+        return True
+
+    def wait(self, wire: Wire) -> Ended:
+        while self.ended is None:
+            self.hear(wire)
+        return self.ended
 
 
 class Server:
@@ -70,11 +125,13 @@ class Server:
         self.dsn = dsn
         self._stock: dict[bool, list[Raw]] = {False: [], True: []}
         self._told_us = -1
+        self._now = (0, START)
         self._all: list[Raw] = []
         self.statements = 0
 
     async def __aenter__(self) -> "Server":
         self._observer = await self._connect()
+        os.sched_setaffinity(0, os.sched_getaffinity(self._observer.pid))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -85,14 +142,12 @@ class Server:
 
     async def _connect(self) -> Raw:
         connection = await asyncpg.connect(
-            self.dsn,
-            server_settings=dict(SETTINGS),
-            statement_cache_size=STATEMENTS,
-            max_cached_statement_lifetime=0,
-            max_cacheable_statement_size=0,
+            self.dsn, connection_class=types.Connection, server_settings=dict(SETTINGS), statement_cache_size=0, ssl=False
         )
         await register_codecs(connection)
-        raw = Raw(connection, connection.get_server_pid())
+        wire = self.loop.wire
+        wire.leave_loop()
+        raw = Raw(connection, wire, connection.get_server_pid(), {})
         self._all.append(raw)
         return raw
 
@@ -102,7 +157,7 @@ class Server:
             return stock.pop()
         raw = await self._connect()
         if in_transaction:
-            await raw.connection.execute("BEGIN")
+            _wait(raw, raw.execute("BEGIN"))
         return raw
 
     def give_back(self, raw: Raw) -> None:
@@ -112,23 +167,28 @@ class Server:
         """Has `now()` be the time at which the transaction began; needless, and False, while no time has passed since."""
         if begun_at == self.now:
             return False
-        await raw.connection.execute(f"SET LOCAL simulated.begun_at = '{begun_at.isoformat()}'")
+        _wait(raw, raw.execute(f"SET LOCAL simulated.begun_at = '{begun_at.isoformat()}'"))
         return True
 
     @property
     def now(self) -> datetime:
-        return START + timedelta(microseconds=round(self.loop.time() * MICRO))
+        if self._now[0] != self.loop.now_us:
+            self._now = self.loop.now_us, START + timedelta(microseconds=self.loop.now_us)
+        return self._now[1]
 
     async def ask(self, sql: str, *args: Any) -> Sequence[Any]:
         """Look at what is committed."""
-        return await self._observer.connection.fetch(sql, *args)
+        return self._observe(sql, *args)
 
-    async def tell_time(self) -> None:
+    def _observe(self, sql: str, *args: Any) -> Sequence[Any]:
+        found: Sequence[Any] = _wait(self._observer, self._observer.fetch(sql, *args))
+        return found
+
+    def tell_time(self) -> None:
         """Has Postgres go by the time of the loop."""
-        now_us = self.now_us
-        if now_us != self._told_us:
-            await self._observer.connection.fetch("SELECT setval('simulated_time', $1)", now_us)
-            self._told_us = now_us
+        if self.loop.now_us != self._told_us:
+            self._observe("SELECT setval('simulated_time', $1)", self.now_us)
+            self._told_us = self.loop.now_us
 
     @property
     def now_us(self) -> int:
@@ -136,73 +196,70 @@ class Server:
 
     async def begin(self, slots: Sequence[int]) -> None:
         """Empty but for the DAGs, at the beginning of time."""
-        await self._observer.connection.fetch("SELECT begin_schedule($1, $2)", self.now_us, slots)
-        self._told_us = self.now_us
+        self._observe("SELECT begin_schedule($1, $2)", self.now_us, slots)
+        self._told_us = self.loop.now_us
 
     async def memory(self) -> Memory:
         """What a daemon has remembered that has seen all DAGs: what a schedule asks for must not depend on those before it."""
         memory = Memory()
-        db = Db(self._observer.connection, memory, self.now)
-        await datasets.get_or_create_ids(db, [row[0] for row in await self.ask("SELECT uri FROM dataset")])
-        ids = [row[0] for row in await self.ask("SELECT id FROM dag_version")]
-        await versions.graphs(db, ids)
-        await sources.of_versions(db, ids)
+        _wait(self._observer, _remember(Db(self._observer, memory, self.now)))  # type: ignore[arg-type]  # what it has is all that is asked for
         return memory
 
     async def clean(self) -> None:
         """Remove what was deleted."""
-        await self._observer.connection.execute("VACUUM")
+        _wait(self._observer, self._observer.execute("VACUUM"))
 
-    async def perform(self, raw: Raw, call: Call, *, may_wait: bool) -> Ended | Waiting:
+    def perform(self, raw: Raw, call: Call, *, may_wait: bool) -> Ended | Waiting:
         """Send a statement, and wait for its end or until it is known to wait for a lock."""
-        await self.tell_time()
+        self.tell_time()
         self.statements += 1
-        if may_wait:
-            return await self._watch(self.loop.create_task(call), raw.pid)
-        try:
-            return Ended(await call, None)
-        except asyncpg.PostgresError as error:
-            return Ended(None, error)
+        answer = Answer(call)
+        return self._watch(raw, answer) if may_wait else answer.wait(raw.wire)
 
-    async def _watch(self, task: "asyncio.Task[Any]", pid: int) -> Ended | Waiting:
-        while True:
-            await asyncio.wait({task, self.loop.silence()}, return_when=asyncio.FIRST_COMPLETED)
-            if task.done():
-                return _ended(task)
-            if (await self.ask(BLOCKERS, pid))[0][0]:
-                os.kill(pid, signal.SIGSTOP)
-                return Waiting(task, pid)
+    def _watch(self, raw: Raw, answer: Answer) -> Ended | Waiting:
+        while answer.ended is None:
+            if not answer.hear(raw.wire) and self._observe(BLOCKERS, raw.pid)[0][0]:
+                os.kill(raw.pid, signal.SIGSTOP)
+                return Waiting(raw, answer)
+        return answer.ended
 
     async def blockers(self, waiting: Waiting) -> Collection[int]:
         """Who blocks it now. A process that blocked it before may work for another daemon since."""
-        found: Collection[int] = (await self.ask(BLOCKERS, waiting.pid))[0][0]
+        found: Collection[int] = self._observe(BLOCKERS, waiting.pid)[0][0]
         return found
 
     async def granted(self, waiting: Collection[Waiting]) -> set[int]:
         """The processes of sessions whose lock was granted."""
-        return {row[0] for row in await self.ask(GRANTED, [each.pid for each in waiting])}
+        return {row[0] for row in self._observe(GRANTED, [each.pid for each in waiting])}
 
     async def go_on(self, waiting: Waiting) -> Ended | Waiting:
         """Let one go on that has got its lock; it may have to wait for the next."""
         os.kill(waiting.pid, signal.SIGCONT)
-        return await self._watch(waiting.task, waiting.pid)
+        return self._watch(waiting.raw, waiting.answer)
 
     async def give_up(self, waiting: Waiting) -> None:
         """End a statement that waits."""
         os.kill(waiting.pid, signal.SIGCONT)
-        await self.ask("SELECT pg_cancel_backend($1)", waiting.pid)
-        with suppress(asyncpg.QueryCanceledError):
-            await waiting.task
+        self._observe("SELECT pg_cancel_backend($1)", waiting.pid)
+        ended = waiting.answer.wait(waiting.raw.wire)
+        if ended.error is not None and not isinstance(ended.error, asyncpg.QueryCanceledError):
+            raise ended.error
 
 
-def _ended(task: "asyncio.Task[Any]") -> Ended:
-    error = task.exception()
-    if error is None:
-        return Ended(task.result(), None)
-    if not isinstance(error, asyncpg.PostgresError):
-        raise error
-    return Ended(None, error)
+def _wait(raw: Raw, call: Call) -> Any:
+    """What comes of a call that waits for no lock."""
+    ended = Answer(call).wait(raw.wire)
+    if ended.error is not None:
+        raise ended.error
+    return ended.result
+
+
+async def _remember(db: Db) -> None:
+    await datasets.get_or_create_ids(db, [row[0] for row in await db.fetch("SELECT uri FROM dataset")])
+    ids = [row[0] for row in await db.fetch("SELECT id FROM dag_version")]
+    await versions.graphs(db, ids)
+    await sources.of_versions(db, ids)
 
 
 async def undone(raw: Raw) -> None:
-    await raw.connection.execute("ROLLBACK AND CHAIN")
+    _wait(raw, raw.execute("ROLLBACK AND CHAIN"))

@@ -114,12 +114,11 @@ class Statement(Step):
             session.raw = await session.server.take(in_transaction=session.in_transaction)
         if session.in_transaction and not session.has_told and self.sql not in CHAINED:
             session.has_told = await session.server.tell_beginning(session.raw, session.begun_at)
-        found = await session.server.perform(session.raw, self._call(), may_wait=may_wait(self.sql))
+        found = session.server.perform(session.raw, self._call(), may_wait=may_wait(self.sql))
         return self.heard(found)
 
     def _call(self) -> Call:
-        connection = self.session.raw.connection  # type: ignore[union-attr]  # taken just now
-        return getattr(connection, self.how)(CHAINED.get(self.sql, self.sql), *self.args)  # type: ignore[no-any-return]  # one of two
+        return getattr(self.session.raw, self.how)(CHAINED.get(self.sql, self.sql), *self.args)  # type: ignore[no-any-return]  # one of two
 
     def heard(self, found: Ended | Waiting) -> bool:
         """Whether it has ended, one way or the other."""
@@ -146,6 +145,8 @@ class Statement(Step):
         session.statements.append((self.sql, self.args))
         if self.sql in CHAINED:
             session.in_transaction = False
+        if error is not None or not session.in_transaction:
+            session.scheduler.released = True
         if not session.in_transaction:
             done, session.statements = session.statements, []
             if error is None and self.sql != ROLLBACK:

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import UUID
 
+from msgspec import UNSET
+
 from tests.simulation.step import Call, Step
 from tidegate.daemon.spark.contract import Handle, LogChunk, Phase, Status, SubmissionSpec
 from tidegate.events import cloudevents
-from tidegate.events.sink import OutMessage
+from tidegate.events.sink import ProducerRecord
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.wire.event import FINISH_SOURCE, Kind, TaskFinished, encode
 
@@ -24,6 +26,8 @@ REQUEST_LATE = "request late"
 ANSWER_LOST = "accepted, unanswered"
 FAILING = 0.2
 SUBMIT = "submit"
+ATTEMPT = "attempt"
+"""Where the events of outlets say which attempt updated them."""
 
 
 class Application:
@@ -33,20 +37,28 @@ class Application:
         self.name = name
         self.stamp, self.token = spec.submission_id, spec.token
         self.key = f"{spec.run.dag_id}/{spec.run.run_id}"
+        self.task_id = spec.task.task_id
+        self.outlets = {uri: {ATTEMPT: str(self.stamp)} for uri in spec.task.outlets}
         self.phase = Phase.RUNNING
         self.outcome = Phase.FAILED if self.stamp.int * 2654435761 % 1000 < FAILING * 1000 else Phase.SUCCEEDED
 
 
 class Cluster:
-    """All applications by name. A late one is still on its way."""
+    """All applications by name. A late one is still on its way. Those of `lasting` runs end by themselves only at rest."""
 
     def __init__(self, world: "World") -> None:
         self.world = world
         self.applications: dict[str, Application] = {}
+        self.lasting: set[str] = set()
 
     @property
     def running(self) -> list[Application]:
         return [application for application in self.applications.values() if application.phase is Phase.RUNNING]
+
+    @property
+    def ending(self) -> list[Application]:
+        """The running ones that may end by themselves now."""
+        return [application for application in self.running if application.key not in self.lasting]
 
     @property
     def accepted(self) -> Counter[UUID]:
@@ -71,11 +83,13 @@ class Cluster:
         """It ends, and tells of it so often: it may be silent, or be heard twice."""
         application.phase = application.outcome
         outcome: Any = application.outcome.value
-        end = TaskFinished(submission_id=application.stamp, token=application.token, outcome=outcome)
+        end = TaskFinished(
+            submission_id=application.stamp, token=application.token, outcome=outcome, outlets=application.outlets or UNSET
+        )
         headers = cloudevents.headers(
             Kind.TASK_FINISHED, event_id=str(application.stamp), source=FINISH_SOURCE, time=self.world.server.now
         )
-        message = OutMessage(f"tidegate.{Kind.TASK_FINISHED}", application.key.encode(), encode(end), headers)
+        message = ProducerRecord(f"tidegate.{Kind.TASK_FINISHED}", application.key.encode(), encode(end), headers)
         for _ in range(told):
             self.world.kafka.append(message)
 
@@ -130,6 +144,9 @@ class Backend:
 
         return await self._ask("status", act, [AWAY])  # type: ignore[no-any-return]  # as above
 
+    async def check(self) -> None:
+        """It starts whatever it is given."""
+
     async def running(self) -> Mapping[UUID, Handle]:
         """Nothing runs on this host."""
         return {}
@@ -141,6 +158,7 @@ class Backend:
             application = self._cluster.applications[handle["application"]]
             if application.phase is Phase.RUNNING:
                 application.phase = Phase.KILLED
+                self._cluster.world.reached["application killed"] += 1
 
         await self._ask("kill", act, [AWAY])
 
@@ -149,8 +167,10 @@ class Backend:
 
     def _status(self, handle: Handle) -> Status:
         now = self._daemon.world.server.now
-        phase = self._cluster.applications[handle["application"]].phase
-        return Status(phase=phase, silent_s=0.0, finished_at=None if phase is Phase.RUNNING else now)
+        application = self._cluster.applications[handle["application"]]
+        is_running = application.phase is Phase.RUNNING
+        outlets = application.outlets or None if application.phase is Phase.SUCCEEDED else None
+        return Status(phase=application.phase, heartbeat_age_s=0.0, finished_at=None if is_running else now, outlets=outlets)
 
     async def _ask(self, what: str, act: Any, troubles: list[str]) -> Any:
         return await self._daemon.world.scheduler.wait(Call(self._daemon, CLUSTER, what, act, troubles))

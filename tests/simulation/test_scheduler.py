@@ -161,6 +161,16 @@ def test_no_session_blocks_others_for_longer_than_the_server_allows(play: Play) 
     play(scene)
 
 
+def test_postgres_writes_no_log_of_what_a_schedule_does(play: Play) -> None:
+    async def scene(stage: Stage) -> None:
+        logged = (
+            "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relpersistence = 'p'"
+        )
+        assert await stage.server.ask(logged) == []
+
+    play(scene)
+
+
 def test_postgres_goes_by_the_time_of_the_loop(play: Play) -> None:
     async def scene(stage: Stage) -> None:
         stage.sessions[0].begin()

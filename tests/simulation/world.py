@@ -16,7 +16,7 @@ from tests.simulation.replaced import Present
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.server import Server
 from tests.simulation.session import POSTGRES, UNANSWERED, Statement
-from tests.simulation.spark import Cluster, is_submit
+from tests.simulation.spark import Application, Cluster, is_submit
 from tests.simulation.step import Step
 from tests.simulation.user import User
 from tests.storms.limits.faults import LINGER_S
@@ -24,7 +24,7 @@ from tidegate.daemon.intake import ingest
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.work import Work
 from tidegate.events import cloudevents
-from tidegate.events.sink import OutMessage
+from tidegate.events.sink import ProducerRecord
 from tidegate.schemas.queries.memory import Memory
 from tidegate.schemas.wire.event import DatasetUpdated, Kind, encode
 
@@ -132,8 +132,8 @@ class World:
             await self.happen(happening := todo.pop(0))
             while self.plan.at_once and happening[0] == "publish" and todo and todo[0][0] == "publish":
                 await self.happen(todo.pop(0))
-        elif self.cluster.running and self.chance.random() < (0.05 if able else 0.5):
-            await self.end_application()
+        elif (ending := self.cluster.ending) and self.chance.random() < (0.05 if able else 0.5):
+            await self.end_application(ending)
         elif self.kafka.stalled and self.chance.random() < LATE:
             self.kafka.deliver_stalled()
             await self.scheduler.settle()
@@ -173,18 +173,13 @@ class World:
         match happening:
             case ("publish", uri, id_):
                 self.publish(uri, id_)
-                await self.scheduler.settle()
             case ("ask", request):
                 self.user.ask(request)
-                await self.scheduler.settle()
-            case ("crash",):
-                await self.crash(self.chance.choice(self.alive))
+            case ("cancel",):
+                await self.user.cancel()
+            case ("crash" | "stop" as end,):
+                await {"crash": self.crash, "stop": self.stop}[end](self.chance.choice(self.alive))
                 self.start()
-                await self.scheduler.settle()
-            case ("stop",):
-                await self.stop(self.chance.choice(self.alive))
-                self.start()
-                await self.scheduler.settle()
             case ("freeze",):
                 await self.freeze(await self.one_at_stake())
             case ("thaw",):
@@ -193,12 +188,13 @@ class World:
                 self.part(await self.one_at_stake())
             case _:
                 self.heal()
+        await self.scheduler.settle()
 
     def publish(self, uri: str, id_: str) -> None:
         self.scheduler.tell(f"producer: {uri} {id_}")
         headers = cloudevents.headers(Kind.DATASET_UPDATED, event_id=id_, source="producer", time=self.server.now)
-        key = f"{uri}{self.chance.randint(0, 1)}".encode()
-        self.kafka.append(OutMessage(f"tidegate.{Kind.DATASET_UPDATED}", key, encode(DatasetUpdated(uri=uri)), headers))
+        key, update = f"{uri}{self.chance.randint(0, 1)}".encode(), DatasetUpdated(uri=uri, extra={"event": id_})
+        self.kafka.append(ProducerRecord(f"tidegate.{Kind.DATASET_UPDATED}", key, encode(update), headers))
 
     async def crash(self, daemon: Daemon) -> None:
         self.reached["crash"] += 1
@@ -294,8 +290,8 @@ class World:
                 return
             await self.take(able[0])
 
-    async def end_application(self) -> None:
-        application = self.chance.choice(self.cluster.running)
+    async def end_application(self, among: Sequence[Application]) -> None:
+        application = self.chance.choice(among)
         told = self.chance.choice([0, 1, 1, 1, 2])
         self.scheduler.tell(f"cluster: {application.name} {application.outcome}, told {told} times")
         self.cluster.end(application, told)

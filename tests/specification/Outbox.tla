@@ -10,6 +10,7 @@ CONSTANTS
     Connections,      \* How often a producer connects, at most.
     EpochsFence,      \* The broker refuses a producer whose transactional id has a newer one.
     ConnectsFirst,    \* Rows are read after the producer has connected for this lease.
+    OldestFirst,      \* No row is sent before the older ones that wait.
     LeaseChecked      \* Rows are read and deleted only under the lease.
 
 VARIABLES
@@ -76,7 +77,7 @@ Read(d) ==
     /\ rows # {}
     /\ ConnectsFirst => producer[d] # None
     /\ LeaseChecked => held[d] = epoch
-    /\ batch' = [batch EXCEPT ![d] = rows]
+    /\ \E s \in rows : batch' = [batch EXCEPT ![d] = {t \in rows : IF OldestFirst THEN t <= s ELSE t >= s}]
     /\ UNCHANGED <<decided, rows, epoch, held, newest, producer, sent, requests, fence, log>>
 
 Send(d) ==

@@ -76,6 +76,18 @@ Launch(d) ==
     /\ Hold(d, a, "record")
     /\ UNCHANGED <<state, owner, place, doomed, confirmed, begun>>
 
+\* The host can start nothing, so any host may claim the attempt.
+GiveBack(d) ==
+    LET a == doing[d].attempt IN
+    /\ At(d, "launch")
+    /\ state[a] = "submitting"
+    /\ owner[a] = d
+    /\ state' = [state EXCEPT ![a] = "intent"]
+    /\ owner' = [owner EXCEPT ![a] = NoOwner]
+    /\ place' = [place EXCEPT ![a] = NoPlace]
+    /\ Rest(d)
+    /\ UNCHANGED <<doomed, runner, confirmed, begun>>
+
 \* Also for an attempt that another daemon of the host has taken over: its runner is the same.
 Record(d) ==
     LET a == doing[d].attempt IN
@@ -157,7 +169,7 @@ DeclareStuck(a) ==
     /\ UNCHANGED <<owner, place, doomed, doing, runner, confirmed, begun>>
 
 Next ==
-    \/ \E d \in Daemons : Launch(d) \/ Record(d) \/ Look(d) \/ Confirm(d) \/ Die(d)
+    \/ \E d \in Daemons : Launch(d) \/ GiveBack(d) \/ Record(d) \/ Look(d) \/ Confirm(d) \/ Die(d)
     \/ \E d \in Daemons, a \in Numbers : ClaimIntent(d, a) \/ TakeOver(d, a) \/ Observe(d, a)
     \/ \E h \in Hosts, a \in Numbers : Begin(h, a) \/ Over(h, a)
     \/ \E a \in Numbers : Doom(a) \/ EndDoomed(a) \/ EndObserved(a) \/ DeclareLost(a) \/ DeclareStuck(a)

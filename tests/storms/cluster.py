@@ -73,7 +73,7 @@ class Application:
         self.finished_at: datetime | None = None
 
     def facts(self) -> dict[str, Any]:
-        ran = {"started_at": self.started_at, "finished_at": self.finished_at, "silent_s": 0.0}
+        ran = {"started_at": self.started_at, "finished_at": self.finished_at, "heartbeat_age_s": 0.0}
         return {"phase": self.phase, "result": self.returns if self.phase == "succeeded" else None, **ran}
 
 

@@ -17,13 +17,9 @@ from tidegate.daemon.postgres.database import register_codecs
 from tidegate.events import topics
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.wire.envelope import decode_state
-from tidegate.schemas.wire.event import DagRunStateChanged, Kind, TaskStateChanged
+from tidegate.schemas.wire.event import INCOMING, DagRunStateChanged, Kind, TaskStateChanged
 
 READ_S = 30.0
-
-READ = (Kind.DATASET_UPDATED, Kind.TASK_FINISHED, Kind.DAG_FILE_CHANGED)
-WRITTEN = (Kind.DAG_RUN_STATE, Kind.TASK_STATE, Kind.DEAD_LETTER)
-"""The topics that daemons read, and those they only write."""
 
 CLEARED = """
     SELECT DISTINCT ended.dag_run_id
@@ -104,7 +100,7 @@ async def gather(
     await register_codecs(db)
     records: dict[Kind, list[Any]] = {}
     ends_of_logs: dict[str, int] = {}
-    for kind in READ + WRITTEN:
+    for kind in Kind:
         records[kind] = [record async for record in read_all(servers, topics.name(prefix, kind), ends_of_logs)]
     return Evidence(
         db=db,
@@ -112,7 +108,7 @@ async def gather(
         updates=[_taken(record) for record in records[Kind.DATASET_UPDATED]],
         finishes=[_taken(record) for record in records[Kind.TASK_FINISHED]],
         dead_letters=[_taken(record) for record in records[Kind.DEAD_LETTER]],
-        ends_of_logs={key: end for key, end in ends_of_logs.items() if Kind(key.rpartition("/")[0].removeprefix(prefix)) in READ},
+        ends_of_logs={key: end for key, end in ends_of_logs.items() if _kind_of(key, prefix) in INCOMING},
         run_states=_states(Kind.DAG_RUN_STATE, records),
         task_states=_states(Kind.TASK_STATE, records),
         journal=[msgspec.json.decode(line, type=Entry) for line in (home / "journal").read_bytes().splitlines()],
@@ -146,6 +142,10 @@ async def read_all(servers: str, topic: str, ends_of_logs: dict[str, int]) -> As
                         yield record
     finally:
         await consumer.stop()
+
+
+def _kind_of(partition: str, prefix: str) -> Kind:
+    return Kind(partition.rpartition("/")[0].removeprefix(prefix))
 
 
 def _taken(record: Any) -> Taken:

@@ -16,7 +16,7 @@ from tidegate.daemon.duties import relay
 from tidegate.daemon.duties.dispatch import Dispatcher
 from tidegate.daemon.idle import Until
 from tidegate.daemon.settings import Settings
-from tidegate.events.sink import OutMessage
+from tidegate.events.sink import ProducerRecord
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import dags, datasets, inbox, sources
 from tidegate.schemas.queries.db import Db
@@ -42,7 +42,7 @@ def queue_rows_not_locked() -> None:
 def outbox_deleted_before_ack() -> None:
     """Outbox rows are deleted before Kafka acknowledges them."""
 
-    async def send(publisher: relay.Publisher, rows: Sequence[OutboxRow], messages: Sequence[OutMessage]) -> None:
+    async def send(publisher: relay.Publisher, rows: Sequence[OutboxRow], messages: Sequence[ProducerRecord]) -> None:
         await publisher.delete(rows)
         if problem := (await publisher._sinks.send_all([row.shard for row in rows], messages)).problem:
             raise problem
@@ -128,7 +128,7 @@ def letters_deleted_before_sent() -> None:
 def first_state_repeated() -> None:
     """After some states of a run, the first of them is sent once more."""
 
-    async def send(publisher: relay.Publisher, rows: Sequence[OutboxRow], messages: Sequence[OutMessage]) -> None:
+    async def send(publisher: relay.Publisher, rows: Sequence[OutboxRow], messages: Sequence[ProducerRecord]) -> None:
         await before(publisher, rows, messages)
         await publisher._sinks.send_all([row.shard for row in rows[:1]], messages[:1])
 

@@ -19,6 +19,9 @@ from tidegate.daemon.standalone.postgres import Postgres
 TRIES = 3
 """How often a daemon is to die at a point, until one has."""
 
+WORTH_S = 10.0
+"""How long a freeze waits for a daemon that is worth it."""
+
 TERMINATE = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND random() < 0.5
@@ -59,14 +62,22 @@ class Misery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Nemesis:
-    """`diary` is what it did, and when, counted from the beginning."""
+    """`diary` is what it did, and when, counted from the beginning. It prefers to freeze a daemon that is `worth_freezing`."""
 
-    def __init__(self, random: Random, daemons: Sequence[Daemon], kafka: Kafka | Quorum, postgres: Postgres) -> None:
+    def __init__(
+        self,
+        random: Random,
+        daemons: Sequence[Daemon],
+        kafka: Kafka | Quorum,
+        postgres: Postgres,
+        worth_freezing: Callable[[Daemon], bool] = lambda _: True,
+    ) -> None:
         self.diary: list[tuple[float, str]] = []
         self._random = random
         self._daemons = daemons
         self._kafka = kafka
         self._postgres = postgres
+        self._worth_freezing = worth_freezing
         links = [link for daemon in daemons for link in daemon.links]
         self._to_part, self._to_delay = _in_turn(random, links), _in_turn(random, links)
         self._began_at = anyio.current_time()
@@ -122,10 +133,17 @@ class Nemesis:
             await strike()
 
     async def _freeze(self, misery: Misery) -> None:
-        daemon = await self._victim(misery.stopped)
+        daemon = await self._to_freeze(misery.stopped)
         seconds = self._random.uniform(*misery.stop_s)
         self.note(f"freeze {daemon.name} for {seconds:.1f} s")
         await daemon.freeze(seconds)
+
+    async def _to_freeze(self, among: Sequence[str]) -> Daemon:
+        """Any daemon when none was worth it for `WORTH_S`."""
+        until = anyio.current_time() + WORTH_S
+        while not self._worth_freezing(daemon := await self._victim(among)) and anyio.current_time() < until:
+            await anyio.sleep(0.05)
+        return daemon
 
     async def _kill_broker(self) -> None:
         self.note("kill the broker")

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
@@ -26,13 +27,15 @@ def build_env(root: Path) -> Mapping[str, str]:
 
 
 class End(msgspec.Struct, frozen=True):
-    """How a daemon ended. `told`: by the storm; else it did so by itself. `point`: where it was to end itself, and did."""
+    """How a process of a daemon ended. `told`: by the storm; else by itself. `point`: where it was to end itself, and did."""
 
     daemon: str
     code: int
     told: bool
     log: Path
     point: str = ""
+    life: tuple[datetime, datetime] | None = None
+    """When it was started, and when it ended."""
 
 
 class Daemon:
@@ -68,6 +71,7 @@ class Daemon:
         self._told: set[int] = set()
         self._starts = 0
         self._doomed_until = 0.0
+        self._began_at = datetime.now(UTC)
 
     @property
     def up(self) -> bool:
@@ -86,7 +90,7 @@ class Daemon:
                 code = await child.process.wait()
                 self._doomed_until = 0.0
                 point = self._point if code == -signal.SIGKILL else ""
-                self.ends.append(End(self.name, code, child.pid in self._told, child.log, point))
+                self.ends.append(End(self.name, code, child.pid in self._told, child.log, point, self._life()))
                 await anyio.sleep(self._random.uniform(0, 2))
         finally:
             with anyio.CancelScope(shield=True):
@@ -121,6 +125,7 @@ class Daemon:
 
     async def _start(self) -> Child:
         self._starts += 1
+        self._began_at = datetime.now(UTC)
         die_at, self.die_at = self.die_at, None
         last_words = ["--die-at", die_at] if die_at else []
         child = await spawn(
@@ -141,7 +146,11 @@ class Daemon:
             self._told.add(self._child.pid)
             self._miss_point()
             await self._child.end(signal.SIGTERM, STOP_S)
-            self.ends.append(End(self.name, self._child.process.returncode or 0, told=True, log=self._child.log))
+            code = self._child.process.returncode or 0
+            self.ends.append(End(self.name, code, told=True, log=self._child.log, life=self._life()))
+
+    def _life(self) -> tuple[datetime, datetime]:
+        return self._began_at, datetime.now(UTC)
 
 
 async def start_cluster(home: Path, script: Script) -> tuple[Child, str]:

@@ -6,7 +6,7 @@ import anyio
 import asyncpg
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from tidegate.schemas.dag import REPEAT_DIGEST
+from tidegate.schemas.dag import AWAITED_DIGEST, REPEAT_DIGEST
 
 LOOK_EVERY_S = 0.5
 
@@ -18,7 +18,7 @@ SELECT EXISTS (SELECT FROM outbox)
     OR EXISTS (SELECT FROM dag WHERE due_at <= clock_timestamp())
 """
 
-PROBLEM = "SELECT reason FROM import_error JOIN dag_file USING (path) WHERE digest <> $1"
+PROBLEM = "SELECT reason FROM import_error JOIN dag_file USING (path) WHERE digest <> ALL ($1::text[])"
 """Of a file that was parsed: one that is still being parsed, on a busy machine, has a provisional error."""
 
 
@@ -35,7 +35,7 @@ async def knows_dags(dsn: str, count: int) -> bool:
     """Raises ValueError when a file of the storm has no DAGs."""
     db = await asyncpg.connect(dsn)
     try:
-        if problem := await db.fetchval(PROBLEM, REPEAT_DIGEST):
+        if problem := await db.fetchval(PROBLEM, [REPEAT_DIGEST, AWAITED_DIGEST]):
             raise ValueError(problem)
         return bool(await db.fetchval("SELECT count(*) FROM dag") == count)
     finally:

@@ -1,7 +1,12 @@
 """Putting something else in the place of a function or constant of the product, from outside."""
 
+import sys
+from collections.abc import Callable
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def replace(owner: Any, name: str, new: Any) -> Any:
@@ -40,3 +45,19 @@ def put(owner: Any, name: str, new: Any) -> None:
         owner[name] = new
     else:
         setattr(owner, name, new)
+
+
+def seed_for_now(fault: Callable[[], None], monkeypatch: "pytest.MonkeyPatch") -> list[str]:
+    """Seed a fault for as long as a test takes. Returns the names of what is replaced."""
+    seeded: list[str] = []
+
+    def put_for_now(owner: Any, name: str, new: Any) -> None:
+        seeded.append(name)
+        if isinstance(owner, dict):
+            monkeypatch.setitem(owner, name, new)
+        else:
+            monkeypatch.setattr(owner, name, new)
+
+    monkeypatch.setattr(sys.modules[__name__], "put", put_for_now)
+    fault()
+    return seeded

@@ -202,7 +202,7 @@ class Storm:
     async def _rage(self) -> None:
         """Return when everything is acknowledged and nothing more will break."""
         planned = self.plan.records(self.random)
-        nemesis = Nemesis(self.random, self.daemons, self.kafka, self.postgres)
+        nemesis = Nemesis(self.random, self.daemons, self.kafka, self.postgres, self._worth_freezing)
         self.diary = nemesis.diary
         meddler = Meddler(self.random, self.postgres.dsn, self.home / "dags", nemesis.note, self.plan.run_events)
         async with anyio.create_task_group() as tg:
@@ -224,6 +224,9 @@ class Storm:
 
     async def _strike(self, nemesis: Nemesis) -> None:
         await nemesis.rage(self.plan.misery)
+
+    def _worth_freezing(self, _daemon: Daemon) -> bool:
+        return True
 
     async def _produce(self, share: Sequence[Planned]) -> None:
         topic = topics.name(PREFIX, Kind.DATASET_UPDATED)

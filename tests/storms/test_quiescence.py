@@ -4,7 +4,7 @@ import asyncpg
 import pytest
 
 from tests.storms.quiescence import knows_dags
-from tidegate.schemas.dag import REPEAT_DIGEST
+from tidegate.schemas.dag import AWAITED_DIGEST, REPEAT_DIGEST
 
 FILE = "INSERT INTO dag_file (path, digest, parse_duration_s) VALUES ('a.py', $1, 0)"
 ERROR = "INSERT INTO import_error (path, reason) VALUES ('a.py', 'it is wrong')"
@@ -17,8 +17,9 @@ async def write(dsn: str, digest: str) -> None:
     await db.close()
 
 
-async def test_a_file_that_is_still_being_parsed_is_waited_for(dsn: str) -> None:
-    await write(dsn, REPEAT_DIGEST)
+@pytest.mark.parametrize("digest", [REPEAT_DIGEST, AWAITED_DIGEST])
+async def test_a_file_that_is_still_being_parsed_is_waited_for(dsn: str, digest: str) -> None:
+    await write(dsn, digest)
 
     assert not await knows_dags(dsn, 1)
 

@@ -14,11 +14,18 @@ from tests.structure.sizes import measure
 
 def main(options: list[str]) -> None:
     if "--write" in options:
-        CONTRIBUTING.write_text(written(CONTRIBUTING.read_text()))
+        _write()
         return
     show(*_figures(), sep="\n")
     if "--words" in options:
-        show(*(f"{path.relative_to(ROOT)}: {word}" for path, word in occurrences()), sep="\n")
+        show(*occurrences(), sep="\n")
+
+
+def _write() -> None:
+    try:
+        CONTRIBUTING.write_text(written(CONTRIBUTING.read_text()))
+    except ValueError as error:
+        sys.exit(f"error: {error}")
 
 
 def _figures() -> Iterator[str]:
@@ -27,8 +34,9 @@ def _figures() -> Iterator[str]:
         arrows = sum(map(len, graph.values()))
         yield f"{folder:<9} {max(levels(graph).values())} levels, {len(graph)} entries, {arrows} imports between them"
     sizes = measure()
-    yield f"lines     {sizes.lines} of Python and SQL, at most {sizes.longest_file_lines} a file ({sizes.longest_file})"
-    yield f"functions {sizes.functions}, median {sizes.function_median} lines, p95 {sizes.function_p95}"
+    longest = next(iter(sizes.files))
+    yield f"lines     {sizes.lines} of Python and SQL, at most {sizes.files[longest]} a file ({longest})"
+    yield f"functions {len(sizes.functions)}, median {sizes.function_median} lines, p95 {sizes.function_p95}"
     yield f"repeats   {len(repeats())} runs of identical lines"
     words = vague_words()
     yield f"prose     {words.total()} vague words: {', '.join(f'{word} {count}' for word, count in words.most_common())}"

@@ -22,6 +22,12 @@ def parsed(path: Path) -> ast.Module:
 
 
 @cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of a file, which several figures look at."""
+    return tuple(ast.walk(parsed(path)))
+
+
+@cache
 def import_graph(folder: Path, package: str) -> Graph:
     """The graph of `folder`, which is imported as `package`. Imports of other packages are left out."""
     entries = {_entry(path, folder) for path in _modules(folder)}
@@ -57,10 +63,13 @@ def _entry(path: Path, folder: Path) -> str:
 
 def _targets(path: Path, package: str) -> Iterator[str]:
     prefix = f"{package}."
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.ImportFrom) and node.module == package:
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(prefix):
-            yield (node.module or "").removeprefix(prefix).split(".")[0]
-        elif isinstance(node, ast.Import):
-            yield from (alias.name.removeprefix(prefix).split(".")[0] for alias in node.names if alias.name.startswith(prefix))
+    yield from (name.removeprefix(prefix).split(".")[0] for name in imported(path) if name.startswith(prefix))
+
+
+@cache
+def imported(path: Path) -> frozenset[str]:
+    """The full names that a file imports, also in functions: `a.b` for `import a.b`, `a.b` and `a` for `from a import b`."""
+    named = {alias.name for node in nodes(path) if isinstance(node, ast.Import) for alias in node.names}
+    sources = [node for node in nodes(path) if isinstance(node, ast.ImportFrom) and node.module]
+    members = {f"{node.module}.{alias.name}" for node in sources for alias in node.names}
+    return frozenset(named | members | {node.module for node in sources if node.module})

@@ -22,11 +22,11 @@ def drawn() -> str:
 
 
 def written(document: str) -> str:
-    """The document with the picture as it is now. Raises ValueError if it has no place for one."""
+    """The document with the picture as it is now. Raises ValueError with a sentence if it has no place for one."""
     before, begin, rest = document.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"no picture between {BEGIN.strip()} and {END}")
+        raise ValueError(f"{CONTRIBUTING.name} has no place for the picture: put a line {BEGIN.strip()} and below it {END}")
     return f"{before}{BEGIN}{drawn()}{END}{after}"
 
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.structure.imports import ROOT, parsed
+from tests.structure.imports import ROOT, nodes
 from tests.structure.sizes import product_files
 
 LINES = 6
@@ -34,6 +34,6 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _imports(path: Path) -> Iterator[int]:
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)

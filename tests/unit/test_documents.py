@@ -14,11 +14,12 @@ import msgspec
 import pytest
 import typer
 
-from tests.documents import LINKING, PAGES, ROOT, Block, blocks, calls, steps, unit_of
+from tests.documents import LINKING, PAGES, ROOT, Block, blocks, calls, steps, unit_of, write_files
 from tidegate.daemon.cli.app import app, run
 from tidegate.daemon.docs import generate
 from tidegate.daemon.duties.receivers.webhook import signature
 from tidegate.daemon.settings import PREFIX, Settings
+from tidegate.schemas.dag import TriggerRule, WeightRule
 from tidegate.schemas.wire import envelope
 from tidegate.schemas.wire.event import INCOMING, Kind
 from tidegate.schemas.wire.openlineage import LineageEvent
@@ -26,7 +27,10 @@ from tidegate.schemas.wire.openlineage import LineageEvent
 LANGUAGES = {"python", "console", "json", "ini", "sql", "text", "{toctree}"}
 """Languages that are tested, here or in `tests/acceptance/test_documents.py`. `text` is for tables, `{toctree}` for the site."""
 
+FOR_DEVELOPERS = [ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("[a-z]*/README.md")), *sorted(ROOT.glob("tests/*/README.md"))]
+
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_COMMAND = re.compile(r"(?:[A-Z_]+=\S+ )*(?:sudo |export )?(?:tidegate|make|curl|TIDEGATE_)\b")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -55,11 +59,65 @@ def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
     assert [link for link in links if not _leads_somewhere(page, link)] == []
 
 
-@pytest.mark.parametrize("page", sorted(ROOT.glob("[a-z]*/README.md")), ids=lambda page: page.parent.name)
-def test_folder_readmes_name_files_that_exist(page: Path) -> None:
-    names = re.findall(r"`([\w/]+(?:\.py|\.sql|/))`", page.read_text())
+@pytest.mark.parametrize("page", FOR_DEVELOPERS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_for_developers_name_files_and_folders_that_exist(page: Path) -> None:
+    names = re.findall(r"`([\w./-]+(?:\.(?:py|sql|md|html|toml|json)|/))`", page.read_text())
 
-    assert [name for name in names if not (ROOT / name).exists() and not any(page.parent.rglob(name))] == []
+    assert [name for name in names if not (ROOT / name).exists() and not _ending_with(name)] == []
+
+
+@pytest.mark.parametrize("page", FOR_DEVELOPERS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_name_of_a_file_is_defined_in_it(page: Path) -> None:
+    """`` `Name` of `file.py` ``, also of several names."""
+    said = re.findall(r"((?:`\w+`(?:, | and )?)+) (?:of|in) `([\w/]+\.py)`", page.read_text())
+
+    pairs = [(name, file) for names, file in said for name in re.findall(r"`(\w+)`", names)]
+    assert [f"{name} of {file}" for name, file in pairs if not any(_defines(path, name) for path in _ending_with(file))] == []
+
+
+@pytest.mark.parametrize("page", FOR_DEVELOPERS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_for_developers_name_targets_that_exist(page: Path) -> None:
+    named = re.findall(r"(?:^    |`)make ([a-z][\w-]*)", page.read_text(), re.MULTILINE)
+
+    unknown = [target for target in named if not _is_target(target)]
+    assert unknown == [], f"{page.relative_to(ROOT)}: the Makefile has no target {unknown}"
+
+
+def _is_target(name: str) -> bool:
+    return f"\n{name}:" in (ROOT / "Makefile").read_text()
+
+
+def _ending_with(name: str) -> list[Path]:
+    """The files and folders whose paths end so."""
+    return [path for path in _tree() if f"/{path.relative_to(ROOT)}".endswith(f"/{name.rstrip('/')}")]
+
+
+@cache
+def _tree() -> list[Path]:
+    folders = ("schemas", "handlers", "events", "daemon", "tests")
+    return [path for folder in folders for path in (ROOT / folder).rglob("*") if "__pycache__" not in path.parts]
+
+
+def _defines(path: Path, name: str) -> bool:
+    return re.search(rf"^ *(?:(?:async )?def |class )?{name}\b *[(:=\[]", path.read_text(), re.MULTILINE) is not None
+
+
+def test_the_readme_names_every_command() -> None:
+    rows = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("| `")]
+    lacking = [name for name, _ in generate._commands() if not any(_names_command(row, name) for row in rows)]
+
+    assert lacking == []
+
+
+def _names_command(row: str, name: str) -> bool:
+    return all(f"`{word}`" in row.split(" | ", maxsplit=1)[0] for word in name.split()[1:])
+
+
+@pytest.mark.parametrize("kind", [TriggerRule, WeightRule])
+def test_the_page_on_dags_has_every_rule(kind: type[TriggerRule | WeightRule]) -> None:
+    page = (ROOT / "schemas/docs/writing-dags.md").read_text()
+
+    assert [rule for rule in kind if f"`{rule}`" not in page and f'"{rule}"' not in page] == []
 
 
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
@@ -91,7 +149,8 @@ def test_python_examples_compile(block: Block) -> None:
 
 @pytest.mark.parametrize("block", [block for block in blocks("python") if "Dag(" in block.text], ids=str)
 def test_dag_file_examples_parse(block: Block, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "example.py").write_text(block.text)
+    write_files(block.page, tmp_path)
+    (tmp_path / (block.file or "example.py")).write_text(block.text)
     for application in re.findall(r'submit\("\w+", "([\w.]+)"', block.text):
         (tmp_path / application).touch()
 
@@ -109,8 +168,11 @@ def test_examples_of_tests_pass(block: Block) -> None:
         names[name]()
 
 
-@pytest.mark.parametrize("block", [block for block in blocks("python") if not re.search("Dag\\(|localhost", block.text)], ids=str)
+@pytest.mark.parametrize(
+    "block", [it for it in blocks("python") if it.file is None and not re.search("Dag\\(|localhost", it.text)], ids=str
+)
 def test_other_python_examples_run(block: Block) -> None:
+    """Those of files in a DAG folder run in `tests/integration/spark/test_submit.py`."""
     exec(block.text, {})  # noqa: S102 - an example of ours
 
 
@@ -136,9 +198,45 @@ def test_commands_are_valid(block: Block, monkeypatch: pytest.MonkeyPatch) -> No
         for args in calls(command, "tidegate"):
             _parse(args)
         for args in calls(command, "make"):
-            assert f"\n{args[0]}:" in (ROOT / "Makefile").read_text()
+            assert _is_target(args[0])
         for name in re.findall(rf"\b{PREFIX}(\w+)", command):
             assert name.lower() in Settings.__struct_fields__
+
+
+@pytest.mark.parametrize("block", blocks("console"), ids=str)
+def test_a_command_stands_behind_a_dollar_sign(block: Block) -> None:
+    """What stands behind none is an output, of which nothing is checked without a server."""
+    lines = block.text.splitlines()
+    outputs = [line for step in steps(block) for line in step.output.splitlines()]
+
+    assert lines[0].startswith("$ "), f"{block}: write `$ ` before the first command"
+    commands = [line for line in outputs if _COMMAND.match(line)]
+    assert commands == [], f"{block}: write `$ ` before {commands}"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "tidegate lint x",
+        "/opt/tidegate/bin/tidegate lint x | jq .",
+        "TIDEGATE_WEB_PORT=8080 X=1 tidegate lint x",
+        "sudo -u tidegate tidegate lint x",
+        "sudo -u tidegate TIDEGATE_X=1 env Y=2 tidegate lint x 2>&1",
+        "for f in a b; do tidegate lint x; done",
+        "if ! tidegate lint x > out; then echo; fi",
+        "eval $(tidegate lint x)",
+        'echo "$(tidegate lint x)"',
+        'TOKEN="$(tidegate lint x | jq -r .token)" curl -sS',
+        "cd /srv && (tidegate lint x)",
+    ],
+)
+def test_calls_of_a_program_are_found_wherever_they_stand(command: str) -> None:
+    assert list(calls(command, "tidegate")) == [["lint", "x"]]
+
+
+@pytest.mark.parametrize("command", ["echo tidegate lint x", "cat tidegate", "echo 'tidegate; x'", "X=tidegate echo lint x"])
+def test_a_word_is_no_call_of_a_program(command: str) -> None:
+    assert list(calls(command, "tidegate")) == []
 
 
 @pytest.mark.parametrize("block", [block for block in blocks("text") if "  " in block.text.split("\n")[0].strip()], ids=str)
@@ -173,6 +271,7 @@ def test_units_of_systemd_are_valid(block: Block, tmp_path: Path) -> None:
     service = unit["Service"]
     assert service["User"] not in ("", "root")
     assert unit["Install"]["WantedBy"] == "multi-user.target"
+    assert (unit["Unit"]["StartLimitIntervalSec"], service["Restart"]) == ("0", "always")
     given = dict(variable.split("=", 1) for variable in service["Environment"].split())
     assert {"TIDEGATE_DAGS_FOLDER", "TIDEGATE_SPOOL_DIR"} <= given.keys()
     paths = [service["WorkingDirectory"], service["EnvironmentFile"], program[0], *given.values()]

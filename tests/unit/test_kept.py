@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kept import keeping
+from tests.kept import keeping, require_writable
+from tidegate.daemon.standalone.process import ServerError
 
 
 def test_files_that_are_made_at_once_do_not_touch_each_other(tmp_path: Path) -> None:
@@ -28,5 +29,16 @@ def test_of_folders_that_are_made_at_once_the_first_one_stays(tmp_path: Path) ->
 def test_a_failure_keeps_nothing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError), keeping(tmp_path / "a"):
         (tmp_path / "b").rename(tmp_path / "a")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cache_where_nothing_can_be_kept_is_named(tmp_path: Path) -> None:
+    require_writable(tmp_path)
+
+    with pytest.raises(
+        ServerError, match=r"/none cannot hold the files of tests: No such file or directory; set TIDEGATE_CACHE "
+    ):
+        require_writable(tmp_path / "none")
 
     assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,8 @@ import typer
 from tidegate.daemon.cli.command import Json, Limit, command_group, examples, parse_time
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import AUDIT, print_list
-from tidegate.daemon.cli.session import listed, with_database
+from tidegate.daemon.cli.session import listed, remote, with_database
+from tidegate.daemon.read_model.audit_log import Verification
 from tidegate.daemon.read_model.audit_log import verify as verify_log
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import audit_log
@@ -45,7 +46,11 @@ def verify(context: typer.Context, *, json: Json = False) -> None:
 
     Keep the hash of the last entry elsewhere: it shows whether entries at the end were removed. Exit code 1 if anything is wrong.
     """
-    found = with_database(context, lambda database: verify_log(database.autocommit))
+    server = remote(context)
+    if server is None:
+        found = with_database(context, lambda database: verify_log(database.autocommit))
+    else:
+        found = server.read("/audit/verification", Verification)
     if json or not found.problems:
         output.write_result(found, f"{found.number} entries are unchanged; the last has the hash {found.head}", json=json)
     if found.problems:

@@ -23,8 +23,9 @@ from tidegate.daemon.cli.command import (
     shared_options,
 )
 from tidegate.daemon.cli.commands.backfill_spec import LimitOptions, body_of, check_dates, checked_spec, limits_of
+from tidegate.daemon.cli.commands.backfill_watch import watched
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.session import at, changed, listed, read_settings, shown, with_database
+from tidegate.daemon.cli.session import at, changed, listed, read_settings, shown
 from tidegate.daemon.identity.local_user import local_caller
 from tidegate.daemon.read_model.lookup import list_of_dag
 from tidegate.schemas.backfill import MAX_ORDINAL, BackfillSpec, Outlets, Reprocess
@@ -120,8 +121,6 @@ def _created(context: typer.Context, spec: BackfillSpec, *, watch: bool, json: b
     from tidegate.daemon import backfills
 
     settings = read_settings(context)
-    if watch and settings.server:
-        raise typer.BadParameter("it cannot be followed over --server; leave it out", param_hint="--watch")
 
     async def work(database: "Database") -> BackfillRow:
         return await backfills.create(database, settings, local_caller(settings), spec)
@@ -129,18 +128,21 @@ def _created(context: typer.Context, spec: BackfillSpec, *, watch: bool, json: b
     row = changed(context, ("POST", "/backfills"), BackfillRow, work, body_of(spec))
     if not json:
         output.write(f"created backfill {row.id} of {row.dag_id}")
-    return with_database(context, lambda database: _watched(database, row)) if watch else row
+    return watched(context, row.id) if watch else row
 
 
 def _dry_run(context: typer.Context, spec: BackfillSpec, limit: int, *, json: bool) -> None:
     from tidegate.daemon import backfills
     from tidegate.daemon.cli.pages.backfill import print_preview
     from tidegate.daemon.read_model.backfill_preview import Preview
+    from tidegate.daemon.read_model.backfill_progress import MOST_COUNTED
 
     async def work(database: "Database") -> Preview:
         return await backfills.preview(database, spec, limit)
 
-    found = changed(context, ("POST", "/backfills/preview"), Preview, work, body_of(spec), limit=limit)
+    # The API lists as many dates as a preview counts.
+    served = min(limit, MOST_COUNTED)
+    found = changed(context, ("POST", "/backfills/preview"), Preview, work, body_of(spec), limit=served)
     output.write_page(found, partial(print_preview, found), json=json)
 
 
@@ -169,9 +171,9 @@ def list_(
 def show(context: typer.Context, backfill_id: Id, *, json: Json = False) -> None:
     """Show a backfill: what was asked for, how far it has come, why it waits, and its last dates."""
     from tidegate.daemon.cli.pages.backfill import print_page
-    from tidegate.daemon.read_model.backfill import BackfillPage, read_page
+    from tidegate.daemon.read_model.backfill import BackfillPage, read_backfill_page
 
-    page, now = shown(context, at("backfills", backfill_id), BackfillPage, lambda db: read_page(db, backfill_id))
+    page, now = shown(context, at("backfills", backfill_id), BackfillPage, lambda db: read_backfill_page(db, backfill_id))
     output.write_page(page, partial(print_page, page, now), json=json)
 
 
@@ -194,7 +196,8 @@ def dates(
     """
     from tidegate.daemon.cli.pages.backfill import DATES
     from tidegate.daemon.cli.pages.lists import print_list
-    from tidegate.daemon.read_model.backfill import read_backfill, with_reasons
+    from tidegate.daemon.read_model.backfill import read_backfill
+    from tidegate.daemon.read_model.backfill_reasons import with_reasons
 
     async def read(db: Db) -> list[DateRow]:
         row = await read_backfill(db, backfill_id, deleted=True)
@@ -207,21 +210,10 @@ def dates(
 @app.command(epilog=examples("tidegate backfills watch 3"))
 def watch(context: typer.Context, backfill_id: Id, *, json: Json = False) -> None:
     """Follow a backfill to its end, with a line of progress. Exit code 1 unless it succeeded."""
-    from tidegate.daemon.backfills import get
-
-    async def work(database: "Database") -> BackfillRow:
-        return await _watched(database, await get(database, backfill_id))
-
-    row = with_database(context, work)
+    row = watched(context, backfill_id)
     output.write_result(row, f"backfill {row.id} ended as {row.state}", json=json)
     if row.state != BackfillState.SUCCESS:
         raise typer.Exit(1)
-
-
-async def _watched(database: "Database", row: BackfillRow) -> BackfillRow:
-    from tidegate.daemon.cli.pages.follow import follow_backfill
-
-    return await follow_backfill(database, row)
 
 
 @app.command(epilog=examples("tidegate backfills pause 3"))

@@ -2,9 +2,9 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import msgspec
 import typer
@@ -15,6 +15,7 @@ from tidegate.daemon.cli.session import query, read_settings, remote
 from tidegate.daemon.settings import Settings, dags_root
 from tidegate.schemas.dag import ARCHIVE, ImportProblem, ParsedFile, archive_of
 from tidegate.schemas.error import RequestError, TidegateError
+from tidegate.schemas.text import counted
 
 if TYPE_CHECKING:
     from tidegate.daemon.lint.finding import Findings
@@ -28,6 +29,16 @@ ParsedFiles = Mapping[Path, ParsedFile]
 FilesByFolder = Mapping[Path, Sequence[str]]
 """Relative paths; each file is parsed as if its folder were the DAG folder."""
 
+CLOSED = "this folder cannot be read, so no file in it was checked; mend its permissions, or exclude it by .tidegateignore"
+
+
+class Selection(NamedTuple):
+    """The files to check, and the folders at, above or below the arguments that could not be read."""
+
+    files: FilesByFolder
+    closed: Collection[Path]
+
+
 Paths = Annotated[
     list[Path] | None,
     typer.Argument(metavar="PATHS", help="Files and folders. Default: the DAG folder.", show_default=False),
@@ -38,38 +49,47 @@ def check(context: typer.Context, paths: Paths = None, *, json: Json = False) ->
     """Parse DAG files as a daemon does, and print their DAGs and tasks, or what is wrong with them.
 
     Also found: missing application files, templates that cannot be rendered, Spark settings that tasks may not set, clusters that
-    TIDEGATE_SPARK_CLUSTERS lacks.
+    TIDEGATE_SPARK_CLUSTERS lacks. Noted: dates that templates and functions read in DAGs whose runs have none.
     Needs no server. With one (TIDEGATE_POSTGRES_DSN or --server), pools and datasets are compared with its state.
-    Exit code 1 if a file is broken, 3 if no file is and the server is away.
+    Exit code 1 if a file is broken or a folder cannot be read, else 3 if the server is away.
     """
     import anyio
 
     from tidegate.daemon.cli.pages import dag_files
 
     settings = read_settings(context)
-    files = reject_duplicates(anyio.run(_parse, settings, _files_by_folder(paths, dags_root(settings))))
+    chosen = select(paths, dags_root(settings))
+    files = reject_duplicates(anyio.run(_parse, settings, chosen.files))
     installation, away = _ask(context, files)
-    found = _findings(files, installation, settings.clusters)
+    shown = {**files, **_closed(chosen.closed)}
+    found = _findings(shown, installation, settings.clusters)
     if json:
-        output.write_json([dag_files.document(path, file, found[path]) for path, file in files.items()])
+        output.write_json([dag_files.document(path, file, found[path]) for path, file in shown.items()])
     else:
-        for line in dag_files.lines(files, found):
+        for line in dag_files.lines(shown, found):
             output.write(line)
     for note in dag_files.notes(found):
         output.say(note)
-    _end(files, found, away)
+    _end(files, found, len(chosen.closed), away)
 
 
-def _end(files: ParsedFiles, found: "Mapping[Path, Findings]", away: TidegateError | None) -> None:
-    """Raises Exit with 1 if files are broken, else the error of a server that was to be asked."""
+def _closed(folders: Iterable[Path]) -> ParsedFiles:
+    """Folders that could not be read, as files with that problem."""
+    return {it: ParsedFile(path=it.name, digest=None, problem=ImportProblem(reason=CLOSED)) for it in folders}
+
+
+def _end(files: ParsedFiles, found: "Mapping[Path, Findings]", closed: int, away: TidegateError | None) -> None:
+    """Raises Exit with 1 if files are broken or folders closed, else the error of a server that was to be asked."""
     broken = sum(file.problem is not None or bool(found[path].mistakes) for path, file in files.items())
-    if not files:
+    if not files and not closed:
         output.say("there are no Python files to check")
     if broken:
         output.say(f"{broken} of {len(files)} files {'is' if broken == 1 else 'are'} broken")
-    if away is not None and broken:
+    if closed:
+        output.say(f"{counted(closed, 'folder', 'folders')} could not be read")
+    if away is not None and (broken or closed):
         output.say(f"pools and datasets were not compared: {away}")
-    if broken:
+    if broken or closed:
         raise typer.Exit(1)
     if away is not None:
         raise away
@@ -131,20 +151,31 @@ def reject_duplicates(files: ParsedFiles) -> ParsedFiles:
     return checked
 
 
-def _files_by_folder(paths: Sequence[Path] | None, dag_folder: Path) -> FilesByFolder:
+def select(paths: Sequence[Path] | None, dag_folder: Path) -> Selection:
     """Raises RequestError for a path that does not exist."""
-    from tidegate.daemon.dagfiles.scan import files_of, listing
-
     files: dict[Path, set[str]] = defaultdict(set)
+    closed: dict[Path, None] = {}
     for argument in paths or [dag_folder]:
         path = Path(os.path.abspath(argument))
         if not path.exists() and not path.parent.is_file():
             hint = "" if paths else "; set TIDEGATE_DAGS_FOLDER, or pass the files to check"
             raise RequestError(f"{argument} does not exist{hint}")
         root = _root(path, dag_folder)
-        below = listing(root).files if path.is_dir() else [name := str(path.relative_to(root)), *files_of(root, name)]
+        below, unread = _listed(root, path)
         files[root].update(name for name in below if (root / name).is_relative_to(path))
-    return {root: sorted(names) for root, names in files.items()}
+        closed |= dict.fromkeys(root / folder for folder in unread)
+    return Selection({root: sorted(names) for root, names in files.items()}, closed)
+
+
+def _listed(root: Path, path: Path) -> tuple[Iterable[str], Iterable[str]]:
+    """The files below `root`, or those of the file `path`; and the folders that may hide files of `path`."""
+    from tidegate.daemon.dagfiles.scan import files_of, listing
+
+    name = str(path.relative_to(root))
+    if not path.is_dir():
+        return [name, *files_of(root, name)], ()
+    found = listing(root)
+    return found.files, found.closed([] if path == root else [name])
 
 
 def _root(path: Path, dag_folder: Path) -> Path:

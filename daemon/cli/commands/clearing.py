@@ -7,9 +7,9 @@ import typer
 
 from tidegate.daemon.cli.command import confirm
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.session import query, read_settings, with_database
+from tidegate.daemon.cli.session import at, changed, read_settings
 from tidegate.daemon.identity.local_user import current_user
-from tidegate.daemon.read_model.clearing import ClearedRun, counted, preview
+from tidegate.daemon.read_model.clearing import ClearedRun, cleared_text
 from tidegate.schemas.message import ClearRequested
 
 TITLES = ("RUN", "LOGICAL DATE", "STATE", "TASKS")
@@ -22,7 +22,11 @@ class ClearOptions(TypedDict):
     no_downstream: Annotated[bool, typer.Option("--no-downstream", help="Do not clear the tasks after these.")]
     only_failed: Annotated[bool, typer.Option("--only-failed", help="Clear only tasks that failed, or whose upstream did.")]
     newest_version: Annotated[
-        bool, typer.Option("--newest-version", help="Move runs to the newest version of the DAG. Only for runs that have ended.")
+        bool,
+        typer.Option(
+            "--newest-version",
+            help="Move the runs to the newest version of the DAG. Refused while one runs with an older version.",
+        ),
     ]
 
 
@@ -31,8 +35,6 @@ def clear_tasks(context: typer.Context, wanted: ClearRequested, options: ClearOp
 
     Raises RequestError if there is nothing to clear or the user declines, BadParameter without a terminal to ask on.
     """
-    from tidegate.daemon.request import apply_request
-
     wanted = msgspec.structs.replace(
         wanted,
         upstream=options["upstream"],
@@ -41,13 +43,35 @@ def clear_tasks(context: typer.Context, wanted: ClearRequested, options: ClearOp
         newest=options["newest_version"],
         user=current_user(read_settings(context)),
     )
-    request, runs = query(context, preview, wanted)
+    found = _clear(context, wanted, dry_run=True)
     if not json:
-        output.table(TITLES, map(_cells, runs), empty="nothing")
+        output.table(TITLES, map(_cells, found), empty="nothing")
     if not yes:
-        confirm("clear", counted(runs))
-    with_database(context, lambda database: apply_request(database, request))
-    output.write_result({"dag_id": request.dag_id, "runs": runs}, f"cleared {counted(runs)}", json=json)
+        confirm("clear", cleared_text(found))
+        wanted = msgspec.structs.replace(wanted, shown=tuple(run.run_id for run in found))
+    # A run that begins while the user decides is another `latest`.
+    request = msgspec.structs.replace(wanted, run_id=found[0].run_id) if wanted.run_id is not None and found else wanted
+    cleared = _clear(context, request, dry_run=False)
+    output.write_result({"dag_id": request.dag_id, "runs": cleared}, f"cleared {cleared_text(cleared)}", json=json)
+
+
+def _clear(context: typer.Context, request: ClearRequested, *, dry_run: bool) -> list[ClearedRun]:
+    from tidegate.daemon import runs
+
+    body = {
+        "run_id": request.run_id,
+        "since": request.start,
+        "until": request.end,
+        "task_ids": request.task_ids,
+        "upstream": request.upstream,
+        "downstream": request.downstream,
+        "only_failed": request.only_failed,
+        "newest_version": request.newest,
+        "shown": request.shown,
+        "dry_run": dry_run,
+    }
+    change = "POST", at("dags", request.dag_id, "clear")
+    return changed(context, change, list[ClearedRun], lambda database: runs.clear(database, request, dry_run=dry_run), body)
 
 
 def _cells(run: ClearedRun) -> tuple[output.Cell, ...]:

@@ -1,9 +1,10 @@
 """`tidegate dags plan|versions|source`: what changed DAG files will do, and how to get a former version back."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from tidegate.daemon.cli.command import DagId, Json, Limit
@@ -11,10 +12,12 @@ from tidegate.daemon.cli.failure import CHANGES, FAILED
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.session import at, listed, read_settings, shown, with_database
 from tidegate.daemon.settings import Settings, dags_root
+from tidegate.daemon.terminal import printable
 from tidegate.schemas.dag import archive_of
 from tidegate.schemas.error import RequestError
 
 if TYPE_CHECKING:
+    from tidegate.daemon.dagfiles.scan import Listing
     from tidegate.daemon.file_plan import FilePlan
     from tidegate.daemon.postgres.database import Database
     from tidegate.schemas.queries.files import KnownFile
@@ -46,7 +49,8 @@ def plan(context: typer.Context, paths: Paths = None, *, json: Json = False) -> 
     Compares the files of the DAG folder with the state in Postgres: DAGs that come, change or go, their next runs and datasets,
     what becomes of pending events, which runs start at once, and which go on with their version. Deleted files count as deleted.
 
-    Exit code 0 if nothing changes, 4 if something does, 1 if a file is broken or a decision about its DAGs fails.
+    Exit code 0 if nothing changes, 4 if something does, 1 if a file is broken, a decision about its DAGs fails or takes too
+    long, or a folder with planned files cannot be read.
     """
     from tidegate.daemon.cli.changed_files import below_or_all
     from tidegate.daemon.cli.pages import file_plan as pages
@@ -56,7 +60,7 @@ def plan(context: typer.Context, paths: Paths = None, *, json: Json = False) -> 
     found = with_database(context, lambda database: _plan(database, settings, below))
     output.write_page(found, lambda: pages.print_plan(found), json=json)
     output.say(pages.summary(found))
-    if found.problems or found.unplanned:
+    if found.problems or found.unplanned or found.unreadable:
         raise typer.Exit(FAILED)
     if found.dags:
         raise typer.Exit(CHANGES)
@@ -69,37 +73,60 @@ async def _plan(database: "Database", settings: Settings, below: Sequence[str]) 
     from tidegate.schemas.queries import files
 
     known = await database.autocommit(files.known, ABSENT_SCANS)
-    parsed = await parse_all(settings, wanted(below, _present(dags_root(settings)), known))
-    return await plan_files(database, list(parsed.values()))
+    present = _listing(dags_root(settings))
+    paths = wanted(below, present, known)
+    closed = present.closed(below)
+    for folder in (it for it in present.unreadable if it not in closed):
+        output.say(f"note: the folder {folder} cannot be read; the plan does not concern it")
+    parsed = await parse_all(settings, paths)
+    return msgspec.structs.replace(await plan_files(database, list(parsed.values())), unreadable=[printable(it) for it in closed])
 
 
-def _present(root: Path) -> Iterable[str]:
-    """The files of the DAG folder. Raises RequestError where some may be hidden, which would count as deleted."""
+def _listing(root: Path) -> "Listing":
+    """The files of the DAG folder. Raises RequestError if it is missing, or it is not known which files are ignored."""
     from tidegate.daemon.dagfiles.scan import listing
 
     if not root.is_dir():
         raise RequestError(f"the DAG folder {root} does not exist; set TIDEGATE_DAGS_FOLDER")
     found = listing(root)
-    if found.unreadable:
-        raise RequestError(f"these folders below {root} cannot be read: {', '.join(found.unreadable)}; mend their permissions")
-    return found.files
+    if found.problem:
+        raise RequestError(found.problem)
+    return found
 
 
-def wanted(below: Sequence[str], present: Iterable[str], known: Mapping[str, "KnownFile"]) -> Sequence[str]:
+def wanted(below: Sequence[str], present: "Listing", known: Mapping[str, "KnownFile"]) -> Sequence[str]:
     """The DAG files at or below these paths, and the DAG files that read a file there; without paths all.
 
-    Raises RequestError for a path without any.
+    A module of an archive stands for the archive.
+    Raises RequestError for a path without any, and where a wanted file may be hidden, which would count as deleted.
     """
-    files = {path: {path} | (known[path].imports if path in known else set()) for path in {*present, *known}}
+    chosen = _chosen(below, present, known)
+    if hidden := present.hidden(chosen):
+        raise _unreadable(present.closed(hidden))
+    return sorted(chosen)
+
+
+def _chosen(below: Sequence[str], present: "Listing", known: Mapping[str, "KnownFile"]) -> set[str]:
+    files = {path: {path} | (known[path].imports if path in known else set()) for path in {*present.files, *known}}
     chosen: set[str] = set() if below else set(files)
     for path in below:
         own = {file for file, reads in files.items() if any(f"{read}/".startswith(f"{path}/") for read in reads)}
+        if not own and (archive := archive_of(path)) is not None:
+            own = {file for file in files if archive_of(f"{file}/") == archive}
         if not own:
-            raise RequestError(
-                f"{path} is no DAG file: it is neither in the DAG folder nor known to the server, and none reads it"
-            )
+            raise _without_files(path, present)
         chosen |= own
-    return sorted(chosen)
+    return chosen
+
+
+def _without_files(path: str, present: "Listing") -> RequestError:
+    if closed := present.closed([path]):
+        return _unreadable(closed)
+    return RequestError(f"{path} is no DAG file: it is neither in the DAG folder nor known to the server, and none reads it")
+
+
+def _unreadable(folders: Sequence[str]) -> RequestError:
+    return RequestError(f"these folders of the DAG folder cannot be read: {', '.join(folders)}; mend their permissions")
 
 
 def versions(context: typer.Context, dag_id: DagId, *, limit: Limit = 20, json: Json = False) -> None:

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -50,9 +49,8 @@ def try_dag(
     from tidegate.daemon.cli.pages.trial import print_trial
 
     folder = _folder(path, dags_root(read_settings(context)).resolve())
-    dag = _dag(path, folder, dag_id)
-    # What tasks print is not the answer of the command.
-    with redirect_stdout(sys.stderr):
+    with output.answer_apart():
+        dag = _dag(path, folder, dag_id)
         trial = dag.test(
             events=[_event(text) for text in events or ()],
             params=None if conf is None else parse_json_object("--conf", conf),
@@ -113,7 +111,7 @@ def _source(path: Path, folder: Path) -> "Source":
 
 
 def _others(dag: "Dag", named: Sequence[str]) -> "Replacements":
-    """What the tasks do that are not named. Raises RequestError for a named one that is unknown, or has nothing to map over."""
+    """The replacements of tasks that are not named. Raises RequestError for a named one that is unknown or maps over nothing."""
     for task_id in named:
         if task_id not in dag.tasks:
             raise RequestError(f"DAG {dag.dag_id!r} has no task {task_id!r}{did_you_mean(task_id, dag.tasks)}")

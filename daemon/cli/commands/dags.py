@@ -1,7 +1,5 @@
 """`tidegate dags`: list, show, explain, pause, unpause and delete DAGs, print their next runs, publish changed files."""
 
-from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,23 +9,20 @@ import typer
 from tidegate.daemon.cli.command import DagId, Json, Limit, Yes, command_group, examples
 from tidegate.daemon.cli.commands import dag_files
 from tidegate.daemon.cli.commands.dag_test import try_dag
+from tidegate.daemon.cli.commands.next_runs import plan_of, print_check, print_runs
 from tidegate.daemon.cli.pages import output, tree
 from tidegate.daemon.cli.pages.dag import print_history, print_list, print_page
-from tidegate.daemon.cli.pages.plan import print_planned
-from tidegate.daemon.cli.session import at, changed, listed, query, query_at, read_settings, remote, shown
-from tidegate.daemon.read_model.dag import DagPage, ListedDag, read_list, read_page
+from tidegate.daemon.cli.pages.deletion import Portions
+from tidegate.daemon.cli.session import at, changed, in_words, listed, query, read_settings, remote, shown
+from tidegate.daemon.read_model.dag import DagPage, ListedDag, read_dag_page, read_list
 from tidegate.daemon.read_model.history import DagHistory, read_history
-from tidegate.daemon.read_model.lookup import broken_files, find_timed_dag
-from tidegate.daemon.read_model.plan import UTC_CLOCK, Planned, first_tick_from, list_planned, period_of, planned, timezone_of
+from tidegate.daemon.read_model.lookup import broken_files
 from tidegate.daemon.settings import dags_root
 from tidegate.schemas.dag import ARCHIVE
 from tidegate.schemas.queries import dag_pages
 from tidegate.schemas.queries.dag_pages import DagRow, ImportErrorRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.time_range import EARLIEST, LATEST
-from tidegate.schemas.timetable.text import local, utc
-from tidegate.schemas.timetable.wallclock import zone
-from tidegate.schemas.view import DagView
 
 app = command_group()
 
@@ -51,13 +46,13 @@ def list_(context: typer.Context, *, json: Json = False) -> None:
     if held := [listed.dag.dag_id for listed in dags if listed.dag.held_since is not None]:
         output.say(f"held: {', '.join(held)}; `tidegate dags why-not {held[0]}` says why, and what to do")
     if errors:
-        output.say(broken_files(errors))
+        output.say(broken_files(len(errors)))
 
 
 @app.command(epilog=examples("tidegate dags show daily_delays"))
 def show(context: typer.Context, dag_id: DagId, *, json: Json = False) -> None:
     """Show a DAG: its schedule, pending events, limits, tasks, next and last runs."""
-    page, now = shown(context, at("dags", dag_id), DagPage, lambda db: read_page(db, dag_id))
+    page, now = shown(context, at("dags", dag_id), DagPage, lambda db: read_dag_page(db, dag_id))
     output.write_page(page, lambda: print_page(page, now), json=json)
 
 
@@ -95,8 +90,11 @@ def why_not(context: typer.Context, dag_id: DagId, *, json: Json = False) -> Non
     from tidegate.daemon.cli.pages import why_not as pages
     from tidegate.daemon.read_model import why_not as read_model
 
-    page, now = query_at(context, read_model.read_dag, dag_id)
-    output.write_page(read_model.dag_document(page), lambda: pages.print_dag(page, now), json=json)
+    async def read(db: Db) -> dict[str, Any]:
+        return read_model.dag_document(await read_model.read_dag_why_not(db, dag_id))
+
+    page, now = shown(context, at("dags", dag_id, "why-not"), dict[str, Any], read)
+    output.write_page(page, lambda: pages.print_dag(in_words(page, read_model.DagInWords), now), json=json)
 
 
 @app.command(
@@ -125,11 +123,11 @@ def next_(
     """
     if on is not None and after is not None:
         raise typer.BadParameter("give either --on or --after, not both", param_hint="--on")
-    dag, now = query_at(context, find_timed_dag, dag_id)
+    plan = plan_of(context, dag_id)
     if on is None:
-        _print_runs(dag, _runs(dag, after, now, limit), json=json)
+        print_runs(plan, after, limit, json=json)
     else:
-        _print_check(dag, on, now, json=json)
+        print_check(plan, on, json=json)
 
 
 @app.command(epilog=examples("tidegate dags pause daily_delays"))
@@ -159,12 +157,16 @@ def release(context: typer.Context, dag_id: DagId, *, json: Json = False) -> Non
 
 @app.command(epilog=examples("tidegate dags delete daily_delays --yes"))
 def delete(context: typer.Context, dag_id: DagId, *, yes: Yes = False, json: Json = False) -> None:
-    """Delete a DAG that is in no DAG file: its versions, runs and pending events. The event ledger keeps its events."""
+    """Delete a DAG that is in no DAG file: its versions, runs and pending events. The event ledger keeps its events.
+
+    A long history goes first, in portions, the oldest runs first. An interrupted command can be repeated. A DAG that comes back
+    into a DAG file meanwhile keeps the rest.
+    """
     from tidegate.daemon import runs
 
     if not yes:
         raise typer.BadParameter("a deleted DAG cannot be restored; add --yes to delete it", param_hint="--yes")
-    changed(context, ("DELETE", at("dags", dag_id)), DagRow, lambda database: runs.delete(database, dag_id))
+    changed(context, ("DELETE", at("dags", dag_id)), DagRow, lambda database: runs.delete(database, dag_id, Portions(dag_id).add))
     output.write_result({"dag_id": dag_id, "deleted": True}, f"deleted {dag_id}", json=json)
 
 
@@ -194,12 +196,15 @@ def notify(
     """Publish that DAG files are new, changed or deleted, for CI and git hooks; returns when Kafka has stored the events.
 
     Daemons notice changes of their DAG folder by themselves; with this command they also notice them where inotify does not work,
-    as on some network file systems. Of other files than `*.py` and `*.zip` it only says that it leaves them out.
+    as on some network file systems. A file in an archive stands for the archive. Of other files than `*.py` and `*.zip` it only
+    says that it leaves them out.
     """
     from tidegate.daemon.cli.changed_files import below_folder, publish
+    from tidegate.daemon.dagfiles.scan import reported_files
 
     settings = read_settings(context, "kafka_servers")
-    below = below_folder(paths, dags_root(settings))
+    root = dags_root(settings)
+    below = list(dict.fromkeys(reported_files(root, below_folder(paths, root)).values()))
     files = [path for path in below if path.endswith((".py", ARCHIVE))]
     if others := [path for path in below if path not in files]:
         output.say(f"no DAG files, left out: {', '.join(others)}")
@@ -239,51 +244,3 @@ def _set_paused(context: typer.Context, dag_id: str, *, paused: bool, json: bool
     changed(context, change, DagRow, lambda database: runs.set_paused(database, dag_id, paused=paused), body)
     document = {"dag_id": dag_id, "is_paused": paused}
     output.write_result(document, f"{'paused' if paused else 'unpaused'} {dag_id}", json=json)
-
-
-def _runs(dag: DagView, after: str | None, now: datetime, limit: int) -> list[Planned]:
-    return list_planned(dag, now, limit, due_after=None if after is None else _range("--after", after, dag)[0])
-
-
-def _range(option: str, text: str, dag: DagView) -> tuple[datetime, datetime]:
-    try:
-        return period_of(text, timezone_of(dag.graph.timetable))
-    except ValueError as error:
-        example = "write a date or a time like 2013-01-31, 2013-01-31T06:00 or 2013-01-31T06:00Z"
-        raise typer.BadParameter(f"{example} ({error})", param_hint=option) from error
-
-
-def _print_runs(dag: DagView, runs: Sequence[Planned], *, json: bool) -> None:
-    clock = timezone_of(dag.graph.timetable)
-    output.write_page([_document(run, clock) for run in runs], lambda: print_planned(runs, clock), json=json)
-    if dag.is_inactive:
-        state = "is paused" if dag.is_paused else "is in no DAG file"
-        output.say(f"{dag.graph.dag_id} {state}: none of these runs starts until that changes")
-
-
-def _print_check(dag: DagView, date: str, now: datetime, *, json: bool) -> None:
-    """Raises Exit with 1 for a date that is not on the schedule."""
-    start, end = _range("--on", date, dag)
-    tick = first_tick_from(dag, start, now)
-    found = None if tick is None else planned(tick)
-    is_on = found is not None and found.logical_date < end
-    clock = timezone_of(dag.graph.timetable)
-    known = None if found is None else _document(found, clock)
-    document = {"on_schedule": is_on, "run": known if is_on else None, "next": None if is_on else known}
-    sentence = f"{date} is {'' if is_on else 'not '}on the schedule; {_next_text(found, clock, is_on=is_on)}"
-    output.write_result(document, sentence, json=json)
-    if not is_on:
-        raise typer.Exit(1)
-
-
-def _next_text(run: Planned | None, clock: str, *, is_on: bool) -> str:
-    if run is None:
-        return "no later date is"
-    in_zone = "" if clock == UTC_CLOCK else f" ({local(run.logical_date, zone(clock))})"
-    prefix = "its first run has the logical date" if is_on else "the next logical date is"
-    return f"{prefix} {utc(run.logical_date)}{in_zone}, due {utc(run.run_after)}"
-
-
-def _document(run: Planned, clock: str) -> dict[str, Any]:
-    """The JSON object: times in UTC, and under `local` in the DAG's time zone."""
-    return {**{name: getattr(run, name) for name in run.__struct_fields__}, "timezone": clock, "local": run.at(clock)}

@@ -1,5 +1,6 @@
 """`tidegate datasets`: list datasets and their events, publish updates, audit the event ledger."""
 
+import sys
 from contextlib import suppress
 from typing import Annotated
 
@@ -8,12 +9,13 @@ import typer
 
 from tidegate.daemon.audit import audit_ledger
 from tidegate.daemon.cli.command import MAX_ID, Json, Limit, command_group, examples, parse_json_object
+from tidegate.daemon.cli.completion import finds_hosts
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.datasets import print_audit, print_events, print_life
 from tidegate.daemon.cli.pages.lists import DATASETS, print_list
-from tidegate.daemon.cli.session import at, listed, query, read_settings, shown, with_database
+from tidegate.daemon.cli.session import at, listed, query, read_settings, remote, shown, with_database
 from tidegate.daemon.identity.local_user import current_user
-from tidegate.daemon.read_model.datasets import EventOutcomes, nearest_if_unawaited, read_events
+from tidegate.daemon.read_model.datasets import EventOutcomes, Retention, read_events, read_retention, told_if_unawaited
 from tidegate.daemon.read_model.event import EventLife, read_life
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.terminal import printable
@@ -21,7 +23,6 @@ from tidegate.schemas.error import TidegateError
 from tidegate.schemas.queries import datasets
 from tidegate.schemas.queries.datasets import DatasetRow
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.timetable.month import begin_of
 from tidegate.schemas.wire.event import EventId
 
 app = command_group()
@@ -40,7 +41,7 @@ def list_(
     limit: Limit = 1000,
     json: Json = False,
 ) -> None:
-    """List datasets by URI."""
+    """List datasets by URI. LAST EVENT is the arrival of the last event, whatever time the event is about."""
 
     async def read(db: Db) -> list[DatasetRow]:
         return await datasets.list_datasets(db, prefix, limit)
@@ -61,14 +62,18 @@ def events(
 ) -> None:
     """List the newest events of a dataset, with the outcome of each for every subscribed DAG: pending, consumed or discarded."""
 
-    async def read(db: Db) -> tuple[list[EventOutcomes], int | None]:
-        return await read_events(db, uri, event_id, limit=limit), await datasets.whole_since(db)
+    async def read(db: Db) -> tuple[list[EventOutcomes], Retention]:
+        return await read_events(db, uri, event_id, limit=limit), await read_retention(db)
 
-    found, whole_since = query(context, read)
+    server = remote(context)
+    if server is None:
+        found, retention = query(context, read)
+    else:
+        found = server.rows("/events", EventOutcomes, limit, {"uri": uri, "event_id": event_id})
+        retention = server.read("/events/retention", Retention)
     output.write_page(found, lambda: print_events(found), json=json)
-    if whole_since is not None and len(found) < limit:
-        since = f"{begin_of(whole_since):%Y-%m-%d}"
-        output.say(f"events before {since} are older than the retention; only those still needed are kept")
+    if retention.whole_since is not None and len(found) < limit:
+        output.say(f"events before {retention.whole_since} are older than the retention; only those still needed are kept")
 
 
 @app.command(epilog=examples("tidegate datasets event 2611000000000001"))
@@ -118,7 +123,7 @@ def publish(
 ) -> None:
     """Publish that a dataset has new data; returns when Kafka has stored the event.
 
-    If Postgres is set and no DAG waits for the dataset, stderr says so, with the nearest names.
+    If Postgres is set and no DAG waits for the dataset, stderr says so, with the nearest names and how many DAG files are broken.
     """
     from tidegate.events import Publisher
 
@@ -134,7 +139,8 @@ def publish(
     identity = anyio.run(send)
     document = {"uri": uri, "source": identity.source, "id": identity.id}
     output.write_result(document, f"published {uri} as {printable(identity.id)}", json=json)
-    if settings.postgres_dsn:
+    sys.stdout.flush()  # what follows may take a moment
+    if settings.postgres_dsn and finds_hosts(settings.postgres_dsn, ASK_S):
         _say_if_unawaited(settings, uri)
 
 
@@ -144,12 +150,12 @@ def _say_if_unawaited(settings: Settings, uri: str) -> None:
 
     from tidegate.daemon.cli.postgres import open_database
 
-    async def read() -> list[str] | None:
+    async def read() -> str:
         with anyio.move_on_after(ASK_S):
             async with open_database(settings, current_user(settings)) as database:
-                return await database.run(nearest_if_unawaited, uri)
-        return None
+                return await database.run(told_if_unawaited, uri)
+        return ""
 
     with suppress(TidegateError, OSError, asyncpg.PostgresError):
-        if (nearest := anyio.run(read)) is not None:
-            output.say(f"no DAG waits for {uri}{'; did you mean ' + ' or '.join(nearest) + '?' if nearest else ''}")
+        if told := anyio.run(read):
+            output.say(told)

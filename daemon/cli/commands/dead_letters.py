@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
 
+import msgspec
 import typer
 
 from tidegate.daemon.cli.command import (
@@ -22,9 +23,17 @@ from tidegate.daemon.cli.command import (
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.dead_letter import print_page
 from tidegate.daemon.cli.pages.lists import DEAD_LETTERS, print_list
-from tidegate.daemon.cli.session import listed, query, read_settings, with_database
+from tidegate.daemon.cli.session import at, listed, query, read_settings, remote, shown, with_database
 from tidegate.daemon.identity.local_user import current_user
-from tidegate.daemon.read_model.dead_letter import BATCH_LETTERS, Change, ListedState, Outcome, document, find_dead_letter
+from tidegate.daemon.read_model.dead_letter import (
+    BATCH_LETTERS,
+    Change,
+    DeadLetterPage,
+    ListedState,
+    Outcome,
+    letters_text,
+    read_dead_letter_page,
+)
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import dead_letters
 from tidegate.schemas.queries.db import Db
@@ -32,9 +41,12 @@ from tidegate.schemas.queries.dead_letters import DeadLetterFilter, DeadLetterRo
 from tidegate.schemas.wire.event import Rejection
 
 if TYPE_CHECKING:
-    from tidegate.daemon.postgres.database import Database
+    from tidegate.daemon.cli.remote import Remote
 
 app = command_group()
+
+REQUEST_LETTERS = 5 * BATCH_LETTERS
+"""So many are changed by one request to a server."""
 
 
 class Filters(TypedDict):
@@ -88,8 +100,12 @@ def show(
     json: Json = False,
 ) -> None:
     """Show a dead letter with its headers and value. In JSON, what is not UTF-8 is base64 and `…_encoding` says so."""
-    letter = query(context, find_dead_letter, id_)
-    output.write_page(document(letter), lambda: print_page(letter), json=json)
+
+    async def read(db: Db) -> DeadLetterPage:
+        return await read_dead_letter_page(db, id_)
+
+    letter, _ = shown(context, at("dead-letters", id_), DeadLetterPage, read)
+    output.write_page(letter, lambda: print_page(letter), json=json)
 
 
 @app.command(
@@ -155,21 +171,44 @@ def change_dead_letters(
     because: str = "",
 ) -> None:
     """Raises BadParameter for an unclear selection; RequestError, after changing the others, if some were refused."""
+    _check_selection(ids, chosen, is_all=is_all)
+    selected = list(dict.fromkeys(ids)) or _open_ids(context, chosen)
+    if not ids and selected and not yes:
+        confirm(change, letters_text(len(selected)))
+    with _progress(f"{change.state} dead letters", len(selected)) as advance:
+        outcome = _apply(context, change, because, selected, advance)
+    _print(change, outcome, json=json)
+
+
+def _open_ids(context: typer.Context, chosen: DeadLetterFilter) -> list[int]:
+    """The open dead letters, oldest first."""
+    server = remote(context)
+    if server is None:
+        return query(context, dead_letters.open_ids, chosen)
+    found = server.rows("/dead-letters", DeadLetterRow, None, msgspec.structs.asdict(chosen))
+    return [letter.id for letter in reversed(found)]
+
+
+def _apply(context: typer.Context, change: Change, because: str, ids: Sequence[int], advance: Callable[[int], None]) -> Outcome:
     from tidegate.daemon.dead_letters import Changes
 
-    _check_selection(ids, chosen, is_all=is_all)
-    settings = read_settings(context, "postgres_dsn")
+    server = remote(context)
+    if server is not None:
+        return _applied_by(server, change, because, ids, advance)
+    settings = read_settings(context)
     changes = Changes(settings, current_user(settings), change, because)
+    return with_database(context, lambda database: changes.apply(database, ids, advance))
 
-    async def select(database: "Database") -> Sequence[int]:
-        return list(dict.fromkeys(ids)) or await database.run(dead_letters.open_ids, chosen)
 
-    selected = with_database(context, select)
-    if not ids and selected and not yes:
-        confirm(change, _count(selected))
-    with _progress(f"{change.state} dead letters", len(selected)) as advance:
-        outcome = with_database(context, lambda database: changes.apply(database, selected, advance))
-    _print(change, outcome, json=json)
+def _applied_by(server: "Remote", change: Change, because: str, ids: Sequence[int], advance: Callable[[int], None]) -> Outcome:
+    """By requests that each end in time; those before one that fails are done."""
+    outcome = Outcome()
+    for start in range(0, len(ids), REQUEST_LETTERS):
+        body = {"ids": ids[start : start + REQUEST_LETTERS], **({"because": because} if because else {})}
+        part = server.change("POST", at("dead-letters", change), Outcome, body, {})
+        outcome = Outcome(outcome.done + part.done, outcome.already + part.already, outcome.refused + part.refused)
+        advance(len(body["ids"]))
+    return outcome
 
 
 def _check_selection(ids: Sequence[int], chosen: DeadLetterFilter, *, is_all: bool) -> None:
@@ -193,11 +232,7 @@ def _print(change: Change, outcome: Outcome, *, json: bool) -> None:
 
 
 def _named(ids: Sequence[int]) -> str:
-    return f"dead letter {ids[0]}" if len(ids) == 1 else _count(ids)
-
-
-def _count(ids: Sequence[int]) -> str:
-    return f"{len(ids) or 'no'} dead {'letter' if len(ids) == 1 else 'letters'}"
+    return f"dead letter {ids[0]}" if len(ids) == 1 else letters_text(len(ids))
 
 
 @contextmanager

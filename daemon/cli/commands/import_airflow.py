@@ -8,12 +8,13 @@ import typer
 
 from tidegate.daemon.cli.command import Json, examples
 from tidegate.daemon.cli.pages import airflow_import, output
-from tidegate.schemas.error import TidegateError
+from tidegate.schemas.error import RequestError, TidegateError
 
 if TYPE_CHECKING:
     from tidegate.daemon.airflow_import.report import Translation
 
-LEFT_OUT, FAILED = 1, 2
+LEFT_OUT, NOT_TRANSLATED = 1, 2
+"""Exit codes of this command."""
 
 EXAMPLES = examples(
     "tidegate import-airflow airflow/dags",
@@ -96,23 +97,28 @@ def _write_all(folder: Path, names: Mapping[Path, Path], translations: Translati
     for file, translation in translations.items():
         target = folder / names[file]
         other = written.setdefault(target, file)
-        problem = f"{target} was written for {other}" if other != file else _write(target, translation.text, overwrite=overwrite)
-        problems |= {file: f"{file}: {problem}; it was not written"} if problem else {}
+        taken = f"{target} was written for {other}; it was not written"
+        problem = taken if other != file else _write(target, translation.text, overwrite=overwrite)
+        problems |= {file: f"{file}: {problem}"} if problem else {}
     return problems
 
 
 def _write(target: Path, text: str, *, overwrite: bool) -> str | None:
+    """The reason if the file was not written. A daemon may read the file at any moment, and finds all of it or what was there."""
+    from tidegate.daemon.cli.replaced_files import replace_all
+
     try:
         if target.exists() and not overwrite and target.read_bytes() != text.encode():
             return f"{target} exists with other content; add --overwrite, or choose another folder"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
+        replace_all({target: text})
+    except RequestError as error:
+        return str(error)
     except (OSError, UnicodeEncodeError) as error:
-        return f"{target}: {error.strerror if isinstance(error, OSError) else error}"
+        return f"{target} cannot be written: {error.strerror if isinstance(error, OSError) else error}"
     return None
 
 
 def _exit_code(translations: Translations, problems: Problems) -> int:
     if problems:
-        return FAILED
+        return NOT_TRANSLATED
     return LEFT_OUT if any(translation.omissions for translation in translations.values()) else 0

@@ -7,9 +7,8 @@ import typer
 from tidegate.daemon.cli.command import MAX_ID, Json, check_reason, command_group, examples
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import LOSSES, print_list
-from tidegate.daemon.cli.session import listed, query, read_settings
+from tidegate.daemon.cli.session import at, changed, listed, read_settings
 from tidegate.daemon.identity.local_user import current_user
-from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import losses
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.losses import LossRow
@@ -42,7 +41,9 @@ def settle(context: typer.Context, id_: Id, *, because: Because, json: Json = Fa
     The user and the reason are recorded. Exit code 1 if the loss is unknown or settled.
     """
     check_reason("--because", because)
-    user = current_user(read_settings(context, "postgres_dsn"))
-    if not query(context, losses.settle, id_, user, because):
-        raise RequestError(f"there is no open loss {id_}; `tidegate losses list --all` shows all")
-    output.write_result({"id": id_, "settled_by": user, "settled_because": because}, f"loss {id_} is settled", json=json)
+    user = current_user(read_settings(context))
+    change = "POST", at("losses", id_, "settle")
+    body = {"because": because}
+    loss = changed(context, change, LossRow, lambda database: database.run(losses.settle, id_, user, because), body)
+    document = {"id": id_, "settled_by": loss.settled_by, "settled_because": loss.settled_because}
+    output.write_result(document, f"loss {id_} is settled", json=json)

@@ -3,7 +3,6 @@
 import os
 from typing import Annotated
 
-import msgspec
 import typer
 
 from tidegate.daemon.cli.command import MAX_ID, Json, Limit, OnlyDag, command_group, examples
@@ -15,7 +14,7 @@ from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.deadlines import DeadlineRow, list_deadlines
 from tidegate.schemas.queries.notifications import NotificationRow, list_notifications, notification
-from tidegate.schemas.receiver import FunctionReceiver, Receiver
+from tidegate.schemas.receiver import FunctionReceiver
 
 deadlines = command_group()
 notifications = command_group()
@@ -71,7 +70,9 @@ def logs(
     found = query(context, notification, id_)
     if found is None:
         raise RequestError(f"there is no notification {id_}; `tidegate notifications list` shows all")
-    if not isinstance(msgspec.convert(found.receiver, Receiver), FunctionReceiver):
+    from tidegate.daemon.duties.receivers.delivery import stored_receiver
+
+    if not isinstance(stored_receiver(found.receiver), FunctionReceiver):
         raise RequestError(f"notification {id_} has no log: only callback functions have one")
     from tidegate.daemon.duties.receivers.function import submission_id
     from tidegate.daemon.settings import spool_root

@@ -13,14 +13,16 @@ from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.read_model.queue import PoolQueue, read_queue
 from tidegate.schemas.queries import pools
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.pools import UNLIMITED, ChangedPool, DeletedPool, PoolRow
+from tidegate.schemas.queries.pools import NAME_RULE, UNLIMITED, ChangedPool, DeletedPool, PoolRow
+from tidegate.schemas.text import counted
 
 app = command_group()
 
-LONGEST_NAME = 250
 MOST_SLOTS = 2**31 - 1
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="1 to 250 printable characters.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="1 to 250 printable characters; not . or .., nor one that ends with /queue.")
+]
 
 
 @app.command("list", epilog=examples("tidegate pools list", "tidegate pools list --json | jq '.[] | select(.open == 0)'"))
@@ -31,10 +33,15 @@ def list_(context: typer.Context, *, json: Json = False) -> None:
         return await pools.list_pools(db), await pools.missing(db)
 
     server = remote(context)
-    found, missing = query(context, read) if server is None else (server.rows("/pools", PoolRow, None, {}), {})
+    if server is None:
+        found, missing = query(context, read)
+    else:
+        from tidegate.daemon.read_model.system import System
+
+        found, missing = server.rows("/pools", PoolRow, None, {}), server.read("/system", System).missing_pools
     output.write_page([document(pool) for pool in found], lambda: print_pools(found), json=json)
     for name, tasks in missing.items():
-        waiting = "1 task waits" if tasks == 1 else f"{tasks} tasks wait"
+        waiting = counted(tasks, "task waits", "tasks wait")
         output.say(f"{waiting} for pool {name!r}, which does not exist; create it with `tidegate pools set`")
 
 
@@ -103,5 +110,5 @@ def delete(context: typer.Context, name: Name, *, json: Json = False) -> None:
 
 
 def _check_name(name: str) -> None:
-    if not name.isprintable() or not 1 <= len(name) <= LONGEST_NAME:
-        raise typer.BadParameter(f"a name is 1 to {LONGEST_NAME} printable characters", param_hint="NAME")
+    if not pools.is_name(name):
+        raise typer.BadParameter(NAME_RULE, param_hint="NAME")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 import typer
 
 from tidegate.daemon.cli.command import (
+    MAX_ID,
     DagId,
     Json,
     Limit,
@@ -26,11 +27,11 @@ from tidegate.daemon.cli.commands.clearing import ClearOptions, clear_tasks
 from tidegate.daemon.cli.pages import output, run_progress
 from tidegate.daemon.cli.pages.lists import RUNS, print_list
 from tidegate.daemon.cli.pages.run import print_page
-from tidegate.daemon.cli.session import at, changed, listed, query_at, read_settings, remote, shown, with_database
+from tidegate.daemon.cli.session import at, changed, listed, read_settings, remote, shown, with_database
 from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.read_model.lookup import find_run, list_of_dag
-from tidegate.daemon.read_model.run import RunPage, read_page
-from tidegate.daemon.read_model.run_progress import read_page as read_progress
+from tidegate.daemon.read_model.run import RunPage, read_run_page
+from tidegate.daemon.read_model.run_progress import read_run_progress
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.explain.gates import RunProgress
 from tidegate.schemas.message import ClearRequested, RunRequested
@@ -73,7 +74,7 @@ def list_(
     since: Since = None,
     until: Until = None,
     backfill_id: Annotated[
-        int | None, typer.Option("--backfill", metavar="ID", min=1, max=10**9, help="Only runs of this backfill.")
+        int | None, typer.Option("--backfill", metavar="ID", min=1, max=MAX_ID, help="Only runs of this backfill.")
     ] = None,
     limit: Limit = 50,
     json: Json = False,
@@ -105,13 +106,13 @@ def show(
     settings = read_settings(context)
 
     async def read(db: Db) -> RunPage:
-        return await read_page(db, await find_run(db, dag_id, run_id))
+        return await read_run_page(db, await find_run(db, dag_id, run_id))
 
     async def read_its_progress(db: Db) -> RunProgress:
-        return await read_progress(db, await find_run(db, dag_id, run_id), settings)
+        return await read_run_progress(db, await find_run(db, dag_id, run_id), settings)
 
     if progress:
-        found, now = query_at(context, read_its_progress)
+        found, now = shown(context, at("dags", dag_id, "runs", run_id, "progress"), RunProgress, read_its_progress)
         output.write_page(found, partial(run_progress.print_page, found, now), json=json)
     else:
         page, now = shown(context, at("dags", dag_id, "runs", run_id), RunPage, read)
@@ -133,7 +134,7 @@ def explain(context: typer.Context, dag_id: DagId, run_id: RunId, *, json: Json 
     from tidegate.daemon.read_model import run_origin
 
     async def read(db: Db) -> run_origin.RunOrigin:
-        return await run_origin.read_page(db, await find_run(db, dag_id, run_id))
+        return await run_origin.read_run_origin(db, await find_run(db, dag_id, run_id))
 
     page, now = shown(context, at("dags", dag_id, "runs", run_id, "origin"), run_origin.RunOrigin, read)
     output.write_page(page, lambda: print_origin(page, now), json=json)
@@ -176,7 +177,7 @@ def trigger(
     request = RunRequested(dag_id=dag_id, run_id=new_id, conf=conf_object, logical_date=logical_date, run_after=run_after)
 
     async def start(database: "Database") -> RunRow:
-        run = await runs.trigger(database, request)
+        run = await runs.trigger_once(database, request)
         if not json:
             output.write(f"triggered {dag_id} {new_id}")
         if run.state == RunState.QUEUED:
@@ -312,16 +313,21 @@ def note(
 
 
 def _start(server: "Remote", dag_id: str, body: dict[str, Any], *, wait: bool, json: bool) -> RunRow:
+    from tidegate.daemon.cli.commands.run_follow import follow
+    from tidegate.daemon.runs import why_queued
+
     run = server.change("POST", at("dags", dag_id, "runs"), RunRow, body, {})
     if not json:
         output.write(f"triggered {dag_id} {run.run_id}")
-    return server.ended(at("dags", dag_id, "runs", run.run_id)) if wait else run
+    if run.state == RunState.QUEUED:
+        output.say(why_queued(run))
+    return follow(server, run) if wait else run
 
 
 def _cancel(server: "Remote", dag_id: str, run_id: str, *, wait: bool, json: bool) -> RunRow:
-    if wait:
-        raise typer.BadParameter("it cannot wait over --server; leave it out", param_hint="--wait")
+    from tidegate.daemon.cli.commands.run_follow import wait_killed
+
     run = server.change("POST", at("dags", dag_id, "runs", run_id, "cancel"), RunRow, {}, {})
     if not json:
         output.write(f"cancelled {dag_id} {run.run_id}")
-    return run
+    return wait_killed(server, run) if wait else run

@@ -4,13 +4,15 @@ import platform
 from pathlib import Path
 from typing import Annotated, NoReturn
 
+import msgspec
 import typer
 
 from tidegate.daemon.cli.command import Json
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.session import read_settings
+from tidegate.daemon.settings import PREFIX
 from tidegate.schemas.error import RequestError
-from tidegate.schemas.timetable.text import seconds
+from tidegate.schemas.text import seconds
 
 DATA = Path(".tidegate")
 Data = Annotated[Path, typer.Option("--data", metavar="DIR", help="The folder of all data and logs.")]
@@ -32,9 +34,13 @@ def standalone(
 ) -> None:
     """Start Postgres, Kafka, Spark Connect, a daemon and a web page on this machine, with example pipelines on real data.
 
-    A Postgres or Kafka server that the settings name is used instead of a new one. Ctrl-C stops everything and keeps the data.
+    A Postgres, a Kafka and a DAG folder that the settings name are used instead of new ones. The example runs only in the DAG
+    folder of the standalone. Ctrl-C stops everything and keeps the data.
     """
     if context.invoked_subcommand is None:
+        if once and not example:
+            ends = "it stops after the example, which --no-example leaves out; give one of the two"
+            raise typer.BadParameter(ends, param_hint="--once")
         serve(context, data=data, once=once, example=example, days=days, pace_s=pace_s)
     # Options before the subcommand count for it.
     context.default_map = {context.invoked_subcommand: dict(context.params)}
@@ -44,11 +50,13 @@ def serve(context: typer.Context, *, data: Path, once: bool, example: bool, days
     """Run a standalone in the foreground until it ends."""
     settings = read_settings(context)
     try:
-        from tidegate.daemon.standalone import command
+        from tidegate.daemon.standalone import command, stack
     except ModuleNotFoundError as error:
         raise RequestError(f"standalone needs the package {error.name}; run pip install 'tidegate[standalone]'") from error
 
     options = command.Options(data=data, once=once, example=example, days=days, pace_s=pace_s)
+    if not context.obj.get(f"{PREFIX}DAGS_FOLDER"):
+        settings = msgspec.structs.replace(settings, dags_folder=str(stack.own_dags(data.absolute())))
     raise typer.Exit(command.main(options, settings))
 
 
@@ -95,7 +103,7 @@ def migrate(context: typer.Context, *, json: Json = False) -> None:
 
     from tidegate.daemon.postgres import migrate
 
-    applied = anyio.run(migrate.migrate, settings.postgres_dsn)
+    applied = anyio.run(migrate.migrate, settings.postgres_dsn, output.say)
     sentence = f"applied {', '.join(applied)}" if applied else "the schema is up to date"
     output.write_result({"applied": applied}, sentence, json=json)
 

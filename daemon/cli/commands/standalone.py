@@ -1,4 +1,4 @@
-"""`tidegate standalone up | down | status | env | logs`: everything on this machine, in the background."""
+"""`tidegate standalone up | down | status | env | link | logs`: everything on this machine, in the background."""
 
 import shlex
 from typing import Annotated
@@ -10,7 +10,7 @@ from tidegate.daemon.cli.commands.servers import DATA, Data, Days, Example, Pace
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.standalone import print_lines, print_status, status_of
 from tidegate.daemon.cli.session import read_settings
-from tidegate.daemon.settings import environment
+from tidegate.daemon.settings import environment, read
 
 app = command_group()
 
@@ -72,11 +72,25 @@ def env(*, data: Data = DATA) -> None:
     """Print `export` lines with the addresses of the servers, for a shell."""
     from tidegate.daemon.standalone import background, record
 
-    settings = background.running(data.absolute()).settings
-    for name, value in environment(settings).items():
+    known = background.running(data.absolute())
+    for name, value in environment(known.settings).items():
         output.write(f"export {name}={shlex.quote(value)}")
-    if "postgres_dsn" not in settings:
-        output.say(record.UNTOLD)
+    for name in known.untold:
+        output.say(record.untold_line(name))
+
+
+@app.command(epilog=examples("tidegate standalone link"))
+def link(context: typer.Context, *, data: Data = DATA, json: Json = False) -> None:
+    """Print a new link that logs its first visitor in to the web page, within 15 minutes."""
+    import anyio
+
+    from tidegate.daemon.standalone import background
+    from tidegate.daemon.standalone.command import another_link
+
+    known = background.running(data.absolute())
+    settings = read({**context.obj, **environment(known.settings)}, needs=("postgres_dsn",))
+    made = anyio.run(another_link, known.web, settings)
+    output.write_result({"link": made}, made, json=json)
 
 
 @app.command(epilog=examples("tidegate standalone logs", "tidegate standalone logs -f daemon kafka"))

@@ -1,7 +1,5 @@
 """`tidegate tasks test`: execute one task of a run, and record nothing."""
 
-import sys
-from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -28,8 +26,7 @@ def try_task(context: typer.Context, dag_id: DagId, run_id: RunId, task_id: Task
 
     settings = read_settings(context, "postgres_dsn")
     spec = query(context, _spec, dag_id, run_id, task_id)
-    # What the task prints is not the answer of the command.
-    with redirect_stdout(sys.stderr):
+    with output.answer_apart():
         outcome = run_task(settings, spec)
     output.write_page(_document(outcome), lambda: _print(task_id, outcome), json=json)
     if outcome.outcome == "failed":
@@ -37,12 +34,12 @@ def try_task(context: typer.Context, dag_id: DagId, run_id: RunId, task_id: Task
 
 
 async def _spec(db: Db, dag_id: str, run_id: str, label: str) -> "SubmissionSpec":
-    """What an attempt would get. Raises RequestError for a task without an attempt of its own."""
+    """The submission of an attempt. Raises RequestError for a task without an attempt of its own."""
     from tidegate.daemon.duties.submission_specs import submission_specs
     from tidegate.handlers.explain.task_facts import index_of
     from tidegate.schemas.queries import versions
     from tidegate.schemas.queries.facts import run_facts
-    from tidegate.schemas.queries.submissions import Claimed
+    from tidegate.schemas.queries.submissions import ClaimedAttempt
 
     run = await find_run(db, dag_id, run_id)
     task = await find_task(db, run, label)
@@ -55,7 +52,7 @@ async def _spec(db: Db, dag_id: str, run_id: str, label: str) -> "SubmissionSpec
         raise RequestError(f"task {label!r} is an empty task: it does no work")
     if index < len(graph.nodes) and graph.nodes[index].over is not None:
         raise RequestError(f"task {label!r} is mapped; name an instance of it, like {label}[0]")
-    (built,) = await submission_specs(db, [Claimed(uuid4(), view.id, index, max(task.try_number, 1), "")])
+    (built,) = await submission_specs(db, [ClaimedAttempt(uuid4(), view.id, index, max(task.try_number, 1), "")])
     if isinstance(built, Exception):
         raise built
     return await _with_events(db, built)

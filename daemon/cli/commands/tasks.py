@@ -6,14 +6,14 @@ import typer
 
 from tidegate.daemon.cli.command import DagId, Json, MarkState, RunId, TaskId, Yes, command_group, examples, shared_options
 from tidegate.daemon.cli.commands.clearing import ClearOptions, clear_tasks
+from tidegate.daemon.cli.commands.task_logs import print_log
 from tidegate.daemon.cli.commands.task_test import try_task
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import TASKS, print_list
-from tidegate.daemon.cli.session import at, changed, listed, query_at, read_settings, shown, with_database
+from tidegate.daemon.cli.session import at, changed, in_words, listed, read_settings, shown
 from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.read_model.lookup import find_run
 from tidegate.daemon.read_model.results import read_result
-from tidegate.schemas.explain.gates import TaskExplanation
 from tidegate.schemas.message import ClearRequested
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
@@ -27,15 +27,22 @@ app = command_group()
 
 
 @app.command("list", epilog=examples("tidegate tasks list daily_delays latest"))
-def list_(context: typer.Context, dag_id: DagId, run_id: RunId, *, json: Json = False) -> None:
+def list_(
+    context: typer.Context,
+    dag_id: DagId,
+    run_id: RunId,
+    *,
+    state: Annotated[TaskState | None, typer.Option(help="Only tasks in this state.")] = None,
+    json: Json = False,
+) -> None:
     """List the tasks of a run."""
 
     async def read(db: Db) -> list[RunTaskRow]:
         run = await find_run(db, dag_id, run_id)
-        return await run_pages.tasks_of(db, dag_id, run.run_id)
+        return [task.row for task in await run_pages.page_of_tasks(db, dag_id, run.run_id, state=state)]
 
     path = at("dags", dag_id, "runs", run_id, "tasks")
-    print_list(TASKS, *listed(context, path, RunTaskRow, read), json=json)
+    print_list(TASKS, *listed(context, path, RunTaskRow, read, state=state), json=json)
 
 
 @app.command(epilog=examples("tidegate tasks logs daily_delays latest join --follow"))
@@ -50,22 +57,11 @@ def logs(
     json: Json = False,
 ) -> None:
     """Print what a try of a task wrote to stdout and stderr."""
-    from tidegate.daemon.cli.pages.logs import write
-    from tidegate.daemon.read_model.logs import LogReader, LogRequest
+    from tidegate.daemon.read_model.logs import LogRequest
 
     if follow and json:
         raise typer.BadParameter("--follow prints lines as they come; leave out --json", param_hint="--follow")
-    settings = read_settings(context, "postgres_dsn")
-
-    async def read(database: "Database") -> None:
-        run = await database.run(find_run, dag_id, run_id)
-        reader = LogReader(settings, database, LogRequest(dag_id, run.run_id, task_id, try_number))
-        if json:
-            output.write_json(await reader.document())
-        else:
-            await write(reader, follow=follow)
-
-    with_database(context, read)
+    print_log(context, LogRequest(dag_id, run_id, task_id, try_number), follow=follow, json=json)
 
 
 @app.command(
@@ -112,13 +108,15 @@ def why_not(
     from tidegate.daemon.read_model import why_not as read_model
 
     label = task_id if map_index is None else f"{task_id}[{map_index}]"
-    settings = read_settings(context, "postgres_dsn")
+    settings = read_settings(context)
 
-    async def read(db: Db) -> TaskExplanation:
-        return await read_model.read_task(db, await find_run(db, dag_id, run_id), label, settings)
+    async def read(db: Db) -> dict[str, Any]:
+        return read_model.task_document(
+            await read_model.read_task_why_not(db, await find_run(db, dag_id, run_id), label, settings)
+        )
 
-    page, now = query_at(context, read)
-    output.write_page(read_model.task_document(page), lambda: pages.print_task(page, now), json=json)
+    page, now = shown(context, at("dags", dag_id, "runs", run_id, "tasks", label, "why-not"), dict[str, Any], read)
+    output.write_page(page, lambda: pages.print_task(in_words(page, read_model.TaskInWords), now), json=json)
 
 
 @app.command(

@@ -11,11 +11,10 @@ from tidegate.daemon.cli.pages.lists import TOKENS, print_list
 from tidegate.daemon.cli.session import at, changed, listed, query, read_settings
 from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.permissions import ANY_DAG, Caller, Role
-from tidegate.schemas.error import RequestError
-from tidegate.schemas.queries import credentials, pools
+from tidegate.schemas.queries import audit_log, credentials
 from tidegate.schemas.queries.credentials import EndedSessions, TokenRow
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.timetable.text import seconds, utc
+from tidegate.schemas.text import seconds, utc
 
 app = command_group()
 
@@ -52,7 +51,9 @@ def create(
     ] = None,
     expires: Annotated[
         float | None,
-        typer.Option(parser=parse_lifetime, metavar="TIME", help="How long it is valid, such as 12h or 30d. Default: 90 days."),
+        typer.Option(
+            parser=parse_lifetime, metavar="TIME", help="How long it is valid, such as 12h or 30d; at most 3650d. Default: 90d."
+        ),
     ] = None,
     description: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.")] = "",
     json: Json = False,
@@ -67,7 +68,9 @@ def create(
 
     async def work(db: Db) -> dict[str, Any]:
         secret, stored = await issue(db, "token", caller, expires or LIFETIME_S, who, description=description)
-        await pools.record(db, who, "created a token", f"token {stored.id}", {"user": user, "role": role, "dags": caller.dags})
+        await audit_log.record(
+            db, who, "created a token", f"token {stored.id}", {"user": user, "role": role, "dags": caller.dags}
+        )
         return {"id": stored.id, "user": user, "role": role, "expires_at": stored.expires_at, "token": secret}
 
     made = query(context, work)
@@ -90,17 +93,12 @@ def revoke(
     json: Json = False,
 ) -> None:
     """Revoke a token, and end the browser sessions that began with it."""
+    from tidegate.daemon.identity.credentials import revoke as revoke_token
+
     who = current_user(read_settings(context))
-
-    async def work(db: Db) -> str:
-        user = await credentials.revoke(db, id_)
-        if user is None:
-            raise RequestError(f"there is no token {id_} that is in use; `tidegate tokens list` shows all")
-        await pools.record(db, who, "revoked a token", f"token {id_}", {"user": user})
-        return user
-
-    user = query(context, work)
-    output.write_result({"id": id_, "user": user}, f"revoked token {id_} of {user}", json=json)
+    change = "DELETE", at("tokens", id_)
+    token = changed(context, change, TokenRow, lambda database: database.run(revoke_token, id_, who))
+    output.write_result({"id": id_, "user": token.username}, f"revoked token {id_} of {token.username}", json=json)
 
 
 @app.command("log-out", epilog=examples("tidegate tokens log-out anna"))

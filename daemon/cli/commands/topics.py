@@ -1,21 +1,20 @@
 """`tidegate topics`: the Kafka topics."""
 
+from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated
 
 import anyio
+import msgspec
 import typer
 
 from tidegate.daemon.cli.command import Json, command_group, examples
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.pages.lists import HALTED_PARTITIONS, IGNORED_RECORDS, print_list
-from tidegate.daemon.cli.session import listed, read_settings, with_database
+from tidegate.daemon.cli.pages.lists import HALTED_PARTITIONS, IGNORED_RECORDS, PARTITIONS, print_list
+from tidegate.daemon.cli.session import changed, listed, read_settings, remote, with_database
 from tidegate.daemon.identity.local_user import current_user
-from tidegate.daemon.terminal import printable
-from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import inbox, leases
-from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import IgnoredRow
 from tidegate.schemas.queries.leases import Incident
 from tidegate.schemas.wire import contract
@@ -23,7 +22,6 @@ from tidegate.schemas.wire.event import DATA, Kind, type_of
 
 if TYPE_CHECKING:
     from tidegate.daemon.postgres.database import Database
-    from tidegate.events.source import Bounds
 
 app = command_group()
 
@@ -90,9 +88,26 @@ def ignored(context: typer.Context, *, json: Json = False) -> None:
     print_list(IGNORED_RECORDS, *listed(context, "/topics/ignored", IgnoredRow, inbox.ignored), json=json)
 
 
+@app.command(epilog=examples("tidegate topics partitions", "tidegate topics partitions --json | jq '.[] | select(.lag > 0)'"))
+def partitions(context: typer.Context, *, json: Json = False) -> None:
+    """List the partitions that daemons read: the daemon of each, its next offset, the range of its log, and its lag.
+
+    Lag counts the offsets that are not read. Producers that use transactions leave markers, which count as well.
+    """
+    from tidegate.daemon.intake.lag import PartitionRow, read_partitions
+
+    server = remote(context)
+    if server is not None:
+        rows = server.rows("/topics/partitions", PartitionRow, None, {})
+    else:
+        settings = read_settings(context, "postgres_dsn", "kafka_servers")
+        rows = with_database(context, lambda database: read_partitions(database, settings))
+    print_list(PARTITIONS, rows, datetime.now(UTC), json=json)
+
+
 @app.command(epilog=examples("tidegate topics halted"))
 def halted(context: typer.Context, *, json: Json = False) -> None:
-    """List halted partitions: their next offset is outside their log."""
+    """List halted partitions: their next offset is outside their log, or the records there cannot be decoded."""
     print_list(HALTED_PARTITIONS, *listed(context, "/topics/halted", Incident, leases.incidents), json=json)
 
 
@@ -115,53 +130,20 @@ def resume(
     json: Json = False,
 ) -> None:
     """Continue a halted partition at another offset, and print what is skipped or repeated. The user is recorded."""
-    from tidegate.daemon.intake.batches import partition_of, position_source
-    from tidegate.events.source import Source
+    from tidegate.daemon.intake import resumption
+    from tidegate.daemon.intake.resumption import Resumed
 
-    settings = read_settings(context, "postgres_dsn", "kafka_servers")
+    async def work(database: "Database") -> Resumed:
+        settings = read_settings(context, "postgres_dsn", "kafka_servers")
+        halted = await resumption.find_halted(database, settings, partition)
+        try:
+            return await resumption.resume(database, current_user(settings), halted, at, is_new=new_topic)
+        except resumption.BackwardsError as error:
+            raise typer.BadParameter(BACKWARDS.format(error.stood_at, error.offset), param_hint="--at") from error
+        except resumption.OffsetError as error:
+            raise typer.BadParameter(str(error), param_hint="--at") from error
 
-    async def work(database: "Database") -> tuple[Incident, int]:
-        incident = _incident_of(partition, await database.run(leases.incidents))
-        position = partition_of(partition)
-        async with Source(settings.kafka_servers, security=settings.kafka_security) as source:
-            offset = _offset(at, (await source.bounds([position]))[position])
-        if offset < incident.next_offset and new_topic is None:
-            raise typer.BadParameter(BACKWARDS.format(incident.next_offset, offset), param_hint="--at")
-
-        async def resume_partition(db: Db) -> bool:
-            if new_topic:
-                await inbox.forget_source(db, position_source(position))
-            return await leases.resume(db, incident, offset, current_user(settings))
-
-        if not await database.run(resume_partition):
-            raise RequestError(f"{partition} is not halted any more")
-        return incident, offset
-
-    incident, offset = with_database(context, work)
-    consequence = _consequence(incident.next_offset, offset, is_new=bool(new_topic))
-    document = {"partition": partition, "stood_at": incident.next_offset, "next_offset": offset}
-    output.write_result(document, f"{partition} continues at {offset}; {consequence}", json=json)
-
-
-def _incident_of(partition: str, incidents: list[Incident]) -> Incident:
-    for incident in incidents:
-        if incident.partition == partition:
-            return incident
-    raise RequestError(f"{printable(partition)} is not halted; `tidegate topics halted` shows the partitions that are")
-
-
-def _offset(at: str, bounds: "Bounds") -> int:
-    """Raises BadParameter for an offset outside the log."""
-    named = {"earliest": bounds.start, "latest": bounds.end}
-    if at in named:
-        return named[at]
-    if not at.isdecimal() or not bounds.start <= int(at) <= bounds.end:
-        raise typer.BadParameter(f"write earliest, latest, or {bounds.start} to {bounds.end}", param_hint="--at")
-    return int(at)
-
-
-def _consequence(stood_at: int, offset: int, *, is_new: bool) -> str:
-    if offset > stood_at:
-        return f"offsets {stood_at} to {offset - 1} are skipped"
-    repeated = "records without an id count as new" if is_new else "records read before have no effect twice"
-    return f"it was halted at {stood_at}: {repeated}"
+    body = {"partition": partition, "at": at, "new_topic": new_topic}
+    resumed = changed(context, ("POST", "/topics/resume"), Resumed, work, body)
+    says = resumption.consequence(resumed.stood_at, resumed.next_offset, is_new=bool(new_topic))
+    output.write_result(msgspec.structs.asdict(resumed), f"{partition} continues at {resumed.next_offset}; {says}", json=json)

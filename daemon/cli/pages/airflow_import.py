@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.terminal import printable
+from tidegate.schemas.text import counted
 
 if TYPE_CHECKING:
     from tidegate.daemon.airflow_import.report import Translation
@@ -38,12 +39,8 @@ def document(path: Path, translation: "Translation | None", problem: str | None)
 def summary(translations: Mapping[Path, "Translation"], problems: Mapping[Path, str], folder: Path | None) -> Iterator[str]:
     """How many files were translated, and what to do next."""
     left = sum(len(translation.omissions) for translation in translations.values())
-    yield f"{_count(len(translations), 'file')} translated, {_count(left, 'part')} left out"
+    yield f"{counted(len(translations), 'file', 'files')} translated, {counted(left, 'part', 'parts')} left out"
     if folder is None:
         yield "nothing was written; add --output DIR"
     elif len(problems) < len(translations):
         yield f"check the files with `tidegate check {printable(str(folder))}`"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -7,10 +7,12 @@ import msgspec
 
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import Listing
-from tidegate.daemon.read_model.backfill import BackfillPage, Progress, Stage, date_counts, has_all_dates, share_text, why
+from tidegate.daemon.read_model.backfill import BackfillPage, Stage, share_text
 from tidegate.daemon.read_model.backfill_preview import Preview, says
+from tidegate.daemon.read_model.backfill_progress import Progress, date_counts, has_all_dates
+from tidegate.daemon.read_model.backfill_reasons import why
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow
-from tidegate.schemas.timetable.text import age, counted, span, took, utc
+from tidegate.schemas.text import age, counted, span, took, utc
 
 
 def line(row: BackfillRow, found: Progress, *, with_time: bool = True) -> str:

@@ -7,7 +7,7 @@ from tidegate.daemon.read_model.backfill_effects import ChangedBackfill, effects
 from tidegate.schemas.message import BackfillAction
 from tidegate.schemas.queries.backfill_pages import BackfillRow
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
-from tidegate.schemas.timetable.text import counted, utc
+from tidegate.schemas.text import counted, utc
 
 
 def paused(row: BackfillRow) -> str:
@@ -19,7 +19,7 @@ def resumed(row: BackfillRow) -> str:
 
 
 def cancelled(row: BackfillRow, *, kills: bool) -> str:
-    """Its queued runs are not counted: daemons may have ended some of them already. Runs that only wait end as well."""
+    """The answer to a cancel. It counts no queued runs: daemons may have ended some already. Runs that only wait end as well."""
     running = counted(row.running - row.waiting, "running run goes on to its end", "running runs go on to their end")
     killed = counted(row.running, "running run is ended", "running runs are ended")
     return f"cancelled backfill {row.id}. Its queued runs fail, {killed if kills else running}, and its other dates get no run."
@@ -32,7 +32,7 @@ def retried(row: BackfillRow) -> str:
 
 
 def changed(row: ChangedBackfill, limits: Mapping[str, Any], *, extends: bool) -> str:
-    """What `set` changed. `extends`: it was given a later last date."""
+    """The answer to `set`. `extends`: it was given a later last date."""
     what = ", ".join(f"{name} is {_shown(name, value)}" for name, value in limits.items())
     return " ".join((f"changed backfill {row.id}{': ' if what else ''}{what}.", *_dates(row, extends=extends), *_runs(row)))
 
@@ -46,7 +46,7 @@ def _dates(row: ChangedBackfill, *, extends: bool) -> Iterator[str]:
 
 
 def _runs(row: ChangedBackfill) -> Iterator[str]:
-    """What its runs do now."""
+    """The effects on its runs, in sentences."""
     if row.state in BACKFILL_ENDED:
         yield f"It has ended as {row.state}."
     else:

@@ -1,6 +1,6 @@
 """`dags list`, and `dags show`: what starts a DAG, its limits, its next runs, its tasks, its last runs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import starmap
 
@@ -9,15 +9,13 @@ import msgspec
 from tidegate.daemon.cli.pages import output, tree
 from tidegate.daemon.cli.pages.lists import RUN_TITLES, run_cells
 from tidegate.daemon.cli.pages.plan import print_planned
-from tidegate.daemon.read_model import inputs
+from tidegate.daemon.read_model import dag_options, inputs
 from tidegate.daemon.read_model.condition import schedule_of
 from tidegate.daemon.read_model.dag import DagPage, ListedDag, state_of
 from tidegate.daemon.read_model.history import DagHistory
 from tidegate.daemon.read_model.plan import timezone_of
-from tidegate.schemas.dag import BaseTask, DagSpec, ParamSpec, kind_of
-from tidegate.schemas.queries.dag_pages import DagRow
-from tidegate.schemas.timetable.spec import describe
-from tidegate.schemas.timetable.text import span
+from tidegate.schemas.dag import BaseTask, ParamSpec, kind_of
+from tidegate.schemas.text import span
 
 HISTORY_STATES = ("success", "failed", "running", "queued")
 HISTORY_TITLES = ("DAY", "RUNS", *(state.upper() for state in HISTORY_STATES))
@@ -25,11 +23,6 @@ LIST_TITLES = ("DAG", "STATE", "VERSION", "RUNNING", "QUEUED", "PENDING", "SCHED
 NOTE_TITLES = ("KIND", "LAST", "TIMES", "WHAT")
 TASK_TITLES = ("TASK", "KIND", "AFTER", "RETRIES", "OUTLETS")
 PARAM_TITLES = ("PARAM", "DEFAULT", "SCHEMA")
-CATCHUP = {
-    "all": "on: every missed run is started",
-    "latest": "off: only the latest missed run is started",
-    "skip": "off: missed runs are skipped",
-}
 
 
 def print_page(page: DagPage, now: datetime) -> None:
@@ -44,9 +37,10 @@ def print_page(page: DagPage, now: datetime) -> None:
             ("file", dag.path),
             ("broken", dag.import_error),
             ("version", dag.version),
-            *_time(spec),
-            *_limits(dag, spec),
-            *_consumption(spec),
+            *dag_options.of_time(spec),
+            ("runs", f"{dag.running} running, {dag.queued} queued, at most {spec.max_active_runs} at a time"),
+            *dag_options.of_limits(spec),
+            *dag_options.of_events(spec),
         )
     )
     if spec.schedule is not None:
@@ -76,36 +70,6 @@ def _param_cells(name: str, param: ParamSpec) -> tuple[output.Cell, ...]:
     return name, default, output.compact(param.schema)
 
 
-def _time(spec: DagSpec) -> Iterator[tuple[str, output.Cell]]:
-    if spec.timetable is not None:
-        yield "timetable", describe(spec.timetable)
-        yield "start date", spec.start_date
-        yield "end date", spec.end_date
-        yield "catchup", CATCHUP[spec.missed]
-
-
-def _consumption(spec: DagSpec) -> Iterator[tuple[str, output.Cell]]:
-    if spec.mode == "each":
-        yield "mode", "each event makes a run of its own"
-    if spec.together:
-        yield "datasets and time", "a tick makes a run only if the condition holds"
-    if spec.schedule is not None and spec.on_paused == "keep":
-        yield "while paused", "events stay pending"
-
-
-def _limits(dag: DagRow, spec: DagSpec) -> Iterator[tuple[str, output.Cell]]:
-    yield "runs", f"{dag.running} running, {dag.queued} queued, at most {spec.max_active_runs} at a time"
-    yield "tasks", f"of each run at most {spec.max_active_tasks} at a time"
-    if spec.run_timeout_s is not None:
-        yield "run timeout", span(spec.run_timeout_s)
-    if spec.max_failed_runs:
-        yield "paused after", f"{spec.max_failed_runs} failed runs in a row"
-    if spec.fail_fast:
-        yield "fail fast", "the first task that fails ends its run"
-    if not spec.allow_backfills:
-        yield "backfills", "not allowed"
-
-
 def print_list(dags: Iterable[ListedDag]) -> None:
     output.table(LIST_TITLES, map(_list_cells, dags), empty="there are no DAGs yet: put a DAG file into the DAG folder")
 
@@ -114,7 +78,7 @@ def _list_cells(listed: ListedDag) -> tuple[output.Cell, ...]:
     dag = listed.dag
     schedule = schedule_of(dag, listed.timetable)
     due = listed.next_run.run_after if listed.next_run else None
-    return dag.dag_id, state_of(dag), dag.version, dag.running, dag.queued, dag.pending, schedule, due, dag.path
+    return dag.dag_id, state_of(dag), dag.version, dag.running, dag.queued, dag.pending_text, schedule, due, dag.path
 
 
 def print_history(page: DagHistory) -> None:

@@ -28,10 +28,10 @@ def notes(found: Mapping[Path, Findings]) -> Iterator[str]:
 
 
 def document(path: Path, file: ParsedFile, found: Findings) -> dict[str, Any]:
-    """`problem` is the first one."""
+    """`problem` is the first one. JSON lacks some characters that names of folders may have."""
     first = next((ImportProblem(reason=it.sentence, line=it.line) for it in found.mistakes), None)
     return {
-        "path": short_path(path),
+        "path": printable(short_path(path)),
         "dags": file.dags,
         "problem": file.problem or first,
         "mistakes": found.mistakes,

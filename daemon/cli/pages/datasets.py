@@ -11,6 +11,7 @@ from tidegate.daemon.read_model.datasets import EventOutcomes
 from tidegate.daemon.read_model.event import EventLife, Reached
 from tidegate.daemon.terminal import printable
 from tidegate.schemas.queries.datasets import EventRow
+from tidegate.schemas.text import counted
 
 EVENT_TITLES = ("EVENT", "OCCURRED", "SOURCE", "ID", "PRODUCER", "EXTRA", "DAG", "OUTCOME", "RUN OR REASON")
 OUTCOME_TITLES = ("OUTCOME", "REASON", "COUNT")
@@ -70,13 +71,11 @@ def print_audit(report: Report) -> None:
     if report.outcomes:
         output.table(OUTCOME_TITLES, ((outcome.outcome, outcome.reason, outcome.count) for outcome in report.outcomes), empty="")
         output.write()
-    output.write(
-        f"{_count(report.events, 'event')}, due: {_count(report.due, 'outcome')}" if report.events else "no event has come yet"
-    )
+    events, outcomes = counted(report.events, "event", "events"), counted(report.due, "outcome", "outcomes")
+    output.write(f"{events}, due: {outcomes}" if report.events else "no event has come yet")
     if report.unproven:
-        output.write(
-            f"{_count(report.unproven, 'event')} came before subscriptions were recorded: not all of that can be checked"
-        )
+        unproven = counted(report.unproven, "event", "events")
+        output.write(f"{unproven} came before subscriptions were recorded: not all of that can be checked")
     if report.wrong:
         _print_findings(report)
     elif report.due:
@@ -85,10 +84,6 @@ def print_audit(report: Report) -> None:
 
 def _print_findings(report: Report) -> None:
     rows = ((row.event, row.uri, row.source, row.event_id, row.dag_id, row.problem) for row in report.findings)
-    output.section(f"wrong: {_count(report.wrong, 'outcome')}", FINDING_TITLES, rows, empty="")
+    output.section(f"wrong: {counted(report.wrong, 'outcome', 'outcomes')}", FINDING_TITLES, rows, empty="")
     if more := report.wrong - len(report.findings):
-        output.say(f"{more} more {'is' if more == 1 else 'are'} wrong; --limit shows more")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+        output.say(f"{counted(more, 'more is', 'more are')} wrong; --limit shows more")

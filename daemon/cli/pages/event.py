@@ -16,6 +16,6 @@ def producer_text(producer: Producer | None) -> str | None:
     return f"{producer.dag_id} {producer.run_id} {producer.task_id}{element}"
 
 
-def extra_text(extra: Mapping[str, Any]) -> str:
+def extra_text(extra: Mapping[str, Any] | None) -> str:
     """The extra of an event without its producer, which has a column of its own."""
-    return output.compact(own_extra(extra))
+    return "too large" if extra is None else output.compact(own_extra(extra))

@@ -6,21 +6,21 @@ from collections.abc import Iterator, Sequence
 from tidegate.daemon.cli.pages import output, tree
 from tidegate.daemon.file_plan import Difference, FilePlan, FileProblem, PlannedDag
 from tidegate.daemon.terminal import printable
-from tidegate.schemas.timetable.text import utc
+from tidegate.schemas.text import counted, utc
 
 NOT_SCHEDULED = "when asked to"
 NO_RUN = "none by time"
+NOT_READ = "this folder cannot be read, so no file in it is planned; mend its permissions, or exclude it by .tidegateignore"
 
 Fact = tuple[str, output.Cell]
 
 
 def print_plan(plan: FilePlan) -> None:
-    for problem in plan.problems:
-        output.write(_problem(problem))
-    for unplanned in plan.unplanned:
-        output.write(tree.problem(", ".join(unplanned.paths), None, f"this cannot be planned: {unplanned.reason}"))
+    problems = list(_problems(plan))
+    for line in problems:
+        output.write(line)
     for number, dag in enumerate(plan.dags):
-        if number or plan.problems or plan.unplanned:
+        if number or problems:
             output.write()
         output.heading(f"{dag.dag_id}: {dag.action}")
         output.facts(facts(dag))
@@ -29,11 +29,12 @@ def print_plan(plan: FilePlan) -> None:
 def summary(plan: FilePlan) -> str:
     """One sentence about all DAGs and files."""
     counts = Counter(dag.action for dag in plan.dags)
-    parts = [f"{_counted(number, 'DAG')} {action}" for action, number in sorted(counts.items())]
-    broken = [f"{_counted(len(plan.problems), 'file')} not taken up"] if plan.problems else []
+    parts = [f"{counted(number, 'DAG', 'DAGs')} {action}" for action, number in sorted(counts.items())]
+    broken = [f"{counted(len(plan.problems), 'file', 'files')} not taken up"] if plan.problems else []
     unknown = sum(len(files.paths) for files in plan.unplanned)
-    held = [f"{_counted(unknown, 'file')} not planned"] if unknown else []
-    return ", ".join([*parts, *broken, *held]) or "nothing changes"
+    held = [f"{counted(unknown, 'file', 'files')} not planned"] if unknown else []
+    closed = [f"{counted(len(plan.unreadable), 'folder', 'folders')} not read"] if plan.unreadable else []
+    return ", ".join([*parts, *broken, *held, *closed]) or "nothing changes"
 
 
 def facts(dag: PlannedDag) -> Iterator[Fact]:
@@ -63,11 +64,11 @@ def _schedule(dag: PlannedDag) -> Iterator[Fact]:
 def _runs(dag: PlannedDag) -> Iterator[Fact]:
     follow = ", and more follow" if dag.has_more else ""
     for type_, number in dag.new_runs.items():
-        yield "starts", f"{_counted(number, f'{type_} run')} at once{follow}"
+        yield "starts", f"{counted(number, f'{type_} run', f'{type_} runs')} at once{follow}"
     if dag.started_runs:
-        yield "starts", _counted(dag.started_runs, "queued run")
+        yield "starts", counted(dag.started_runs, "queued run", "queued runs")
     for runs in dag.active_runs:
-        yield "goes on", f"{_counted(runs.runs, f'{runs.state} run')} with version {runs.version}"
+        yield "goes on", f"{counted(runs.runs, f'{runs.state} run', f'{runs.state} runs')} with version {runs.version}"
 
 
 def _events(dag: PlannedDag) -> Iterator[Fact]:
@@ -91,8 +92,11 @@ def _arrow(before: object, after: object) -> str:
     return f"{after}" if before in (None, after) else f"{before} → {after}"
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def _problems(plan: FilePlan) -> Iterator[str]:
+    yield from (_problem(problem) for problem in plan.problems)
+    for unplanned in plan.unplanned:
+        yield tree.problem(", ".join(unplanned.paths), None, f"this cannot be planned: {unplanned.reason}")
+    yield from (tree.problem(folder, None, NOT_READ) for folder in plan.unreadable)
 
 
 def _problem(problem: FileProblem) -> str:

@@ -1,7 +1,7 @@
 """Follow a run or a backfill until it ends, also through outages of Postgres."""
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -10,19 +10,22 @@ import anyio
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.backfill import line
 from tidegate.daemon.postgres.database import Database
-from tidegate.daemon.read_model.backfill import Progress, read_backfill, read_progress, why
+from tidegate.daemon.read_model.backfill import read_backfill
+from tidegate.daemon.read_model.backfill_progress import Progress, read_progress
+from tidegate.daemon.read_model.backfill_reasons import why
 from tidegate.daemon.read_model.lookup import find_run
-from tidegate.daemon.read_model.run_progress import read_page
+from tidegate.daemon.read_model.run import read_open
+from tidegate.daemon.read_model.run_progress import read_run_progress
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.terminal import printable
-from tidegate.schemas.error import DagFaultError, UnavailableError
+from tidegate.schemas.error import DagFaultError, RequestError, UnavailableError
 from tidegate.schemas.explain.gates import RunProgress
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.backfill_pages import BackfillRow
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
-from tidegate.schemas.state import BACKFILL_ENDED, RUN_ENDED, SUBMISSION_OPEN, BackfillState, TaskState
-from tidegate.schemas.timetable.text import utc
+from tidegate.schemas.queries.run_pages import RunAttemptRow, RunRow, RunTaskRow
+from tidegate.schemas.state import BACKFILL_ENDED, RUN_ENDED, BackfillState, TaskState
+from tidegate.schemas.text import utc
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -36,37 +39,40 @@ UNSUCCESSFUL = (TaskState.FAILED, TaskState.UPSTREAM_FAILED)
 
 async def follow(database: Database, run: RunRow, settings: Settings) -> RunRow:
     """The run after its end. Progress, what it waits for and failed tasks go to stderr."""
-    printed, why, since = _print_progress(run, ""), "", anyio.current_time()
+    printed, why, since = print_progress(run, ""), "", anyio.current_time()
     while run.state not in RUN_ENDED:
         await anyio.sleep(POLL_S)
         run = await _retrying(database, find_run, run.dag_id, run.run_id)
-        before, printed = printed, _print_progress(run, printed)
+        before, printed = printed, print_progress(run, printed)
         if printed != before:
             since = anyio.current_time()
         if anyio.current_time() - since >= PATIENCE_S:
             why, since = await _print_why(database, run, settings, why), anyio.current_time()
-    for task in await database.run(run_pages.tasks_of, run.dag_id, run.run_id):
-        if task.state in UNSUCCESSFUL:
-            output.say(_failure(task))
+    print_failed(await _retrying(database, run_pages.tasks_of, run.dag_id, run.run_id))
     return run
 
 
 async def follow_backfill(database: Database, row: BackfillRow) -> BackfillRow:
-    """The backfill after its end. Its progress goes to stderr: on a terminal in one line, elsewhere in a line for each change."""
+    """The backfill after its end. Its progress goes to stderr."""
     printed = ""
     while True:
         row, progress = await _retrying(database, _progress_of, row.id)
-        text = line(row, progress, with_time=sys.stderr.isatty())
-        text += "" if row.state is BackfillState.RUNNING else f" | {row.state}"
-        text += f" | {why(row)}" if row.dag_state and row.state not in BACKFILL_ENDED else ""
-        if text != printed:
-            _show(text, printed)
-        printed = text
+        printed = print_backfill(row, progress, printed)
         if row.state in BACKFILL_ENDED:
-            if sys.stderr.isatty():
-                output.say("")
             return row
         await anyio.sleep(POLL_S)
+
+
+def print_backfill(row: BackfillRow, progress: Progress, printed: str) -> str:
+    """Print the progress: on a terminal in one line, elsewhere in a line for each change. Returns it."""
+    text = line(row, progress, with_time=sys.stderr.isatty())
+    text += "" if row.state is BackfillState.RUNNING else f" | {row.state}"
+    text += f" | {why(row)}" if row.dag_state and row.state not in BACKFILL_ENDED else ""
+    if text != printed:
+        _show(text, printed)
+    if row.state in BACKFILL_ENDED and sys.stderr.isatty():
+        output.say("")
+    return text
 
 
 async def _progress_of(db: Db, id_: int) -> tuple[BackfillRow, Progress]:
@@ -84,16 +90,20 @@ def _show(text: str, before: str) -> None:
 
 async def wait_killed(database: Database, run: RunRow) -> None:
     """Wait until every attempt of a run has ended. The open ones go to stderr."""
-    printed: list[str] = []
+    printed = ""
     while True:
-        attempts = await _retrying(database, run_pages.attempts_of, run.dag_id, run.run_id)
-        left = [f"try {it.try_number} of {it.label}" for it in attempts if it.state in SUBMISSION_OPEN]
-        if not left:
+        printed = print_left(await _retrying(database, read_open, run), printed)
+        if not printed:
             return
-        if left != printed:
-            output.say(f"{utc(datetime.now(UTC))}  waiting for the kill of {', '.join(left)}")
-        printed = left
         await anyio.sleep(POLL_S)
+
+
+def print_left(attempts: Sequence[RunAttemptRow], printed: str) -> str:
+    """Print the open attempts if they have changed; returns their names, empty without one."""
+    left = ", ".join(f"try {attempt.try_number} of {attempt.label}" for attempt in attempts)
+    if left and left != printed:
+        output.say(f"{utc(datetime.now(UTC))}  waiting for the kill of {left}")
+    return left
 
 
 async def _retrying(database: Database, read: Callable[Concatenate[Db, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -109,7 +119,14 @@ async def _retrying(database: Database, read: Callable[Concatenate[Db, P], Await
         await anyio.sleep(AWAY_POLL_S)
 
 
-def _print_progress(run: RunRow, printed: str) -> str:
+def print_failed(tasks: Sequence[RunTaskRow]) -> None:
+    """Print why tasks of a run did not succeed."""
+    for task in tasks:
+        if task.state in UNSUCCESSFUL:
+            output.say(_failure(task))
+
+
+def print_progress(run: RunRow, printed: str) -> str:
     """Print the progress if it has changed."""
     progress = f"{run.state}, {run.tasks - run.unfinished} of {run.tasks} tasks ended"
     if progress != printed:
@@ -120,9 +137,14 @@ def _print_progress(run: RunRow, printed: str) -> str:
 async def _print_why(database: Database, run: RunRow, settings: Settings, printed: str) -> str:
     """Print what the run waits for, if that has changed."""
     try:
-        found = why_waiting(await _retrying(database, read_page, run, settings))
-    except DagFaultError as error:
+        found = why_waiting(await _retrying(database, read_run_progress, run, settings))
+    except (DagFaultError, RequestError) as error:
         found = str(error)
+    return print_waiting(found, printed)
+
+
+def print_waiting(found: str, printed: str) -> str:
+    """Print why a run waits if that has changed."""
     if found and found != printed:
         output.say(f"{utc(datetime.now(UTC))}  {found}")
     return found

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Generic, NamedTuple, TypeVar
-
-import msgspec
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from tidegate.daemon.cli.pages import output
+from tidegate.daemon.read_model.leases import leases_text
 from tidegate.schemas.notice import instance_name
 from tidegate.schemas.queries.audit_log import AuditRow
+from tidegate.schemas.queries.counting import counted_text
 from tidegate.schemas.queries.credentials import TokenRow
 from tidegate.schemas.queries.datasets import DatasetRow
 from tidegate.schemas.queries.dead_letters import DeadLetterRow
@@ -18,9 +18,12 @@ from tidegate.schemas.queries.leases import Incident
 from tidegate.schemas.queries.losses import LossRow
 from tidegate.schemas.queries.notifications import NotificationRow
 from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
-from tidegate.schemas.receiver import Receiver
+from tidegate.schemas.queries.system_pages import DaemonLine
 from tidegate.schemas.state import TaskState
-from tidegate.schemas.timetable.text import age, took, utc
+from tidegate.schemas.text import age, took, utc
+
+if TYPE_CHECKING:
+    from tidegate.daemon.intake.lag import PartitionRow
 
 Row = TypeVar("Row")
 
@@ -46,7 +49,7 @@ def print_list(listing: Listing[Row], rows: Iterable[Row], now: datetime, *, jso
 
 def _dataset(row: DatasetRow, now: datetime) -> Sequence[output.Cell]:
     last = row.last_event_at
-    return row.uri, row.consumers, row.producers, row.events, last, last and age(last, now)
+    return row.uri, row.consumers, row.producers, counted_text(row.events), last, last and age(last, now)
 
 
 DATASETS = Listing(("DATASET", "CONSUMERS", "PRODUCERS", "EVENTS", "LAST EVENT", "AGE"), _dataset, "there are no such datasets")
@@ -92,6 +95,28 @@ HALTED_PARTITIONS = Listing(
 )
 
 
+def _partition(row: "PartitionRow", _now: datetime) -> Sequence[output.Cell]:
+    daemon = "halted" if row.halted else row.host and f"{row.host} (pid {row.pid})"
+    return row.partition, daemon, row.next_offset, row.log_start, row.log_end, row.lag
+
+
+PARTITIONS = Listing(
+    ("PARTITION", "DAEMON", "NEXT OFFSET", "LOG START", "LOG END", "LAG"), _partition, "no daemon has read a topic yet"
+)
+
+
+def _daemon(row: DaemonLine, now: datetime) -> Sequence[output.Cell]:
+    process = (row.host, row.pid, row.version, row.started_at, age(row.heartbeat_at, now))
+    return *process, ", ".join(sorted(row.away)), leases_text(row.owns)
+
+
+DAEMONS = Listing(
+    ("HOST", "PID", "VERSION", "STARTED", "LAST SIGN", "AWAY", "LEASES"),
+    _daemon,
+    "no daemon is alive: nothing starts until one does; start one with `tidegate daemon`",
+)
+
+
 def run_cells(run: RunRow, now: datetime) -> tuple[output.Cell, ...]:
     """A line of a list of runs, for `RUN_TITLES`."""
     ended = f"{run.tasks - run.unfinished}/{run.tasks}"
@@ -124,13 +149,12 @@ def deadline_cells(row: DeadlineRow) -> tuple[output.Cell, ...]:
 
 
 def notification_cells(row: NotificationRow, now: datetime) -> tuple[output.Cell, ...]:
-    from tidegate.daemon.duties.receivers.delivery import label
+    from tidegate.daemon.duties.receivers.delivery import stored_label
 
-    receiver = label(msgspec.convert(row.receiver, Receiver))
     reason = f"next try at {utc(row.due_at)}; {row.reason}" if row.state == "pending" and row.tries else row.reason
-    task_id = row.context["task_id"]
+    task_id = row.context.get("task_id")
     task = task_id and instance_name(task_id, row.context.get("map_index"))
-    return task, row.context["on"], receiver, row.state, row.tries, age(row.created_at, now), reason
+    return task, row.context.get("on"), stored_label(row.receiver), row.state, row.tries, age(row.created_at, now), reason
 
 
 def _deadline(row: DeadlineRow, _now: datetime) -> Sequence[output.Cell]:

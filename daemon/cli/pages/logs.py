@@ -1,9 +1,12 @@
 """The log of one try of a task on stdout. Slow to import: reading it imports the backends."""
 
+from contextlib import suppress
+
 import anyio
 
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.read_model.logs import LocatedLog, LogReader
+from tidegate.schemas.error import UnavailableError
 
 POLL_S = 0.3
 
@@ -26,9 +29,10 @@ async def write(reader: LogReader, *, follow: bool) -> None:
 
 
 async def _begun(reader: LogReader) -> LocatedLog:
-    """Wait for the try to begin."""
-    while True:
-        found = await reader.find()
-        if found is not None:
-            return found
+    """Wait for the try to begin, also while Postgres is away after the first look."""
+    found = await reader.find()
+    while found is None:
         await anyio.sleep(POLL_S)
+        with suppress(UnavailableError):
+            found = await reader.find()
+    return found

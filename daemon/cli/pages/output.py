@@ -5,20 +5,28 @@ Characters that a terminal would obey are shown as escapes, because ids, reasons
 """
 
 import codecs
+import io
+import json
+import os
+import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from datetime import datetime
 
 import msgspec
 
 from tidegate.daemon.terminal import printable, visible
-from tidegate.schemas.timetable.text import utc
+from tidegate.schemas.text import utc
 
 NOTHING = "-"
+STDIN, STDOUT, STDERR = range(3)
 
 _UNPRINTABLE = (*range(0x7F, 0xA0), 0x061C, *range(0x200B, 0x2010), *range(0x2028, 0x202F), *range(0x2060, 0x2070), 0xFEFF)
 _JSON_ESCAPES = {code: f"\\u{code:04x}" for code in _UNPRINTABLE}
-"""Of the characters that cannot be printed, JSON itself escapes only those below U+0020."""
+"""Escapes of unprintable characters; JSON itself escapes only those below U+0020."""
+
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 Cell = str | int | float | datetime | None
 
@@ -51,8 +59,44 @@ def say(text: str) -> None:
 
 
 def write_json(value: object) -> None:
-    """The one document of a command; structs are objects, times ISO 8601."""
-    sys.stdout.write(f"{msgspec.json.format(msgspec.json.encode(value), indent=2).decode().translate(_JSON_ESCAPES)}\n")
+    """The one document of a command; structs are objects, times ISO 8601. It is UTF-8 in every locale."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode().translate(_JSON_ESCAPES)
+    if codecs.lookup(sys.stdout.encoding or "utf-8").name != "utf-8":
+        text = _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    sys.stdout.write(f"{text}\n")
+
+
+@contextmanager
+def answer_apart() -> Iterator[None]:
+    """What this process and its children print meanwhile goes to stderr: it is not the answer of the command."""
+    sys.stdout.flush()
+    answer = os.dup(STDOUT)
+    os.dup2(STDERR, STDOUT)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(answer, STDOUT)
+        os.close(answer)
+
+
+def open_streams() -> None:
+    """Let all standard streams lead somewhere, closed ones to the null device, and none fail for a character.
+
+    A socket with the number of a closed stream would get what children print. The lowest free number is the next one opened.
+    """
+    for descriptor in (STDIN, STDOUT, STDERR):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # noqa: FBT003 - it takes no keyword
+    sys.stdout = sys.stdout or os.fdopen(STDOUT, "w", encoding="utf-8")
+    sys.stderr = sys.stderr or os.fdopen(STDERR, "w", encoding="utf-8")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that cannot encode a character shows a replacement instead of failing.
+            stream.reconfigure(errors="replace")
 
 
 def write_page(document: object, print_page: Callable[[], None], *, json: bool) -> None:

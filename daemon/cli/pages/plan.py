@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.read_model.plan import UTC_CLOCK, Planned
-from tidegate.schemas.timetable.text import local
+from tidegate.schemas.text import local
 from tidegate.schemas.timetable.wallclock import zone
 
 TITLES = ("LOGICAL DATE", "RUN AFTER")

@@ -9,7 +9,7 @@ import msgspec
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.read_model.queue import PoolQueue, QueuedTask
 from tidegate.schemas.queries.pools import UNLIMITED, PoolRow
-from tidegate.schemas.timetable.text import age
+from tidegate.schemas.text import age
 
 TITLES = ("POOL", "SLOTS", "RUNNING", "QUEUED", "WAITING", "OPEN")
 QUEUE_TITLES = ("PLACE", "DAG", "RUN", "TASK", "SLOTS", "READY FOR", "WAITS FOR")

@@ -19,7 +19,7 @@ from tidegate.schemas.notice import FailedTask
 from tidegate.schemas.queries.notes import Note
 from tidegate.schemas.queries.run_pages import RunAttemptRow, RunEventRow, RunRow
 from tidegate.schemas.state import RunType, TaskState
-from tidegate.schemas.timetable.text import age, span, took, utc
+from tidegate.schemas.text import age, span, took, utc
 
 EVENT_TITLES = ("DATASET", "OCCURRED", "SOURCE", "ID", "PRODUCER", "EXTRA")
 JOURNAL_TITLES = ("SEQ", "STATE", "AT", "REASON")
@@ -51,6 +51,8 @@ def print_page(page: RunPage, now: datetime) -> None:
     output.section("journal", JOURNAL_TITLES, ((m.seq, m.state, m.at, m.reason) for m in page.journal), empty="none")
     print_failures(page.failures)
     output.section("tasks", TASK_TITLES, (task_cells(task.task, now) for task in page.tasks), empty="not started yet")
+    if page.tasks_left:
+        output.write(f"  and {page.tasks_left} more; `tidegate tasks list {run.dag_id} {run.run_id}` lists all")
     if any(task.task.state == TaskState.SCHEDULED and not task.attempts for task in page.tasks):
         output.write(f"  `tidegate runs show {run.dag_id} {run.run_id} --progress` says what scheduled tasks wait for")
     attempts = [_attempt_cells(attempt, now) for task in page.tasks for attempt in task.attempts]

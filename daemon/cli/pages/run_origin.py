@@ -7,8 +7,8 @@ from tidegate.daemon.cli.pages.event import producer_text
 from tidegate.daemon.cli.pages.run import print_events, print_failures
 from tidegate.daemon.read_model.run_origin import RunOrigin
 from tidegate.handlers.explain.stages import Stage
-from tidegate.schemas.queries.run_pages import ConsumedEvent, Steps
-from tidegate.schemas.timetable.text import span, took, utc
+from tidegate.schemas.queries.run_pages import ConsumedEventRow, Steps
+from tidegate.schemas.text import counted, span, took, utc
 
 EVENT_TITLES = ("EVENT", "DATASET", "SOURCE", "ID", "PRODUCER", "OCCURRED", "ARRIVED AFTER", "WAITED")
 STAGE_TITLES = ("STAGE", "AT", "TOOK")
@@ -21,20 +21,20 @@ def print_page(page: RunOrigin, now: datetime) -> None:
     output.heading(f"{page.dag_id} {page.run_id}")
     output.facts(
         (
-            ("state", run["state"]),
+            ("state", run.state),
             ("made by", _made_by(page)),
             ("because", page.cause),
-            ("created", run["created_at"]),
-            ("by", run["creator"]),
+            ("created", run.created_at),
+            ("by", run.creator),
             ("schedule", page.condition),
             ("timing", page.timing),
-            ("version", f"{run['version']}, since {utc(run['version_at'])}, {run['path']}"),
-            ("logical date", run["logical_date"]),
-            ("run after", run["run_after"]),
+            ("version", f"{run.version}, since {utc(run.version_at)}, {run.path}"),
+            ("logical date", run.logical_date),
+            ("run after", run.run_after),
         )
     )
-    cells = (_event_cells(event, run["created_at"]) for event in page.events)
-    print_events(EVENT_TITLES, cells, page.forgotten, page.origin["events_left"])
+    cells = (_event_cells(event, run.created_at) for event in page.events)
+    print_events(EVENT_TITLES, cells, page.forgotten, page.origin.events_left)
     output.section("stages", STAGE_TITLES, map(_stage_cells, page.stages), empty="none")
     output.section("attempts", STEP_TITLES, (_step_cells(steps, now) for steps in page.attempts), empty="none")
     output.section("journal", JOURNAL_TITLES, ((m.state, m.at, m.reason) for m in page.journal), empty="none")
@@ -42,23 +42,23 @@ def print_page(page: RunOrigin, now: datetime) -> None:
 
 
 def _made_by(page: RunOrigin) -> str:
-    events = page.origin["events"]
-    match page.origin["run_type"]:
+    events = page.origin.events
+    match page.origin.run_type:
         case "dataset":
-            return "dataset events, all older than the retention" if events is None else _many(events)
+            return "dataset events, all older than the retention" if events is None else _events(events)
         case "scheduled":
-            return "its timetable" + (f", with {_many(events)}" if events else "")
+            return "its timetable" + (f", with {_events(events)}" if events else "")
         case "manual":
             return "a request"
         case _:
             return f"backfill {page.backfill_id}" if page.backfill_id else "a backfill that was deleted"
 
 
-def _many(events: int) -> str:
-    return "1 dataset event" if events == 1 else f"{events} dataset events"
+def _events(number: int) -> str:
+    return counted(number, "dataset event", "dataset events")
 
 
-def _event_cells(event: ConsumedEvent, created_at: datetime) -> tuple[output.Cell, ...]:
+def _event_cells(event: ConsumedEventRow, created_at: datetime) -> tuple[output.Cell, ...]:
     """ARRIVED AFTER is the time from the event to its arrival, WAITED from its arrival to the run."""
     transit = took(event.occurred_at, event.received_at, created_at) if event.received_at else None
     waited = took(event.received_at, created_at, created_at)

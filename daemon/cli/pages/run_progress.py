@@ -6,7 +6,7 @@ from datetime import datetime
 
 from tidegate.daemon.cli.pages import output
 from tidegate.schemas.explain.gates import ActiveTask, BlockedTask, RunProgress
-from tidegate.schemas.timetable.text import took
+from tidegate.schemas.text import took
 
 WORKING_TITLES = ("TASK", "STATE", "TRY", "SINCE", "FOR", "BACKEND", "HOST")
 WAITING_TITLES = ("TASK", "STATE", "WAITS FOR")

@@ -57,7 +57,8 @@ def print_status(status: Status) -> None:
     if status.pid is None:
         output.say(f"no standalone runs on {status.data}; `tidegate standalone up -d` starts one")
     else:
-        output.facts((("process", status.pid), ("since", status.since), ("web page", status.web), ("data", status.data)))
+        page = f"{status.web}; `tidegate standalone link` prints a link that logs in" if status.web else ""
+        output.facts((("process", status.pid), ("since", status.since), ("web page", page), ("data", status.data)))
         output.write()
     if status.servers:
         output.table(TITLES, map(msgspec.structs.astuple, status.servers), empty="")

@@ -8,14 +8,12 @@ from tidegate.daemon.duties.receivers.delivery import Delivery, Failed, Sent, Un
 from tidegate.daemon.duties.run_events import with_events
 from tidegate.daemon.spark.contract import CALLBACK_BACKEND, CallbackTask, Phase, Status, SubmissionSpec
 from tidegate.schemas.dag import DagFile
-from tidegate.schemas.error import RejectedError, UnavailableError
+from tidegate.schemas.error import RejectedError
 from tidegate.schemas.queries import sources
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.notifications import Claimed
+from tidegate.schemas.queries.notifications import ClaimedNotification
 from tidegate.schemas.receiver import FunctionReceiver
 from tidegate.schemas.run import RunContext
-
-UNKNOWN_IN_S = 1.0
 
 
 def submission_id(delivery_id: UUID, tries: int) -> UUID:
@@ -30,7 +28,7 @@ class FunctionSender:
         self._context = context
         self._backend = context.backends[CALLBACK_BACKEND]
 
-    async def send(self, claimed: Claimed) -> Delivery:
+    async def send(self, claimed: ClaimedNotification) -> Delivery:
         """Submit the function, unless it was submitted before, and get its status."""
         spec = await self._spec(claimed)
         try:
@@ -40,13 +38,12 @@ class FunctionSender:
                     handle = await self._backend.submit(complete)
             await self._backend.confirm({spec.submission_id: None})
             status = (await self._backend.status({spec.submission_id: handle}))[spec.submission_id]
+            if status.beat is not None:
+                await self._backend.confirm({spec.submission_id: status.beat})
             if _is_late(status, self._context.settings.callback_timeout_s):
                 await self._backend.kill(handle)
         except RejectedError as error:
             return Failed(str(error), final=True)
-        except UnavailableError as error:
-            self._context.outages.begin(error)
-            return UnderWay(UNKNOWN_IN_S)
         return self._delivery(status)
 
     def _delivery(self, status: Status) -> Delivery:
@@ -61,7 +58,7 @@ class FunctionSender:
             case _:
                 return UnderWay(self._context.settings.sweep_s)
 
-    async def _spec(self, claimed: Claimed) -> SubmissionSpec:
+    async def _spec(self, claimed: ClaimedNotification) -> SubmissionSpec:
         if not isinstance(claimed.receiver, FunctionReceiver):
             raise TypeError(claimed.receiver)
         run, file, events_of = await self._context.database.run(_subject, claimed)
@@ -77,7 +74,7 @@ class FunctionSender:
         )
 
 
-async def _subject(db: Db, claimed: Claimed) -> tuple[RunContext, DagFile, int | None]:
+async def _subject(db: Db, claimed: ClaimedNotification) -> tuple[RunContext, DagFile, int | None]:
     """The run of the notification, its DAG file, and its id if it has too many events.
 
     Without a run, the file of the version that names the receiver.

@@ -10,15 +10,16 @@ import aiosmtplib
 import anyio
 from aiosmtplib import SMTP
 
-from tidegate.daemon.duties.receivers.delivery import Delivery, Failed, Sent
+from tidegate.daemon.duties.receivers.delivery import Delivery, Failed, Sent, why
 from tidegate.daemon.settings import Settings
 from tidegate.schemas.notice import CallbackContext, FailedTask, LogExcerpt, headline
-from tidegate.schemas.queries.notifications import Claimed
+from tidegate.schemas.queries.notifications import ClaimedNotification
 from tidegate.schemas.receiver import EmailReceiver
 
 IMPLICIT_TLS_PORT = 465
 QUIT_S = 1.0
 NO_SERVER = "no mail server is set; set TIDEGATE_SMTP_HOST"
+NO_TLS = "the mail server offers no STARTTLS, so it gets nothing; TIDEGATE_SMTP_STARTTLS=false sends mails without TLS"
 PERMANENT = 500
 TIME_FORMAT = "%Y-%m-%d %H:%M:%S UTC"
 
@@ -29,7 +30,7 @@ class MailSender:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    async def send(self, claimed: Claimed) -> Delivery:
+    async def send(self, claimed: ClaimedNotification) -> Delivery:
         settings = self._settings
         if not isinstance(claimed.receiver, EmailReceiver):
             raise TypeError(claimed.receiver)
@@ -132,6 +133,9 @@ def failure(error: Exception) -> Failed:
         case aiosmtplib.SMTPRecipientsRefused(recipients=refused):
             rejections = "; ".join(f"{it.recipient}: {it.code} {it.message}" for it in refused)
             return Failed(f"the mail server refused {_one_line(rejections)}", final=all(it.code >= PERMANENT for it in refused))
+        case aiosmtplib.SMTPAuthenticationError(code=code, message=text):
+            settings = "TIDEGATE_SMTP_USER and TIDEGATE_SMTP_PASSWORD"
+            return Failed(f"the mail server refused the login: {code} {_one_line(text)}; check {settings}")
         case aiosmtplib.SMTPResponseException(code=code, message=text):
             # A rejected sender can be fixed in the settings, rejected content cannot.
             return Failed(
@@ -140,8 +144,13 @@ def failure(error: Exception) -> Failed:
             )
         case TimeoutError():
             return Failed("the mail server did not answer in time (TIDEGATE_NOTIFY_TIMEOUT_S)")
+        case aiosmtplib.SMTPConnectError():
+            settings = "TIDEGATE_SMTP_HOST and TIDEGATE_SMTP_PORT"
+            return Failed(f"the mail server could not be reached: {_one_line(why(error))}; check {settings}")
+        case aiosmtplib.SMTPException() if "STARTTLS extension not supported" in str(error):
+            return Failed(NO_TLS)
         case _:
-            return Failed(f"the mail server could not be used: {_one_line(str(error)) or type(error).__name__}")
+            return Failed(f"the mail server could not be used: {_one_line(why(error))}")
 
 
 def _utc(at: datetime) -> str:

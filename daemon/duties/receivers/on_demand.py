@@ -9,7 +9,7 @@ import anyio
 from anyio import to_thread
 
 from tidegate.daemon.duties.receivers.delivery import Delivery, Sender
-from tidegate.schemas.queries.notifications import Claimed
+from tidegate.schemas.queries.notifications import ClaimedNotification
 
 
 class OnDemand:
@@ -20,7 +20,7 @@ class OnDemand:
         self._opening = anyio.Lock()
         self._sender: Sender | None = None
 
-    async def send(self, claimed: Claimed) -> Delivery:
+    async def send(self, claimed: ClaimedNotification) -> Delivery:
         async with self._opening:
             if self._sender is None:
                 self._sender = await to_thread.run_sync(self._open)

@@ -7,13 +7,14 @@ import anyio
 import httpx
 import msgspec
 
-from tidegate.daemon.duties.receivers.delivery import Delivery, Failed, Sent
+from tidegate.daemon.duties.receivers.delivery import Delivery, Failed, Sent, why
 from tidegate.daemon.postgres.server_clock import ServerClock
 from tidegate.daemon.settings import Settings
-from tidegate.schemas.queries.notifications import Claimed
+from tidegate.schemas.queries.notifications import ClaimedNotification
 from tidegate.schemas.receiver import WebhookReceiver
 
 TRY_LATER = frozenset({408, 429})
+ELSEWHERE = 300
 REFUSED = 400
 BROKEN = 500
 
@@ -32,7 +33,7 @@ class WebhookSender:
         self._clock = clock
         self._client = client
 
-    async def send(self, claimed: Claimed) -> Delivery:
+    async def send(self, claimed: ClaimedNotification) -> Delivery:
         if not isinstance(claimed.receiver, WebhookReceiver):
             raise TypeError(claimed.receiver)
         body = msgspec.json.encode(claimed.context)
@@ -46,7 +47,7 @@ class WebhookSender:
         except (TimeoutError, httpx.TimeoutException):
             return answer or Failed("no answer in time (TIDEGATE_NOTIFY_TIMEOUT_S)")
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-            return answer or Failed(f"it could not be reached: {str(error) or type(error).__name__}")
+            return answer or Failed(f"it could not be reached: {why(error)}")
         return answer
 
 
@@ -71,6 +72,7 @@ def delivery_of(response: httpx.Response) -> Delivery:
     status = response.status_code
     if response.is_success:
         return Sent()
-    return Failed(
-        f"it answered {status} {response.reason_phrase}".rstrip(), final=REFUSED <= status < BROKEN and status not in TRY_LATER
-    )
+    answer = f"it answered {status} {response.reason_phrase}".rstrip()
+    if ELSEWHERE <= status < REFUSED:
+        return Failed(f"{answer}; redirects are not followed")
+    return Failed(answer, final=REFUSED <= status < BROKEN and status not in TRY_LATER)

@@ -1,7 +1,7 @@
-"""`python -m tidegate.daemon.spark.runner execute|reap|conclude SPOOL/SUBMISSION_ID [--detach] [--outcome JSON]`.
+"""`python -m tidegate.daemon.spark.runner execute|reap|conclude SPOOL/SUBMISSION_ID [--detach] [--outcome PIPE]`.
 
 `execute` runs the task; `reap` ends the processes of a runner that was killed. `--detach` returns after the claim.
-`conclude` ends the task with this outcome: a runner replaces its own program by it.
+`conclude` ends the task with the outcome in this pipe: a runner replaces its own program by it.
 """
 
 import argparse
@@ -13,12 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
-import msgspec
-
 from tidegate.daemon.spark.launch import ALREADY_CLAIMED
 from tidegate.daemon.spark.process import identify
 from tidegate.daemon.spark.runner.task_log import set_up_log
-from tidegate.daemon.spark.spool import Outcome, Spool
+from tidegate.daemon.spark.spool import Spool
 
 
 def main() -> None:
@@ -36,7 +34,7 @@ def main() -> None:
         from tidegate.daemon.spark.runner.conclusion import resume  # noqa: PLC0415 - as below
 
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        resume(spool, msgspec.json.decode(arguments.outcome, type=Outcome))
+        resume(spool, arguments.outcome)
         return
     me = identify(os.getpid())
     claimed = me is not None and spool.claim(me)
@@ -55,7 +53,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="runner")
     parser.add_argument("action", choices=("execute", "reap", "conclude"))
     parser.add_argument("spool", type=Path)
-    parser.add_argument("--outcome")
+    parser.add_argument("--outcome", type=int)
     parser.add_argument("--detach", action="store_true")
     return parser.parse_args()
 
@@ -72,7 +70,6 @@ def _detach() -> int:
         os._exit(code[0] if code else 1)
     os.close(listen)
     os.setsid()
-    os.umask(0o077)
     return announce
 
 

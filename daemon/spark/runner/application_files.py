@@ -2,10 +2,10 @@
 
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.runner.template import render
@@ -41,9 +41,17 @@ def checked_entry(folder: Path, what: str, value: str) -> str:
         raise TaskError(f"{what} {value!r} contains a comma, which separates the entries of spark-submit: write a list")
     if what == "packages":
         return _coordinates(value)
-    return (
-        value if _ADDRESS.fullmatch(value) else str(below(folder, value, what, is_folder=None if what == "py_files" else False))
-    )
+    return value if is_address(value) else str(below(folder, value, what, is_folder=None if what == "py_files" else False))
+
+
+def is_address(value: str) -> bool:
+    """Whether an entry is an address with a scheme, which Spark reads itself."""
+    return _ADDRESS.fullmatch(value) is not None
+
+
+def is_package(value: str) -> bool:
+    """Whether an entry is Maven coordinates."""
+    return _COORDINATES.fullmatch(value) is not None
 
 
 def below(folder: Path, path: str, what: str, *, is_folder: bool | None = False) -> Path:
@@ -70,12 +78,16 @@ def _beside(path: Path) -> list[str]:
 def _packed(entry: str, archive: Path) -> str:
     """A folder is a package by its own name, as if its parent were on the path of Python."""
     folder = Path(entry)
-    if _ADDRESS.fullmatch(entry) or not folder.is_dir():
+    if is_address(entry) or not folder.is_dir():
         return entry
-    return shutil.make_archive(str(archive), "zip", root_dir=folder.parent, base_dir=folder.name)
+    with ZipFile(packed := f"{archive}.zip", "w", ZIP_DEFLATED, strict_timestamps=False) as into:
+        for path in (folder, *folder.rglob("*")):
+            if path.is_file() or path.is_dir():  # a package without __init__.py is found by the entry of its folder
+                into.write(path, path.relative_to(folder.parent))
+    return packed
 
 
 def _coordinates(value: str) -> str:
-    if not _COORDINATES.fullmatch(value):
+    if not is_package(value):
         raise TaskError(f"packages {value!r}: a package is named by Maven coordinates, group:artifact:version")
     return value

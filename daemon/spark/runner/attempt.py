@@ -2,7 +2,6 @@
 
 import logging
 import os
-import signal
 import sys
 import threading
 import time
@@ -16,19 +15,21 @@ import msgspec
 from tidegate.daemon.spark import event_file
 from tidegate.daemon.spark.contract import CallbackTask
 from tidegate.daemon.spark.regular_file import DamagedError
-from tidegate.daemon.spark.runner import failure_reason, kinds, limits, secrets
+from tidegate.daemon.spark.runner import failure_reason, kinds, limits, secrets, task_threads, termination
 from tidegate.daemon.spark.runner.conclusion import conclude, exec_conclusion
 from tidegate.daemon.spark.runner.contact import Contact
 from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.produced import with_events
 from tidegate.daemon.spark.runner.redaction import Redaction, redact_log
-from tidegate.daemon.spark.runner.task_outcome import outcome_of
+from tidegate.daemon.spark.runner.task_outcome import exit_code_of, outcome_of
 from tidegate.daemon.spark.spool import Job, Outcome, Spool
 from tidegate.schemas.dag import FunctionTask, SqlTask
 
 log = logging.getLogger("tidegate")
 
 CONFIRMED_EVERY_S = 0.01
+
+UNASKED = "its runner got SIGTERM, as at a shutdown of its host; no kill was requested"
 
 IN_VERSION = (FunctionTask, SqlTask, CallbackTask)
 """Tasks whose code and modules are in the version of their DAG."""
@@ -73,12 +74,8 @@ class Attempt:
         threading.Thread(target=self._beat, name="heart", daemon=True).start()
 
     def listen(self) -> None:
-        """End the attempt on SIGTERM through a pipe and a thread: a Python signal handler would wait for the main thread."""
-        readable, writable = os.pipe()
-        os.set_blocking(writable, False)
-        signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
-        signal.signal(signal.SIGTERM, lambda *_: None)
-        threading.Thread(target=self._await_term, args=(readable,), name="kill", daemon=True).start()
+        """End the attempt on SIGTERM, or on a request to stop."""
+        termination.listen(self.kill, self._spool.asked_to_stop)
 
     def limit(self) -> None:
         """Hold the task to its `resources`."""
@@ -99,9 +96,15 @@ class Attempt:
             self.kill()
 
     def perform(self) -> Outcome:
-        """Run the task. Never raises: an exception of the task becomes its outcome, with the traceback in the log."""
-        execution = Execution.of(self._job, self._spool)
-        return with_events(self._perform(execution), execution.run)
+        """Run the task. Never raises: an exception of the task becomes its outcome, with the traceback in the log.
+
+        A process that the task has forked and that comes back here ends alone, as it would without a runner.
+        """
+        execution, pid = Execution.of(self._job, self._spool), os.getpid()
+        outcome = with_events(self._perform(execution), execution.run)
+        if os.getpid() != pid:
+            os._exit(exit_code_of(outcome))
+        return outcome
 
     def _perform(self, execution: Execution) -> Outcome:
         return outcome_of(lambda: self._call(execution), Path(self._job.dags_folder), self._report)
@@ -111,14 +114,16 @@ class Attempt:
             log.error("the task raised", exc_info=error)
 
     def explained(self, outcome: Outcome) -> Outcome:
-        """A failure after the kernel has ended a process of the task says so. `perform` may run in two processes, this in one."""
+        """Adds to a failure that the kernel ended a process of the task. `perform` may run in two processes, this in one."""
         if outcome.outcome != "failed" or self._cgroup is None or not limits.has_kernel_killed(self._cgroup):
             return outcome
         why = "the kernel ended a process of the task, which used more memory than its limit"
         return msgspec.structs.replace(outcome, reason=f"{outcome.reason}; {why}")
 
     def kill(self) -> NoReturn:
-        self.finish(Outcome(outcome="killed", reason="killed on request"))
+        """SIGTERM also comes from others than daemons, which leave a request first."""
+        reason = "killed on request" if self._spool.asked_to_stop() else UNASKED
+        self.finish(Outcome(outcome="killed", reason=reason))
 
     def finish(self, outcome: Outcome) -> NoReturn:
         """The first outcome counts; a later caller waits here for the process to exit."""
@@ -126,14 +131,24 @@ class Attempt:
             threading.Event().wait()
         outcome = msgspec.structs.replace(outcome, started_at=self._started_at)
         try:
-            if threading.current_thread() is not threading.main_thread():
-                exec_conclusion(self._spool, outcome, self._environ)
-            conclude(self._spool, self._job, outcome, self._redact)
+            self._conclude(msgspec.structs.replace(outcome, reason=self._redact(outcome.reason)))
         except BaseException:
             log.exception("the runner failed")
         finally:
             # Exits without waiting for threads and exit handlers of the task. Without an outcome, a daemon reaps it.
             os._exit(0)
+
+    def _conclude(self, outcome: Outcome) -> None:
+        """In a program of its own while threads of the task are left. Without that program an end by the task itself counts."""
+        is_main = threading.current_thread() is threading.main_thread()
+        if not is_main or task_threads.are_left():
+            try:
+                exec_conclusion(self._spool, outcome, self._environ)
+            except OSError:
+                if not is_main:
+                    raise
+                log.exception("threads of the task go on")
+        conclude(self._spool, self._job, outcome, self._redact)
 
     def _call(self, execution: Execution) -> object:
         self._enter_folder()
@@ -163,11 +178,6 @@ class Attempt:
 
     def _watch(self, memory: limits.MemoryLimit) -> None:
         pause = threading.Event()
-        while not pause.wait(limits.LOOK_EVERY_S):
+        while not pause.wait(limits.CHECK_EVERY_S):
             if (problem := memory.problem()) is not None:
                 self.finish(Outcome(outcome="failed", reason=problem))
-
-    def _await_term(self, readable: int) -> None:
-        while signal.SIGTERM not in os.read(readable, 64):
-            pass
-        self.kill()

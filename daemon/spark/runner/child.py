@@ -1,14 +1,13 @@
 """Programs of tasks: run without a shell, with output to the log; the exit code is the outcome, a file has their events."""
 
 import os
-import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from shutil import which
 
-from tidegate.daemon.spark.process import tail
+from tidegate.daemon.spark.process import signal_name, tail
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner import event_lines
 from tidegate.daemon.spark.runner.execution import Execution
@@ -42,7 +41,7 @@ def _call(argv: Sequence[str], env: Mapping[str, str], log: Path, name: str, cwd
     except (OSError, ValueError) as error:
         raise TaskError(f"{name} could not be started: {error.strerror if isinstance(error, OSError) else error}") from error
     if code < 0:
-        raise TaskError(f"{name} was killed by {signal.Signals(-code).name}", code)
+        raise TaskError(f"{name} was killed by {signal_name(-code)}", code)
     if code > 0:
         reason = ""
         with suppress(OSError, DamagedError):  # the program can have removed or replaced its log

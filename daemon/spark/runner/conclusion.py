@@ -1,10 +1,12 @@
 """The conclusion of an attempt: its processes end, its outcome is stored, then published."""
 
+import fcntl
 import logging
 import math
 import os
+import signal
+import time
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NoReturn
 
@@ -15,20 +17,28 @@ from tidegate.daemon.spark.contract import CallbackTask
 from tidegate.daemon.spark.launch import RUNNER
 from tidegate.daemon.spark.process import end_all
 from tidegate.daemon.spark.regular_file import DamagedError
-from tidegate.daemon.spark.runner import kinds, secrets
-from tidegate.daemon.spark.runner.failure_reason import TaskError
+from tidegate.daemon.spark.runner import kinds
+from tidegate.daemon.spark.runner.contact import SHARE
 from tidegate.daemon.spark.runner.log_excerpt import log_excerpt
-from tidegate.daemon.spark.runner.redaction import Redaction
+from tidegate.daemon.spark.runner.redaction import Redaction, redaction_of
 from tidegate.daemon.spark.spool import Job, Outcome, Spool
 from tidegate.events.publisher import Publisher
 from tidegate.schemas.error import TidegateError
-from tidegate.schemas.wire.event import FINISH_SOURCE, storable
+from tidegate.schemas.wire.event import FINISH_SOURCE, MAX_RECORD_BYTES, storable
 
 log = logging.getLogger("tidegate")
 
 PUBLISH_WITHIN_S = 10.0
+
+STORE_EVERY_S, STORE_WITHIN_S = 1.0, 900.0
+"""How often an outcome is stored again on a full disk, and how long where no other host takes the task over."""
+
+PATIENCE_S = 60.0
+
 LEFTOVER_GRACE_S = 1.0
 KILL_GRACE_S = 5.0
+"""How long the processes of a killed task may take to end. A daemon waits for longer before it kills the runner."""
+
 KILLING_S = 1.0
 """How long processes are killed at most while threads of the task can start others."""
 
@@ -36,25 +46,19 @@ KILLING_S = 1.0
 def conclude(spool: Spool, job: Job, outcome: Outcome, redact: Redaction | None) -> None:
     """Nothing of this attempt may overlap with a retry, on this host or the server. After a success the server ends later.
 
+    Its temporary files go last: they can be many.
+
     Without `redact`, the end of the log stays on this host.
     """
     if outcome.outcome != "succeeded":
-        kinds.end(job)
+        kinds.end(job, patience_s(job) if outcome.outcome == "failed" else kinds.END_S)
     _end_processes(spool, _grace_s(outcome))
     if redact is not None:
         outcome = _described(spool, job, outcome, redact)
     log.info("task %s%s", outcome.outcome, outcome.reason and f": {outcome.reason}")
     _store(spool, job, msgspec.structs.replace(outcome, reason=storable(outcome.reason), finished_at=datetime.now(UTC)))
     kinds.end(job)
-
-
-def redaction_of(job: Job) -> Redaction | None:
-    """None for a job whose secrets cannot be read: what is hidden is in them."""
-    with suppress(TaskError):
-        redact = Redaction(job.spark_remote)
-        redact.hide(secrets.read_all(job).values())
-        return redact
-    return None
+    spool.clear()
 
 
 def exec_conclusion(spool: Spool, outcome: Outcome, environ: Mapping[str, str]) -> NoReturn:
@@ -65,11 +69,29 @@ def exec_conclusion(spool: Spool, outcome: Outcome, environ: Mapping[str, str]) 
     `environ` is the environment from before the task, which can have changed it. Raises OSError when the program cannot start.
     """
     _end_processes(spool, grace := _grace_s(outcome), grace + KILLING_S)
-    os.execve(RUNNER[0], (*RUNNER, "conclude", str(spool.path), "--outcome", msgspec.json.encode(outcome).decode()), environ)  # noqa: S606
+    pipe = pipe_with(msgspec.json.encode(outcome))
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # The new program would die of it until it ignores it.
+    os.execve(RUNNER[0], (*RUNNER, "conclude", str(spool.path), "--outcome", str(pipe)), environ)  # noqa: S606
 
 
-def resume(spool: Spool, outcome: Outcome) -> None:
+def pipe_with(content: bytes) -> int:
+    """The end of a pipe from which the next program of this process reads all of the content at once.
+
+    Other users would see an argument, which also has at most 128 KiB; a file needs space. Raises OSError.
+    """
+    readable, writable = os.pipe()
+    if len(content) > fcntl.fcntl(writable, fcntl.F_GETPIPE_SZ):
+        fcntl.fcntl(writable, fcntl.F_SETPIPE_SZ, len(content))
+    os.write(writable, content)
+    os.close(writable)
+    os.set_inheritable(readable, True)  # noqa: FBT003 - it takes no keyword
+    return readable
+
+
+def resume(spool: Spool, pipe: int) -> None:
     """Continue what `exec_conclusion` began. Without the job, the daemon decides the outcome when all processes have ended."""
+    # Read at once, not to the end: a process of the task can hold the other end.
+    outcome = msgspec.json.decode(os.read(pipe, MAX_RECORD_BYTES), type=Outcome)
     _end_processes(spool, 0)
     try:
         job = spool.job()
@@ -80,12 +102,21 @@ def resume(spool: Spool, outcome: Outcome) -> None:
         conclude(spool, job, outcome, redaction_of(job))
 
 
+def patience_s(job: Job) -> float:
+    """How long a busy Spark server may take to end a session before a failure is told: its statement would go on beside a retry.
+
+    At most half of what a runner without contact has left until other hosts retry its task.
+    """
+    left_s = math.inf if job.silent_s is None else (1 - SHARE) * job.silent_s
+    return max(kinds.END_S, min(PATIENCE_S, left_s / 2))
+
+
 def _grace_s(outcome: Outcome) -> float:
     return KILL_GRACE_S if outcome.outcome == "killed" else LEFTOVER_GRACE_S
 
 
 def _end_processes(spool: Spool, grace_s: float, within_s: float = math.inf) -> None:
-    if left := end_all(spool.submission_id, grace_s, within_s):
+    if left := end_all(spool.submission_id, grace_s, within_s, below=os.getpid()):
         log.info("ended %d processes of the task", left)
 
 
@@ -98,23 +129,36 @@ def _described(spool: Spool, job: Job, outcome: Outcome, redact: Redaction) -> O
 
 
 def _store(spool: Spool, job: Job, outcome: Outcome) -> None:
-    """Store the outcome in the spool, then publish it."""
-    try:
-        is_first = spool.end(outcome)
-    except OSError:
-        log.exception("the outcome could not be stored")
-        is_first = True
-    if is_first and not isinstance(job.spec.task, CallbackTask):
-        anyio.run(_publish, job, outcome)
+    """Store the outcome in the spool, then publish it. One of both is repeated until it is done: else a success would be lost."""
+    until = time.monotonic() + (STORE_WITHIN_S if job.silent_s is None else job.silent_s)
+    problem = ""
+    while True:
+        try:
+            is_first = spool.end(outcome)
+        except OSError as error:
+            if str(error) != problem:
+                log.error("the outcome cannot be stored: %s", problem := str(error))  # noqa: TRY400 - the line says all
+            spool.clear()  # They may be what fills the disk.
+            if _is_published(job, outcome) or time.monotonic() > until:
+                return
+            time.sleep(STORE_EVERY_S)
+        else:
+            break
+    if is_first:
+        _is_published(job, outcome)
 
 
-async def _publish(job: Job, outcome: Outcome) -> None:
-    """Publish the outcome to Kafka, by an id of the submission, so that duplicates have no effect.
+def _is_published(job: Job, outcome: Outcome) -> bool:
+    return not isinstance(job.spec.task, CallbackTask) and anyio.run(_publish, job, outcome)
+
+
+async def _publish(job: Job, outcome: Outcome) -> bool:
+    """Publish the outcome to Kafka, by an id of the submission, so that duplicates have no effect. Whether Kafka has it.
 
     Without Kafka, or without the credentials for it, nothing is lost: daemons also read the spool.
     """
     if job.kafka_security is None:
-        return
+        return False
     run = job.spec.run
     publisher = Publisher(
         job.kafka_servers,
@@ -137,3 +181,5 @@ async def _publish(job: Job, outcome: Outcome) -> None:
                 )
     except (TidegateError, TimeoutError) as error:
         log.debug("the outcome was not published: %s", error)
+        return False
+    return True

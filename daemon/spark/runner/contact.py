@@ -44,5 +44,5 @@ class Contact:
 
     def lost_s(self) -> float | None:
         """How long no heartbeat was recorded, if that is too long."""
-        silent_s = elapsed() - self._recorded_at
-        return silent_s if silent_s >= self._limit_s else None
+        age_s = elapsed() - self._recorded_at
+        return age_s if age_s >= self._limit_s else None

@@ -11,7 +11,7 @@ from tidegate.schemas.dag import ProgramTask, Secret
 
 
 def of(execution: Execution, task: ProgramTask) -> dict[str, str]:
-    """All variables of the task. None of them hides its processes from the runner.
+    """All variables of the task. The stamp comes last: by it the runner finds the processes.
 
     Raises TaskError for an invalid template, and an interpreter that is not there.
     """

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from tidegate.daemon.spark.runner.results import results_of
 from tidegate.daemon.spark.spool import Job, Spool
 from tidegate.schemas.run import Run
 
@@ -18,4 +19,5 @@ class Execution(NamedTuple):
 
     @classmethod
     def of(cls, job: Job, spool: Spool) -> "Execution":
-        return cls(job, spool, Run.of(job.spec.run, job.spec.task.outlets))
+        task = job.spec.task
+        return cls(job, spool, Run.of(job.spec.run, task.outlets, results_of(job.spec)))

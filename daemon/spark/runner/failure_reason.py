@@ -6,7 +6,7 @@ from pathlib import Path
 from traceback import walk_tb
 from types import TracebackType
 
-from tidegate.schemas.error import TidegateError
+from tidegate.schemas.error import FATAL, TidegateError
 
 MAX_LENGTH = 1000
 
@@ -30,11 +30,21 @@ class TaskError(TidegateError):
 
 def from_exception(error: BaseException, folder: Path) -> str:
     """`ValueError: no rows (join.py, line 12)`: with the innermost line below the DAG folder, if any."""
-    name, text = type(error).__name__, str(error)
+    name, text = type(error).__name__, message_of(error)
     if type(error).__module__.startswith("pyspark."):
         text = from_spark(text)
     where = _where(error.__traceback__, folder)
     return _one_line(f"{name}: {text}" if text else name) + (f" ({where})" if where else "")
+
+
+def message_of(error: BaseException) -> str:
+    """What an exception says, as valid Unicode. Empty if it cannot be shown: its class may be one of the task."""
+    try:
+        return str(error).encode(errors="replace").decode()
+    except FATAL:
+        raise
+    except Exception:  # noqa: BLE001 - the task may raise anything here
+        return ""
 
 
 def from_spark(text: str) -> str:

@@ -28,6 +28,9 @@ log = logging.getLogger("tidegate")
 
 SHOWN_ROWS = 200
 
+END_S = 5.0
+"""How long a Spark server may take to end a session while others wait for the runner."""
+
 
 def run(execution: Execution) -> object:
     """Execute the task; returns its result, and gives `run` its events.
@@ -38,11 +41,11 @@ def run(execution: Execution) -> object:
     return RUN[type(task)](execution, task)
 
 
-def end(job: Job) -> None:
+def end(job: Job, within_s: float = END_S) -> None:
     """End the Spark session of the task, in bounded time. Idempotent. The other kinds run in processes of this host only."""
     if isinstance(job.spec.task, FunctionTask | SqlTask):
         with suppress(TaskError):  # a session that cannot be loaded here has not begun
-            _session(job).end(job)
+            _session(job).end(job, within_s)
 
 
 def _run_function(execution: Execution, task: FunctionTask) -> object:
@@ -89,7 +92,7 @@ def _run_statement(spark: Any, statement: str, run: Run) -> None:
 
 def _run_command(execution: Execution, task: CommandTask) -> None:
     job = execution.job
-    argv = [render(argument, job.spec, f"argument {number} of the command") for number, argument in enumerate(task.argv)]
+    argv = [render(argument, job.spec, f"argument {number} of the command") for number, argument in enumerate(task.argv, start=1)]
     env = environment.of(execution, task)
     child.run(argv, env, execution, child.named(argv[0], env, job.host), _working_folder(job, task))
 

@@ -1,22 +1,21 @@
 """The limits of a task: its memory, which the runner watches, and its processors, to which it is bound.
 
-In a unit of its own systemd also enforces both: a task that allocates faster than the runner looks is ended by the kernel there.
+In a unit of its own systemd also enforces both: a task that allocates faster than the runner checks is ended by the kernel there.
 """
 
 import math
 import os
 import random
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
 from tidegate.daemon.spark.launch import unit_name
-from tidegate.daemon.spark.process import Identity, alive, stamped
+from tidegate.daemon.spark.process import Identity, alive, descendants, stamped
 
-LOOK_EVERY_S = 0.25
+CHECK_EVERY_S = 0.25
 APART_EVERY = 40
-"""Looks between two searches for processes that left the tree of the runner."""
+"""Checks between two searches for processes that left the tree of the runner."""
 
 _PROC = Path("/proc")
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -33,12 +32,14 @@ class MemoryLimit:
     def __init__(self, submission_id: UUID, limit_mb: int) -> None:
         self._submission_id = submission_id
         self._limit_mb = limit_mb
-        self._looks = 0
+        self._checks = 0
         self._apart: list[Identity] = []
 
     def problem(self) -> str | None:
-        """Why the task has to end; None within the limit."""
-        pids = self._pids()
+        """Why the task has to end; None within the limit, and while the task has all descriptors of this process."""
+        pids: set[int] = set()
+        with suppress(OSError):
+            pids = self._pids()
         # Memory that processes share counts for each of them here; to count it once takes longer.
         if _sum(pids, "status", _ROUGH) <= self._limit_mb << 10:
             return None
@@ -46,9 +47,9 @@ class MemoryLimit:
         return None if used_kb <= self._limit_mb << 10 else over(used_kb >> 10, self._limit_mb)
 
     def _pids(self) -> set[int]:
-        if self._looks % APART_EVERY == 0:
+        if self._checks % APART_EVERY == 0:
             self._apart = list(stamped(self._submission_id))
-        self._looks += 1
+        self._checks += 1
         return {os.getpid(), *descendants(os.getpid()), *(process.pid for process in self._apart if alive(process))}
 
 
@@ -76,15 +77,6 @@ def has_kernel_killed(cgroup: Path) -> bool:
     return False
 
 
-def descendants(pid: int) -> Iterator[int]:
-    """The children of a process, their children, and so on."""
-    parents = [pid]
-    while parents:
-        children = list(_children(parents.pop()))
-        yield from children
-        parents += children
-
-
 def over(used_mb: int, limit_mb: int) -> str:
     """The reason of an attempt that used too much."""
     return f"it used {size(used_mb)} of memory; its limit is {size(limit_mb)}: change memory in its resources, or its work"
@@ -93,13 +85,6 @@ def over(used_mb: int, limit_mb: int) -> str:
 def size(mebibytes: int) -> str:
     """`700 MiB` or `2.5 GiB`."""
     return f"{mebibytes} MiB" if mebibytes < 1 << 10 else f"{mebibytes / (1 << 10):.1f} GiB".replace(".0 ", " ")
-
-
-def _children(pid: int) -> Iterator[int]:
-    with suppress(OSError):
-        for thread in os.listdir(_PROC / str(pid) / "task"):
-            with suppress(OSError):
-                yield from map(int, (_PROC / str(pid) / "task" / thread / "children").read_text().split())
 
 
 def _sum(pids: set[int], name: str, fields: tuple[str, ...]) -> int:

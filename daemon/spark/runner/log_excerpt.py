@@ -13,11 +13,11 @@ LINES = 20
 
 
 def log_excerpt(spool: Spool, host: str, redact: Callable[[str], str] = str) -> LogExcerpt:
-    """Without lines where the task has removed or replaced its log."""
+    """Without lines where the task has removed or replaced its log. Secrets are replaced before a cut leaves a part of one."""
     text = ""
     with suppress(OSError, DamagedError):
         text = tail(spool.log, 0)
-    return LogExcerpt(host=host, path=str(spool.log), tail=storable(redact(last_lines(text))))
+    return LogExcerpt(host=host, path=str(spool.log), tail=storable(last_lines(redact(text))))
 
 
 def last_lines(text: str) -> str:

@@ -33,16 +33,16 @@ def check(python: str, host: str) -> None:
 
 
 def variables(python: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """What activates the environment: its programs come first on the path."""
+    """The variables that activate the environment: its programs come first on the path."""
     folder = Path(python).parent
     found = {"PATH": f"{folder}:{environ.get('PATH', os.defpath)}"}
     return {**found, "VIRTUAL_ENV": str(folder.parent)} if _is_virtual(folder) else found
 
 
 def of_daemon(python: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """What activates the daemon's own environment, whose service may have been started without that.
+    """The variables that activate the daemon's own environment; its service may have been started without them.
 
-    The folder of an interpreter that is no virtual environment and is on the path, as /usr/bin, keeps its place there.
+    The folder of an interpreter that is no virtual environment and is on the path, such as /usr/bin, keeps its place there.
     """
     folder = Path(python).parent
     is_found = str(folder) in environ.get("PATH", "").split(os.pathsep)

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from tidegate.daemon.spark.runner.failure_reason import TaskError
+from tidegate.daemon.spark.runner.json_value import encoded, misfit
 from tidegate.daemon.spark.spool import Outcome
 from tidegate.schemas.conditions.condition import decoding_problem
 from tidegate.schemas.error import RejectedError
@@ -32,7 +33,9 @@ def _checked(uri: str, extra: dict[str, Any]) -> DatasetUpdated:
     if PRODUCER in extra:
         raise TaskError(f"{where}: the key {PRODUCER!r} of its extra is set by Tidegate; choose another one")
     try:
-        content = check_body(msgspec.json.encode({"uri": uri, "extra": extra}))
+        if found := misfit(extra):
+            raise TaskError(f"{where}: in its extra, {found}")
+        content = check_body(encoded({"uri": uri, "extra": extra}))
         return msgspec.json.decode(content, type=DatasetUpdated)
     except (TypeError, ValueError, OverflowError, RecursionError, RejectedError) as error:
         raise TaskError(f"{where}: {decoding_problem(error)}") from error

@@ -7,13 +7,12 @@ from datetime import UTC, datetime
 from tidegate.daemon.spark.process import alive, end_all
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner import kinds
-from tidegate.daemon.spark.runner.conclusion import redaction_of
+from tidegate.daemon.spark.runner.conclusion import KILL_GRACE_S, patience_s
 from tidegate.daemon.spark.runner.limits import size
 from tidegate.daemon.spark.runner.log_excerpt import log_excerpt
+from tidegate.daemon.spark.runner.redaction import redaction_of
 from tidegate.daemon.spark.spool import Claim, Outcome, Spool
 from tidegate.schemas.notice import LogExcerpt
-
-GRACE_S = 5.0
 
 ADVICE = "its log shows a crash, and the log of the kernel (dmesg) a kill for lack of memory"
 
@@ -37,17 +36,18 @@ def reap(spool: Spool) -> None:
 def _reap(spool: Spool) -> None:
     claim = spool.claimed()
     if spool.outcome() is None and claim is not None and not alive(claim.claimant):
-        end_all(spool.submission_id, GRACE_S)
+        end_all(spool.submission_id, KILL_GRACE_S)
         _end_session(spool)
         outcome = _outcome(spool, claim)
         log.info("task %s: %s", outcome.outcome, outcome.reason)
         spool.end(outcome)
+        spool.clear()
 
 
 def _end_session(spool: Spool) -> None:
     with suppress(DamagedError, OSError):
         if (job := spool.job()) is not None:
-            kinds.end(job)
+            kinds.end(job, patience_s(job))
 
 
 def _outcome(spool: Spool, claim: Claim) -> Outcome:

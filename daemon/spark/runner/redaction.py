@@ -5,7 +5,12 @@ These are the credentials in the address of Spark Connect, and the secrets of th
 
 import logging
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from urllib.parse import quote, unquote
+
+from tidegate.daemon.spark.runner import secrets
+from tidegate.daemon.spark.runner.failure_reason import TaskError
+from tidegate.daemon.spark.spool import Job
 
 HARMLESS = frozenset({"user_id", "session_id", "user_agent", "use_ssl", "grpc_max_message_size"})
 """Parameters without a secret. All others are sent as headers, such as `token` and keys of gateways."""
@@ -36,9 +41,20 @@ class Redaction:
 
     def _without_cut_secret(self, text: str) -> str:
         """The text without the begin of a secret before the ellipsis of a text that was cut."""
-        begins = (secret[:length] for secret in self._secrets for length in range(len(secret) - 1, SHORTEST - 1, -1))
-        found = next((begin for begin in begins if text.endswith(f"{begin}{CUT}")), None)
-        return text if found is None else f"{text.removesuffix(f'{found}{CUT}')}{HIDDEN}{CUT}"
+        if not text.endswith(CUT):
+            return text
+        kept = text.removesuffix(CUT)
+        length = max((_begun(secret, kept) for secret in self._secrets), default=0)
+        return f"{kept[: len(kept) - length]}{HIDDEN}{CUT}" if length else text
+
+
+def redaction_of(job: Job) -> Redaction | None:
+    """The redaction of a job's address and secrets. None where the secrets cannot be read: then nothing may be told."""
+    with suppress(TaskError):
+        redact = Redaction(job.spark_remote)
+        redact.hide(secrets.read_all(job).values())
+        return redact
+    return None
 
 
 class RedactingFormatter(logging.Formatter):
@@ -57,6 +73,15 @@ def redact_log(redact: Redaction) -> None:
     """Redact all that this process logs from now on."""
     for handler in logging.getLogger().handlers:
         handler.setFormatter(RedactingFormatter(handler.formatter or logging.Formatter(), redact))
+
+
+def _begun(secret: str, text: str) -> int:
+    """The number of characters at the end of `text` that begin a longer secret: at least `SHORTEST`, or 0."""
+    tail = text[max(0, len(text) - len(secret) + 1) :]
+    at = tail.find(secret[:SHORTEST])
+    while at >= 0 and not secret.startswith(tail[at:]):
+        at = tail.find(secret[:SHORTEST], at + 1)
+    return len(tail) - at if at >= 0 else 0
 
 
 def _secrets(remote: str) -> Iterator[str]:

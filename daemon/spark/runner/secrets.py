@@ -13,10 +13,11 @@ MAX_BYTES = 64 * 1024
 
 def read_all(job: Job) -> dict[str, str]:
     """The secrets that the task names, by name. Raises TaskError for one that this host does not have."""
-    return {name: _read(name, job) for name in _names(job.spec.task)}
+    return {name: _read(name, job) for name in names_in(job.spec.task)}
 
 
-def _names(task: TaskSpec | CallbackTask) -> Iterator[str]:
+def names_in(task: TaskSpec | CallbackTask) -> Iterator[str]:
+    """The names of the secrets that a task has."""
     given: Iterable[Mapping[str, str | Secret]] = (
         task.env if isinstance(task, ProgramTask) else {},
         task.conf if isinstance(task, SubmitTask) else {},

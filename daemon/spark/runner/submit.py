@@ -1,8 +1,10 @@
 """Tasks that are Spark applications: spark-submit in client mode, its driver a child of the runner."""
 
+import logging
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,7 +15,17 @@ from tidegate.daemon.spark.runner.template import render
 from tidegate.daemon.spark.spool import Job
 from tidegate.schemas.dag import SubmitTask
 
+log = logging.getLogger("tidegate")
+
 STAMP = "spark.tidegate.submission_id"
+
+OPTIONS = "SPARK_SUBMIT_OPTS"
+"""Java options of `spark-submit`. As system properties, settings of Spark count where no file and no task sets them."""
+
+WAREHOUSE, OF_HIVE = "spark.sql.warehouse.dir", "hive.metastore.warehouse.dir"
+
+TABLES = "warehouse"
+NAMED_TABLES = 10
 
 _RESERVED = re.compile(r"spark\.(master|submit\.deployMode|app\.name|tidegate\..*)", re.IGNORECASE)
 # These settings escape Spark: foreign code in the JVM, other users, other pods.
@@ -31,9 +43,10 @@ def run(execution: Execution, task: SubmitTask) -> None:
     arguments = [render(argument, job.spec, f"argument {number}") for number, argument in enumerate(task.args, start=1)]
     chosen = {key: environment.text(execution, value, f"conf {key!r}") for key, value in task.conf.items()}
     check_conf(chosen)
+    env = environment.of(execution, task) | for_spark(job, task.python)
     # A file, because every user of the machine can read the arguments of a process.
     conf = spool.work / "spark.properties"
-    conf.write_text(properties(settings(job, chosen, spool.work)))
+    conf.write_text(properties(settings(job, chosen)))
     argv = [
         str(spark_home() / "bin" / "spark-submit"),
         *("--master", job.spark_master, "--deploy-mode", "client"),
@@ -43,9 +56,16 @@ def run(execution: Execution, task: SubmitTask) -> None:
         *arguments,
     ]
     try:
-        child.run(argv, environment.of(execution, task) | for_spark(job, task.python), execution, "spark-submit")
+        child.run(argv, env | {OPTIONS: java_options(job, chosen, spool.work, env)}, execution, "spark-submit")
     finally:
         conf.unlink(missing_ok=True)  # it may contain secrets
+        _name_tables(spool.work)
+
+
+def _name_tables(work: Path) -> None:
+    """Log the first tables that go with the attempt."""
+    for table in sorted((work / TABLES).glob("*"))[:NAMED_TABLES]:
+        log.warning("the table %s is deleted with the attempt: %s is not set", table.name, WAREHOUSE)
 
 
 def _application(job: Job, task: SubmitTask, work: Path) -> Path:
@@ -59,16 +79,41 @@ def _application(job: Job, task: SubmitTask, work: Path) -> Path:
     return application_files.below(Path(job.dags_folder), task.application, "application")
 
 
-def settings(job: Job, chosen: dict[str, str], work: Path) -> dict[str, str]:
-    """The configuration: defaults, overridden by the author's, overridden by the stamp."""
+def settings(job: Job, chosen: Mapping[str, str]) -> dict[str, str]:
+    """The configuration that `spark-defaults.conf` cannot change: the author's, and the stamp, which overrides it."""
     spec = job.spec
+    local = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"} if is_local(job) else {}
+    stamp = {STAMP: str(spec.submission_id), "spark.app.name": f"{spec.run.dag_id}.{spec.task.task_id} {spec.submission_id}"}
+    return {**local, **chosen, **stamp}
+
+
+def java_options(job: Job, chosen: Mapping[str, str], work: Path, env: Mapping[str, str]) -> str:
+    """The defaults, before the options that are there. Other users can read them."""
     defaults = {"spark.ui.enabled": "false", "spark.log.level": "WARN"}
     if is_local(job):
-        defaults |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-        defaults |= {"spark.local.dir": str(work), "spark.sql.warehouse.dir": str(work / "warehouse")}
-        defaults |= {"spark.driver.extraJavaOptions": f'"-Djava.io.tmpdir={work}"'}
-    stamp = {STAMP: str(spec.submission_id), "spark.app.name": f"{spec.run.dag_id}.{spec.task.task_id} {spec.submission_id}"}
-    return defaults | chosen | stamp
+        defaults |= _local_defaults(chosen, work, env)
+    return " ".join([*(f'"-D{name}={value}"' for name, value in defaults.items()), env.get(OPTIONS, "")]).strip()
+
+
+def _local_defaults(chosen: Mapping[str, str], work: Path, env: Mapping[str, str]) -> dict[str, str]:
+    """Spark leaves nothing in the DAG folder. The catalog of Hive is not there longer than the tables, and not shorter."""
+    defaults = dict.fromkeys(("java.io.tmpdir", "spark.local.dir"), str(work))
+    has_hive_site = _is_named(OF_HIVE, "hive-site.xml", env)
+    if not has_hive_site:  # the default of Spark would override it
+        defaults[WAREHOUSE] = str(work / TABLES)
+    if not (has_hive_site or WAREHOUSE in chosen or _is_named(WAREHOUSE, "spark-defaults.conf", env)):
+        defaults["derby.system.home"] = str(work)
+    return defaults
+
+
+def _is_named(setting: str, file: str, env: Mapping[str, str]) -> bool:
+    """Whether the file has the setting, in a folder where Spark looks for it."""
+    folders = env.get("SPARK_CONF_DIR", f"{spark_home()}/conf"), env.get("HADOOP_CONF_DIR"), env.get("YARN_CONF_DIR")
+    for folder in filter(None, folders):
+        with suppress(OSError):
+            if setting.encode() in Path(folder, file).read_bytes():
+                return True
+    return False
 
 
 def for_spark(job: Job, python: str = "") -> dict[str, str]:

@@ -7,12 +7,16 @@ from pathlib import Path
 import msgspec
 
 from tidegate.daemon.spark.runner import failure_reason
+from tidegate.daemon.spark.runner.json_value import encoded
 from tidegate.daemon.spark.spool import Outcome
 from tidegate.schemas.error import RejectedError
 from tidegate.schemas.run import MAX_RESULT_BYTES, Choice, SkipTask
 from tidegate.schemas.wire.envelope import check_body
 
 log = logging.getLogger("tidegate")
+
+EXIT_CODES = range(-(2**31), 2**31)
+"""The exit codes that an outcome can have."""
 
 
 def outcome_of(
@@ -25,9 +29,9 @@ def outcome_of(
     try:
         returned = call()
     except SystemExit as stop:
-        return _exited(stop.code)
+        return _exited(stop)
     except SkipTask as skip:
-        return Outcome(outcome="skipped", reason=str(skip))
+        return Outcome(outcome="skipped", reason=failure_reason.message_of(skip))
     except failure_reason.TaskError as error:
         return Outcome(outcome="failed", reason=str(error), exit_code=error.exit_code)
     except caught as error:
@@ -36,11 +40,20 @@ def outcome_of(
     return returned if isinstance(returned, Outcome) else success(returned)
 
 
-def _exited(code: object) -> Outcome:
-    """The outcome of `sys.exit` in a function, as the interpreter maps exit codes."""
-    if code is None or code == 0:
+def _exited(stop: SystemExit) -> Outcome:
+    """The outcome of `sys.exit` in a function. As for the interpreter, a bool is a number, and what is no number is a failure."""
+    code = 0 if stop.code is None else int(stop.code) if isinstance(stop.code, int) else 1
+    if code == 0:
         return Outcome(outcome="succeeded", exit_code=0)
-    return Outcome(outcome="failed", reason=f"SystemExit: {code}", exit_code=code if isinstance(code, int) else 1)
+    reason = f"SystemExit: {failure_reason.message_of(stop)}"
+    return Outcome(outcome="failed", reason=reason, exit_code=code if code in EXIT_CODES else 1)
+
+
+def exit_code_of(outcome: Outcome) -> int:
+    """The exit code of an interpreter in which a call has ended so."""
+    if outcome.exit_code is not None:
+        return outcome.exit_code
+    return 0 if outcome.outcome == "succeeded" else 1
 
 
 def success(returned: object) -> Outcome:
@@ -48,7 +61,7 @@ def success(returned: object) -> Outcome:
     if returned is None or isinstance(returned, Choice):
         return Outcome(outcome="succeeded", exit_code=0, follow=returned.task_ids if returned else None)
     try:
-        content = msgspec.json.encode(returned)
+        content = encoded(returned)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         log.info("the returned value is not JSON and is not stored as result: %s", error)
         return Outcome(outcome="succeeded", exit_code=0)

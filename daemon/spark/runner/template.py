@@ -1,8 +1,9 @@
 """Jinja templates of tasks, rendered with the facts of the run in a sandbox without side effects."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, UndefinedError, meta, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing
@@ -10,11 +11,16 @@ from jinja2.visitor import NodeTransformer
 
 from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.daemon.spark.runner.failure_reason import TaskError
+from tidegate.daemon.spark.runner.results import Results, no_result, results_of
 from tidegate.schemas.error import did_you_mean
 from tidegate.schemas.run import ConsumedEvent, RunContext
 
 DATED = ("logical_date", "data_interval_start", "data_interval_end", "ds", "ds_nodash", "ts", "ts_nodash")
 """Names that only runs with a logical date have; they are Airflow's."""
+
+
+ATTRIBUTES = tuple(name for name in DATED if not name.endswith("_nodash"))
+"""The names among them that a run has as attributes: None in a run without a logical date."""
 
 
 def render(text: str, spec: SubmissionSpec, what: str) -> str:
@@ -30,7 +36,7 @@ def render(text: str, spec: SubmissionSpec, what: str) -> str:
 
 def names(spec: SubmissionSpec) -> dict[str, Any]:
     """The variables of a template."""
-    run = spec.run
+    run = msgspec.structs.replace(spec.run, results=results_of(spec))
     return {
         "run": run,
         "run_id": run.run_id,
@@ -72,18 +78,23 @@ NAMES = (
 
 _ALL = f"; there are {', '.join(NAMES)}"
 _OF_RUN = tuple(name for name in dir(RunContext) if not name.startswith("_"))
+_OF_AIRFLOW = {"execution_date": "logical_date", "dag_run": "run", "ti": "run", "task_instance": "run"}
+"""Names of Airflow's templates that are not near the one to write."""
 _OPTIONAL = ("default", "d", "defined", "undefined")
 """Filters and tests that accept a name that is missing."""
 
 Read = tuple[str, str]
-"""What a template reads: a variable, and an attribute or key of it; empty: the variable itself."""
+"""A read of a template: a variable, and an attribute or key of it; empty: the variable itself."""
 
 
-def mistakes(text: str, upstream: Collection[str]) -> Iterator[str]:
-    """Why no run can render a template: it is not valid, or reads what no run has. `upstream`: the tasks with `results`."""
+def mistakes(text: str, upstream: Collection[str], over: str | None = None) -> Iterator[str]:
+    """Why no run can render a template: it is not valid, or reads what no run has.
+
+    `upstream`: the tasks with `results`, apart from `over`, which returns the list that the task is mapped over.
+    """
     try:
         tree = _ENVIRONMENT.parse(text)
-        reads = _reads(tree, nodes.Name, nodes.Getattr, nodes.Getitem) - _optional(tree)
+        reads = _reads(tree.find_all((nodes.Name, nodes.Getattr, nodes.Getitem))) - _optional(tree)
         variables = meta.find_undeclared_variables(_WithoutConstants().visit(tree))
     except TemplateSyntaxError as error:
         yield f"is not a valid template: {error.message} (line {error.lineno})"
@@ -92,7 +103,7 @@ def mistakes(text: str, upstream: Collection[str]) -> Iterator[str]:
         yield "is not a valid template: it is nested too deeply"
         return
     for variable, key in sorted(reads):
-        if variable in variables and (unknown := _unknown_name(variable, key, upstream)):
+        if variable in variables and (unknown := _unknown_name(variable, key, upstream, over)):
             yield f"cannot be rendered: {unknown}"
 
 
@@ -103,25 +114,67 @@ class _WithoutConstants(NodeTransformer):
         return nodes.ContextReference(lineno=node.lineno, environment=node.environment)
 
 
-def _unknown_name(variable: str, key: str, upstream: Collection[str]) -> str | None:
+def _unknown_name(variable: str, key: str, upstream: Collection[str], over: str | None) -> str | None:
     if not key:
-        return None if variable in NAMES else f"there is no {variable!r}{did_you_mean(variable, NAMES) or _ALL}"
+        return None if variable in NAMES else _no_name(variable)
     if variable == "run" and key not in _OF_RUN:
         return f"there is no {key!r} in run{did_you_mean(key, _OF_RUN)}"
-    if variable == "results" and key not in (*upstream, *dir(dict)):
-        before = f"the tasks directly before it are {', '.join(upstream)}" if upstream else "no task comes before it"
-        return f"there is no {key!r} in results{did_you_mean(key, upstream) or f'; {before}'}"
+    if variable == "results" and (key == over or key not in (*upstream, *dir(dict))):
+        return no_result(Results({}, upstream, over), key)
     return None
 
 
-def _reads(tree: nodes.Node, *kinds: type[nodes.Node]) -> set[Read]:
-    return {read for node in tree.find_all(kinds) if (read := _read(node)) is not None}
+def _no_name(name: str) -> str:
+    near = f"; did you mean {_OF_AIRFLOW[name]}?" if name in _OF_AIRFLOW else did_you_mean(name, NAMES)
+    return f"there is no {name!r}{near or _ALL}"
+
+
+def dates_needed(text: str) -> list[str]:
+    """The names of DATED without which the template cannot be rendered, whatever its branches; none if it is not valid."""
+    try:
+        tree = _ENVIRONMENT.parse(text)
+        reads = _reads(_evaluated(tree)) - _optional(tree)
+        variables = meta.find_undeclared_variables(_WithoutConstants().visit(tree))
+    except (TemplateSyntaxError, RecursionError):
+        return []
+    return [name for name in sorted(DATED) if (name, "") in reads and name in variables]
+
+
+def dates_shown(text: str) -> list[str]:
+    """The ATTRIBUTES of `run` that the template puts into its text, whatever its branches; none if it is not valid."""
+    try:
+        tree = _ENVIRONMENT.parse(text)
+        shown = _reads(part for node in _evaluated(tree) if isinstance(node, nodes.Output) for part in node.nodes)
+    except (TemplateSyntaxError, RecursionError):
+        return []
+    return [name for name in ATTRIBUTES if ("run", name) in shown]
+
+
+_BRANCHES: Mapping[type[nodes.Node], tuple[str, ...]] = {
+    nodes.If: ("body", "elif_", "else_"),
+    nodes.CondExpr: ("expr1", "expr2"),
+    nodes.And: ("right",),
+    nodes.Or: ("right",),
+    nodes.For: ("body", "else_"),
+    nodes.Macro: ("body",),
+}
+"""The parts of a node that a rendering may leave out."""
+
+
+def _evaluated(tree: nodes.Node) -> Iterator[nodes.Node]:
+    """The nodes that each rendering evaluates."""
+    for node in tree.iter_child_nodes(exclude=_BRANCHES.get(type(tree), ())):
+        yield node
+        yield from _evaluated(node)
+
+
+def _reads(found: Iterable[nodes.Node]) -> set[Read]:
+    return {read for node in found if (read := _read(node)) is not None}
 
 
 def _optional(tree: nodes.Node) -> set[Read]:
-    """What the template reads only if it is there."""
-    found = (node.node for node in tree.find_all((nodes.Filter, nodes.Test)) if node.name in _OPTIONAL)
-    return {read for node in found if (read := _read(node)) is not None}
+    """The reads of a template that accept a missing name."""
+    return _reads(node.node for node in tree.find_all((nodes.Filter, nodes.Test)) if node.name in _OPTIONAL and node.node)
 
 
 def _read(node: nodes.Node | None) -> Read | None:
@@ -152,11 +205,11 @@ class _Unknown(StrictUndefined):
 
 def _hint(owner: object, name: str | None) -> str:
     if owner is missing:
-        return f"there is no {name!r}{_ALL}"
+        return _no_name(str(name))
+    if isinstance(owner, Results):
+        return no_result(owner, str(name))
     if isinstance(owner, Mapping):
-        return f"there is no {name!r} " + (
-            f"among {', '.join(map(repr, owner))}" if owner else "in an empty object; None is no result"
-        )
+        return f"there is no {name!r} " + (f"among {', '.join(map(repr, owner))}" if owner else "in an empty object")
     return f"there is no {name!r} in {type(owner).__name__}"
 
 

@@ -27,10 +27,10 @@ class AuditList(Listed, frozen=True):
 
 
 async def read(db: Db, call: Call[AuditList]) -> Page[CheckedEntry]:
-    wanted = call.params
-    rows = await read_entries(db, wanted.chosen, wanted.limit + 1, NEWEST.first(wanted))
-    page = NEWEST.page([row.entry for row in rows], wanted)
-    return Page(rows[: wanted.limit], page.next_cursor)
+    params = call.params
+    rows = await read_entries(db, params.chosen, params.limit + 1, NEWEST.first(params))
+    page = NEWEST.page([row.entry for row in rows], params)
+    return Page(rows[: params.limit], page.next_cursor)
 
 
 SCREEN = Screen(Read("/audit", Right.OPERATE, read, AuditList, Page[CheckedEntry]), "audit.html")

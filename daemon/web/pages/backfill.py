@@ -7,9 +7,10 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from tidegate.daemon.gateway.endpoint import Call, Params, Read
-from tidegate.daemon.gateway.lists import Id
+from tidegate.daemon.gateway.lists import Id, Year
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.backfill import BackfillPage, read_page, share_text, why, with_reasons
+from tidegate.daemon.read_model.backfill import BackfillPage, read_backfill_page, share_text
+from tidegate.daemon.read_model.backfill_reasons import why, with_reasons
 from tidegate.daemon.read_model.history import year_of
 from tidegate.daemon.web.heat_map import HeatMap, heat_map
 from tidegate.daemon.web.pages.backfills import ended_dates, per_hour
@@ -20,7 +21,6 @@ from tidegate.schemas.queries import backfill_pages
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, FailedDate, PoolShare
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState, DateState
-from tidegate.schemas.time_range import EARLIEST, LATEST
 
 BACKFILL = "/backfills/{backfill_id}"
 
@@ -33,7 +33,7 @@ class BackfillParams(Params, frozen=True, kw_only=True):
     """A backfill; the year of its calendar; and the filters of its dates: a state, a day, a first ordinal."""
 
     backfill_id: Id
-    year: Annotated[int, Meta(ge=EARLIEST.year, le=LATEST.year)] | None = None
+    year: Year | None = None
     state: DateState | None = None
     day: date | None = None
     after: Annotated[int, Meta(ge=0, lt=2**31)] = 0
@@ -41,7 +41,7 @@ class BackfillParams(Params, frozen=True, kw_only=True):
 
 
 class BackfillScreen(Struct, frozen=True):
-    """The page. `dates` match the filters; `next_after` is the filter for the next ones."""
+    """A backfill with a part of its dates. `dates` match the filters; `next_after` is the filter for the next ones."""
 
     found: BackfillPage
     why: str
@@ -58,7 +58,7 @@ class BackfillScreen(Struct, frozen=True):
 
 async def read(db: Db, call: Call[BackfillParams]) -> BackfillScreen:
     params = call.params
-    found = await read_page(db, params.backfill_id)
+    found = await read_backfill_page(db, params.backfill_id)
     row = found.backfill
     dates = await with_reasons(db, row, await _dates(db, params))
     return BackfillScreen(

@@ -6,28 +6,29 @@ from functools import partial
 import msgspec
 
 from tidegate.daemon import backfills
+from tidegate.daemon.api.backfills import permitted
 from tidegate.daemon.gateway import json_input
-from tidegate.daemon.gateway.endpoint import Act, Call, Load, Params, check_rights
+from tidegate.daemon.gateway.endpoint import Act, Call, Load, Params
 from tidegate.daemon.gateway.paths import BackfillPath
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.backfill import read_backfill
 from tidegate.daemon.read_model.backfill_effects import effects
-from tidegate.daemon.web.fields import Fields, end, end_text
-from tidegate.daemon.web.form import Field, Preview, RejectedFormError, checkbox
+from tidegate.daemon.web.fields import Fields, end_text
+from tidegate.daemon.web.form import Field, Preview, RejectedFormError, checkbox, sentence
 from tidegate.daemon.web.pages.backfill import BACKFILL, CHANGE
 from tidegate.daemon.web.pages.backfill_limits import LABELS, changed_limits, limit_fields, texts_of
 from tidegate.daemon.web.rendering import url
 from tidegate.daemon.web.screen import Form
 from tidegate.handlers import backfill_acted
-from tidegate.handlers.backfills.rejections import NO_SUCH_POOL
 from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.error import ForbiddenError, RequestError
 from tidegate.schemas.message import BackfillActed, BackfillAction, Message
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, list_dates
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState, DateState
-from tidegate.schemas.timetable.text import counted, utc
+from tidegate.schemas.text import counted, utc
+from tidegate.schemas.time_range import parse_end
 
 SHOWN = 50
 """The dates that a form lists."""
@@ -49,7 +50,7 @@ CONCERNED = {
 """The state of the dates that a form lists."""
 
 
-class Choices(Params, frozen=True):
+class ActionOptions(Params, frozen=True):
     """`kills`: a cancel ends running runs, too. `newest_version`: failed dates run again by the newest version of the DAG."""
 
     kills: bool = False
@@ -67,7 +68,7 @@ async def _preview(db: Db, action: BackfillAction, id_: int) -> Preview:
     state = CONCERNED.get(action)
     dates = await list_dates(db, id_, state, 0, SHOWN + 1) if state and not rejected else []
     return Preview(
-        title=f"{BUTTONS[action].partition(' ')[0]} backfill {id_} of {row.dag_id}",
+        title=f"{action.capitalize()} backfill {id_} of {row.dag_id}",
         says=[f"{rejected}."] if rejected else [*effects(action, row), *_more(dates)],
         back=url("backfills", id_),
         button="" if rejected else BUTTONS[action],
@@ -105,13 +106,13 @@ def _more(dates: Sequence[DateRow]) -> list[str]:
     return [f"The first {SHOWN} of these dates are:"] if len(dates) > SHOWN else []
 
 
-async def act(action: BackfillAction, call: Call[BackfillPath], body: Choices) -> str:
+async def act(action: BackfillAction, call: Call[BackfillPath], body: ActionOptions) -> str:
     row = await permitted(call, action)
     await _do(action, body, call, row.id)
     return url("backfills") if action is BackfillAction.DELETE else url("backfills", row.id)
 
 
-async def _do(action: BackfillAction, body: Choices, call: Call[BackfillPath], id_: int) -> BackfillRow:
+async def _do(action: BackfillAction, body: ActionOptions, call: Call[BackfillPath], id_: int) -> BackfillRow:
     caller = call.caller
     match action:
         case BackfillAction.PAUSE:
@@ -157,7 +158,7 @@ async def change(call: Call[BackfillPath], body: dict[str, str]) -> str:
     row = await permitted(call, CHANGE)
     fields, shown = Fields(body), shown_of(body)
     limits = changed_limits(fields, shown)
-    last = fields.value("end", end) if fields.texts.get("end", "") != shown.get("end", "") else None
+    last = fields.value("end", parse_end) if fields.texts.get("end", "") != shown.get("end", "") else None
     try:
         fields.check()
         if limits or last:
@@ -165,16 +166,14 @@ async def change(call: Call[BackfillPath], body: dict[str, str]) -> str:
     except ForbiddenError:
         raise
     except RequestError as error:
-        problems = fields.problems or {_place(error, extends=last is not None): f"{str(error)[0].upper()}{str(error)[1:]}."}
+        problems = fields.problems or {field_of(error): sentence(error)}
         raise RejectedFormError(error, _change_form(row, shown, body, problems)) from error
     return url("backfills", row.id)
 
 
-def _place(error: RequestError, *, extends: bool) -> str:
+def field_of(error: RequestError) -> str:
     """The field beside which a rejection stands; "" for one that is about none."""
-    if error.reason == NO_SUCH_POOL:
-        return "pool"
-    return "end" if extends else ""
+    return "end" if error.field == "end_date" else error.field
 
 
 def shown_of(body: Mapping[str, str]) -> dict[str, str]:
@@ -190,19 +189,11 @@ def _shown(row: BackfillRow) -> dict[str, str]:
     return {**texts_of({name: getattr(row, name) for name in LABELS}), "end": end_text(row.end_date)}
 
 
-async def permitted(call: Call[BackfillPath], action: str) -> BackfillRow:
-    """The backfill, whose DAGs the caller may change. Raises NotFoundError or ForbiddenError."""
-    id_ = call.params.backfill_id
-    row = await call.service.database.run(read_backfill, id_)
-    await check_rights(call, Right.BACKFILL, f"{action} backfill {id_}", row.dags)
-    return row
-
-
 def _form(action: BackfillAction) -> Form:
     path = f"{BACKFILL}/{action}"
     return Form(
         Load(path, Right.BACKFILL, partial(preview, action), BackfillPath, Preview),
-        Act("POST", path, Right.BACKFILL, partial(act, action), BackfillPath, Choices, str),
+        Act("POST", path, Right.BACKFILL, partial(act, action), BackfillPath, ActionOptions, str),
     )
 
 

@@ -9,15 +9,15 @@ from tidegate.daemon.gateway.endpoint import Act, Call, Load, Params, check_righ
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model import backfill_preview
-from tidegate.daemon.web.fields import Fields, end, json_object, moment, moments
+from tidegate.daemon.web.fields import Fields, json_object, moments
 from tidegate.daemon.web.form import Field, Kind, Preview, checkbox
 from tidegate.daemon.web.pages.backfill_limits import DEFAULTS, limit_fields, limits_of, texts_of
 from tidegate.daemon.web.rendering import url
 from tidegate.daemon.web.screen import Form
-from tidegate.handlers.backfills.rejections import NO_SUCH_POOL
 from tidegate.schemas.backfill import MAX_DESCRIPTION, MAX_LISTED_DATES, BackfillSpec, Outlets, Reprocess
-from tidegate.schemas.error import NotFoundError, RequestError
-from tidegate.schemas.timetable.text import utc
+from tidegate.schemas.error import RequestError
+from tidegate.schemas.text import utc
+from tidegate.schemas.time_range import parse_end, parse_time
 
 SHOWN = 100
 """The dates of the table."""
@@ -26,8 +26,8 @@ LIMITS = texts_of(DEFAULTS)
 
 WOULD = {"create": "gets a run", "rerun": "runs again", "skip": "is skipped"}
 
-OPTIONS = {"--reprocess": "reprocess", "--outlets": "outlets", "--date": "dates", "reverse": "is_reverse", "the conf": "conf"}
-"""The fields of what a rejection advises."""
+NAMES = {"dag_id": "dag", "start_date": "start", "end_date": "end", "logical_dates": "dates"}
+"""The fields of the form that have another name in the request."""
 
 
 class NewParams(Params, frozen=True, kw_only=True):
@@ -82,7 +82,7 @@ async def _check_rights(call: Call[NewParams] | Call[Params], spec: BackfillSpec
 def spec_of(fields: Fields) -> BackfillSpec | None:
     """The backfill that the fields ask for; None if one of them has a problem."""
     dates = fields.value("dates", moments) or ()
-    first, last = (dates[0], dates[-1]) if dates else (fields.value("start", moment), fields.value("end", end))
+    first, last = (dates[0], dates[-1]) if dates else (fields.value("start", parse_time), fields.value("end", parse_end))
     reprocess, outlets = fields.value("reprocess", Reprocess), fields.value("outlets", Outlets)
     conf, limits = fields.value("conf", json_object), limits_of(fields)
     problems = {**_problems(fields, len(dates)), **fields.problems}
@@ -122,11 +122,8 @@ def _problems(fields: Fields, dates: int) -> Mapping[str, str]:
 
 
 def field_of(error: RequestError) -> str:
-    """The field beside which a rejection stands: the one that its advice is about, else that of the first date."""
-    if error.reason == NO_SUCH_POOL or isinstance(error, NotFoundError):
-        return "pool" if error.reason == NO_SUCH_POOL else "dag"
-    places = {str(error).find(option): field for option, field in OPTIONS.items() if option in str(error)}
-    return places[min(places)] if places else "start"
+    """The field beside which a rejection stands; that of the DAG for one that is about none."""
+    return NAMES.get(error.field, error.field) or "dag"
 
 
 def _form(fields: Fields, found: backfill_preview.Preview | None) -> Preview:
@@ -162,12 +159,13 @@ def _choices(fields: Fields) -> list[Field]:
         Field(name=name, label=label, kind=kind, options=options, hint=hint, value=texts[name], problem=problems.get(name, ""))
         for name, label, kind, options, hint in plain
     ]
-    newest_first = checkbox("is_reverse", "begin with the newest date", is_set=bool(texts["is_reverse"]))
-    newest_first = msgspec.structs.replace(newest_first, problem=problems.get("is_reverse", ""))
+    is_set, problem = bool(texts["is_reverse"]), problems.get("is_reverse", "")
+    newest_first = checkbox("is_reverse", "begin with the newest date", is_set=is_set, problem=problem)
     return [*made, newest_first, *limit_fields(texts, problems)]
 
 
 FORM = Form(
     Load("/backfills/new", Right.BACKFILL, preview, NewParams, Preview),
     Act("POST", "/backfills/new", Right.BACKFILL, create, Params, dict[str, str], str),
+    keeps_texts=True,
 )

@@ -10,7 +10,8 @@ from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Call, Read
 from tidegate.daemon.gateway.lists import Id, Keyset, Listed
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.backfill import Progress, read_progress, why
+from tidegate.daemon.read_model.backfill_progress import Progress, read_progress
+from tidegate.daemon.read_model.backfill_reasons import why
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.error import DagFaultError
 from tidegate.schemas.queries.backfill_pages import BackfillRow, list_backfills
@@ -46,17 +47,17 @@ class BackfillLine(Struct, frozen=True):
 
 
 class BackfillsScreen(Struct, frozen=True):
-    """The page. `states` are the filters of the list."""
+    """A part of the list. `states` are the filters of the list."""
 
     lines: Page[BackfillLine]
     states: Sequence[BackfillState]
 
 
 async def read(db: Db, call: Call[BackfillList]) -> BackfillsScreen:
-    wanted = call.params
-    filters = {"state": wanted.state, "deleted": wanted.deleted, "before": NEWEST.first(wanted)}
-    rows = await list_backfills(db, dag_id=wanted.dag or None, limit=wanted.limit + 1, **filters)
-    return BackfillsScreen(NEWEST.page([await line_of(db, row) for row in rows], wanted), list(BackfillState))
+    params = call.params
+    filters = {"state": params.state, "deleted": params.deleted, "before": NEWEST.first(params)}
+    rows = await list_backfills(db, dag_id=params.dag or None, limit=params.limit + 1, **filters)
+    return BackfillsScreen(NEWEST.page([await line_of(db, row) for row in rows], params), list(BackfillState))
 
 
 async def line_of(db: Db, row: BackfillRow) -> BackfillLine:

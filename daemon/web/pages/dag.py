@@ -7,26 +7,33 @@ from typing import Annotated
 from markupsafe import Markup
 from msgspec import Meta, Struct
 
+from tidegate.daemon.api.dags import VersionsOf, by_number
+from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Call, Params, Read
 from tidegate.daemon.gateway.lists import Id, Keyset, Time
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.condition import Branch, condition_branch, schedule_of
 from tidegate.daemon.read_model.dag import state_of
+from tidegate.daemon.read_model.dag_options import Option, of_events, of_limits, of_time
 from tidegate.daemon.read_model.grid import Grid, GridWindow, read_grid
 from tidegate.daemon.read_model.inputs import missing_datasets, timing_text, with_events
 from tidegate.daemon.read_model.lookup import find_dag
 from tidegate.daemon.read_model.plan import Planned, list_planned, timezone_of
-from tidegate.daemon.read_model.why_not import DagWhyNot, read_dag
+from tidegate.daemon.read_model.why_not import DagWhyNot, read_dag_why_not
 from tidegate.daemon.web.cells import rows_of
+from tidegate.daemon.web.rendering import ran_s
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.queries import grid as grids
 from tidegate.schemas.queries.backfill_pages import BackfillRow, list_backfills
 from tidegate.schemas.queries.dag_pages import DagRow, plans
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.grid import GridRun, Place, Usual, VersionRow
+from tidegate.schemas.queries.grid import Place, Usual, VersionRow
 
 VERSIONS, BACKFILLS, NEXT_RUNS = 10, 5, 6
+
+CELLS = 20_000
+"""The most cells of a grid, runs by tasks: its page has 150 bytes of each."""
 
 GRID = Keyset("grid", ("order_at", "id"), (Time, Id))
 
@@ -44,7 +51,12 @@ class DagParams(Params, frozen=True):
 
 
 class DagScreen(Struct, frozen=True):
-    """The page. `spec` is None for a held DAG, whose version may be unreadable. `longest_s` scales the bars of the grid."""
+    """A DAG with a window of its grid.
+
+    `spec` is None for a held DAG, whose version may be unreadable. `longest_s` scales the bars of the grid.
+
+    `rows` is the number of tasks from one page of the grid to the next.
+    """
 
     dag: DagRow
     state: str
@@ -56,19 +68,21 @@ class DagScreen(Struct, frozen=True):
     condition: Branch | None
     missing: Sequence[str]
     grid: Grid
+    rows: int
     older: str | None
     newer: str | None
     longest_s: float
     usual: Usual | None
     next_runs: Sequence[Planned]
     cells: Sequence[Markup]
-    versions: Sequence[VersionRow]
+    versions: Page[VersionRow]
     backfills: Sequence[BackfillRow]
+    options: Sequence[Option]
 
 
 async def read(db: Db, call: Call[DagParams]) -> DagScreen:
     params = call.params
-    dag, why = await find_dag(db, params.dag_id), await read_dag(db, params.dag_id)
+    dag, why = await find_dag(db, params.dag_id), await read_dag_why_not(db, params.dag_id)
     plan = (await plans(db, params.dag_id)).get(params.dag_id)
     grid = await read_grid(db, params.dag_id, why.spec.tasks if why.spec else (), window_of(params))
     usual = await grids.usual(db, params.dag_id)
@@ -83,15 +97,32 @@ async def read(db: Db, call: Call[DagParams]) -> DagScreen:
         condition=_condition(why, db.now),
         missing=missing_datasets(why.spec, why.inputs),
         grid=grid,
+        rows=rows_shown(params),
         older=GRID.cursor(grid.runs[0]) if grid.older and grid.runs else None,
         newer=GRID.cursor(grid.runs[-1]) if grid.newer and grid.runs else None,
-        longest_s=max([*(seconds(run, db.now) for run in grid.runs), usual.high_s if usual else 0.0, 1.0]),
+        longest_s=max([*(ran_s(run.start_date, run.end_date, db.now) for run in grid.runs), usual.high_s if usual else 0.0, 1.0]),
         usual=usual,
         next_runs=list_planned(plan, db.now, NEXT_RUNS) if plan else [],
         cells=rows_of(grid, dag.dag_id),
-        versions=await grids.list_versions(db, params.dag_id, VERSIONS),
+        versions=await _versions(db, params.dag_id),
         backfills=await list_backfills(db, dag_id=params.dag_id, limit=BACKFILLS),
+        options=_options(why.spec) if why.spec else [],
     )
+
+
+def _options(spec: DagSpec) -> list[Option]:
+    """Its timetable stands above."""
+    return [option for option in (*of_time(spec), *of_limits(spec), *of_events(spec)) if option[0] != "timetable"]
+
+
+async def _versions(db: Db, dag_id: str) -> Page[VersionRow]:
+    params = VersionsOf(dag_id=dag_id, limit=VERSIONS)
+    return by_number(dag_id).page(await grids.list_versions(db, dag_id, VERSIONS + 1), params)
+
+
+def rows_shown(params: DagParams) -> int:
+    """The tasks of the grid: of many runs fewer than are asked for."""
+    return min(params.rows, CELLS // params.runs)
 
 
 def window_of(params: DagParams) -> GridWindow:
@@ -99,12 +130,7 @@ def window_of(params: DagParams) -> GridWindow:
     before = place(params.before)
     if params.at is not None:
         before = Place(datetime.combine(params.at, time(), UTC) + timedelta(days=1), 0)
-    return GridWindow(params.runs, params.rows, params.tasks, before, None if before else place(params.after))
-
-
-def seconds(run: GridRun, now: datetime) -> float:
-    """How long a run took so far."""
-    return 0.0 if run.start_date is None else max(((run.end_date or now) - run.start_date).total_seconds(), 0.0)
+    return GridWindow(params.runs, rows_shown(params), params.tasks, before, None if before else place(params.after))
 
 
 def _condition(why: DagWhyNot, now: datetime) -> Branch | None:

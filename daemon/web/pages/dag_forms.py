@@ -1,4 +1,4 @@
-"""Pause, unpause and trigger a DAG."""
+"""Pause, unpause, release and trigger a DAG."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -8,24 +8,32 @@ import msgspec
 
 from tidegate.daemon import runs
 from tidegate.daemon.gateway import json_input
-from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
+from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
 from tidegate.daemon.gateway.paths import DagPath
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
+from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.read_model.dag import state_of
 from tidegate.daemon.read_model.lookup import find_dag
-from tidegate.daemon.web.fields import moment
 from tidegate.daemon.web.form import Field, Preview
-from tidegate.daemon.web.rendering import url
+from tidegate.daemon.web.rendering import dag_url, run_url
 from tidegate.daemon.web.screen import Form
+from tidegate.handlers.run_requested import RUN_EXISTS
+from tidegate.handlers.runs.run_ids import manual_run_id
 from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.message import RunRequested
-from tidegate.schemas.queries import versions
+from tidegate.schemas.queries import run_pages, versions
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.run_pages import RunRow
+from tidegate.schemas.text import counted
+from tidegate.schemas.time_range import parse_time
 
 PARAM = "param."
 """The prefix of fields that are params of the DAG."""
+
+MADE = "made"
+"""The field with the id of the run of this form: a form that is sent twice, as by a double click, makes one run."""
 
 PLAIN = ("string", "integer", "number", "boolean")
 """The types of params that have a field of their own kind; any other is written as JSON."""
@@ -39,12 +47,13 @@ class Paused(Params, frozen=True):
 
 async def preview_pause(db: Db, call: Call[DagPath]) -> Preview:
     dag = await find_dag(db, call.params.dag_id)
-    stops = f"No new run starts. {dag.running} runs go on, {dag.queued} queued ones wait."
-    starts = f"Runs start again; {dag.queued} queued runs first."
+    running = counted(dag.running, "running run goes on", "running runs go on")
+    stops = f"No new run starts. {running}, {counted(dag.queued, 'queued one waits', 'queued ones wait')}."
+    starts = f"Runs start again; {counted(dag.queued, 'queued run', 'queued runs')} first."
     return Preview(
         title=f"{'Unpause' if dag.is_paused else 'Pause'} {dag.dag_id}",
         says=[starts if dag.is_paused else stops],
-        back=url("dags", dag.dag_id),
+        back=dag_url(dag.dag_id),
         button="Unpause" if dag.is_paused else "Pause",
         fields=[Field(name="is_paused", label="", kind="hidden", value="false" if dag.is_paused else "true")],
     )
@@ -52,7 +61,23 @@ async def preview_pause(db: Db, call: Call[DagPath]) -> Preview:
 
 async def pause(call: Call[DagPath], body: Paused) -> str:
     await runs.set_paused(call.database, call.params.dag_id, paused=body.is_paused)
-    return url("dags", call.params.dag_id)
+    return dag_url(call.params.dag_id)
+
+
+async def preview_release(db: Db, call: Call[DagPath]) -> Preview:
+    dag = await find_dag(db, call.params.dag_id)
+    says = [f"It is held: {dag.hold_reason}", "A daemon decides about it again, and holds it again if the fault is still there."]
+    return Preview(
+        title=f"Release {dag.dag_id}",
+        says=says if dag.held_since else [f"{dag.dag_id} is not held: there is nothing to release."],
+        back=dag_url(dag.dag_id),
+        button="Release" if dag.held_since else "",
+    )
+
+
+async def release(call: Call[DagPath], _body: Nothing) -> str:
+    await runs.release(call.database, call.params.dag_id)
+    return dag_url(call.params.dag_id)
 
 
 async def preview_trigger(db: Db, call: Call[DagPath]) -> Preview:
@@ -66,12 +91,13 @@ async def preview_trigger(db: Db, call: Call[DagPath]) -> Preview:
     return Preview(
         title=f"Trigger {dag.dag_id}",
         says=[f"{makes} {active}", *waits],
-        back=url("dags", dag.dag_id),
+        back=dag_url(dag.dag_id),
         button="Trigger",
         fields=[
             *(param_field(name, param) for name, param in spec.params.items()),
             Field(name="logical_date", label="Logical date", hint="optional, such as 2013-01-31 or 2013-01-31T06:00; UTC"),
             Field(name="run_id", label="Run id", hint="optional; made from the time otherwise"),
+            Field(name=MADE, label="", kind="hidden", value=manual_run_id(db.now)),
         ],
     )
 
@@ -80,11 +106,23 @@ async def trigger(call: Call[DagPath], body: dict[str, str]) -> str:
     dag_id = call.params.dag_id
     given = {name.removeprefix(PARAM): text for name, text in body.items() if name.startswith(PARAM)}
     spec = await call.service.reader.run(_spec_params, dag_id)
-    request = RunRequested(
-        dag_id=dag_id, run_id=body.get("run_id"), conf=conf_of(spec, given), logical_date=moment_of("logical_date", body)
-    )
-    run = await runs.trigger(call.database, request)
-    return url("dags", dag_id, "runs", run.run_id)
+    run_id, date = body.get("run_id", body.get(MADE)), moment_of("logical_date", body)
+    request = RunRequested(dag_id=dag_id, run_id=run_id, conf=conf_of(spec, given), logical_date=date)
+    try:
+        run = await runs.trigger(call.database, request)
+    except RequestError as error:
+        if error.reason != RUN_EXISTS or "run_id" in body:
+            raise
+        run = await _made_before(call.database, request, error)
+    return run_url(dag_id, run.run_id)
+
+
+async def _made_before(database: Database, request: RunRequested, error: RequestError) -> RunRow:
+    """The run that this form has made already. Raises the error if there is none, and another run has the logical date."""
+    known = await database.run(run_pages.list_runs, dag_id=request.dag_id, run_id=request.run_id, limit=1)
+    if not known:
+        raise error
+    return known[0]
 
 
 async def _spec_params(db: Db, dag_id: str) -> Mapping[str, ParamSpec]:
@@ -95,11 +133,12 @@ async def _spec_params(db: Db, dag_id: str) -> Mapping[str, ParamSpec]:
 def param_field(name: str, param: ParamSpec) -> Field:
     """The field of a param, by its JSON Schema."""
     type_, has_default = param.schema.get("type"), param.default is not msgspec.UNSET
-    hint = str(param.schema.get("description") or ("" if type_ in PLAIN else "JSON"))
+    description = str(param.schema.get("description") or ("" if type_ in PLAIN else "JSON"))
     value = (param.default if type_ == "string" else json_text(param.default)) if has_default else ""
     options = [option if type_ == "string" else json_text(option) for option in param.schema.get("enum", ())]
     options = ["true", "false"] if type_ == "boolean" else options
     kind = "select" if options else "text" if type_ in PLAIN else "textarea"
+    hint = "; ".join(filter(None, (description, "empty: the default" if has_default and kind != "select" else "")))
     return msgspec.convert(
         {"name": PARAM + name, "label": name, "kind": kind, "value": str(value), "options": options, "hint": hint},
         Field,
@@ -117,7 +156,7 @@ def _value(name: str, param: ParamSpec, text: str) -> Any:
     try:
         return json_input.decode(text.encode())
     except ValueError as error:
-        raise InvalidError(f"param {name}: write JSON, such as 3, true or [1, 2] ({error})") from error
+        raise InvalidError(f"param {name}: write JSON, such as 3, true or [1, 2] ({error})", field=PARAM + name) from error
 
 
 def json_text(value: Any) -> str:
@@ -129,9 +168,9 @@ def moment_of(name: str, body: Mapping[str, str]) -> datetime | None:
     if name not in body:
         return None
     try:
-        return moment(body[name])
+        return parse_time(body[name])
     except ValueError as error:
-        raise InvalidError(f"{name}: {error}") from error
+        raise InvalidError(f"{name}: {error}", field=name) from error
 
 
 FORMS = (
@@ -142,5 +181,10 @@ FORMS = (
     Form(
         Read("/dags/{dag_id}/trigger", Right.EDIT, preview_trigger, DagPath, Preview),
         Act("POST", "/dags/{dag_id}/trigger", Right.EDIT, trigger, DagPath, dict[str, str], str),
+        keeps_texts=True,
+    ),
+    Form(
+        Read("/dags/{dag_id}/release", Right.EDIT, preview_release, DagPath, Preview),
+        Act("POST", "/dags/{dag_id}/release", Right.EDIT, release, DagPath, Nothing, str),
     ),
 )

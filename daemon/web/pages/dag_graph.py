@@ -7,14 +7,14 @@ from tidegate.daemon.gateway.endpoint import Call, Read
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.task_graph import GraphNode, TaskGraph
 from tidegate.daemon.web.layered_graph import Box, Layout, layout
-from tidegate.daemon.web.rendering import url
+from tidegate.daemon.web.rendering import dag_url, task_url
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.grid import GridRun
 
 
 class GraphScreen(Struct, frozen=True):
-    """The page. `boxes` are the nodes by name."""
+    """The tasks of a DAG and how they are drawn. `boxes` are the nodes by name."""
 
     graph: TaskGraph
     boxes: dict[str, Box]
@@ -29,8 +29,8 @@ async def read(db: Db, call: Call[GraphOf]) -> GraphScreen:
 
 def box(dag_id: str, node: GraphNode, run: GridRun | None) -> Box:
     if node.is_group:
-        return Box(f"{node.name} ({node.tasks} tasks)", url("dags", dag_id, "graph", group=node.name))
-    address = url("dags", dag_id, "runs", run.run_id, "tasks", node.name) if run and node.state else ""
+        return Box(f"{node.name} ({node.tasks} tasks)", dag_url(dag_id, "graph", group=node.name))
+    address = task_url(dag_id, run.run_id, node.name) if run and node.state else ""
     return Box(node.name, address, node.state or "")
 
 

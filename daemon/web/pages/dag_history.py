@@ -5,6 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from tidegate.daemon.gateway.endpoint import Call, Params, Read
+from tidegate.daemon.gateway.lists import Year
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.history import DagHistory, read_history
 from tidegate.daemon.web.duration_chart import Chart, duration_chart
@@ -12,20 +13,19 @@ from tidegate.daemon.web.heat_map import HeatMap, heat_map
 from tidegate.daemon.web.pages.dag import GRID, place
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.time_range import EARLIEST, LATEST
 
 
 class HistoryParams(Params, frozen=True):
     """A year of the calendar; and a cursor before whose run the chart ends."""
 
     dag_id: str
-    year: Annotated[int, Meta(ge=EARLIEST.year, le=LATEST.year)] | None = None
+    year: Year | None = None
     before: str | None = None
     runs: Annotated[int, Meta(ge=1, le=500)] = 100
 
 
 class HistoryScreen(Struct, frozen=True):
-    """The page. `calendar` is None before the first run."""
+    """The past of a DAG. `calendar` is None before the first run."""
 
     history: DagHistory
     calendar: HeatMap | None
@@ -34,8 +34,8 @@ class HistoryScreen(Struct, frozen=True):
 
 
 async def read(db: Db, call: Call[HistoryParams]) -> HistoryScreen:
-    wanted = call.params
-    history = await read_history(db, wanted.dag_id, wanted.year, place(wanted.before), wanted.runs)
+    params = call.params
+    history = await read_history(db, params.dag_id, params.year, place(params.before), params.runs)
     return HistoryScreen(
         history=history,
         calendar=calendar(history),

@@ -11,7 +11,7 @@ from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.condition import schedule_of
 from tidegate.daemon.read_model.dag import ListedDag, read_list, state_of
 from tidegate.daemon.web.screen import Screen
-from tidegate.schemas.queries.dag_pages import LastRun, last_runs
+from tidegate.schemas.queries.dag_pages import DagRow, LastRun, last_runs
 from tidegate.schemas.queries.db import Db
 
 RUNS = 12
@@ -28,25 +28,26 @@ class DagList(Listed, frozen=True):
 
 
 class DagLine(Struct, frozen=True):
-    """A line of the list. `why` is the reason of its state."""
+    """A line of the list. `why` is the reason of its state; `without_time` says what starts a DAG that no time starts."""
 
     listed: ListedDag
     state: str
     why: str
     schedule: str
+    without_time: str
     runs: Sequence[LastRun]
 
 
 async def read(db: Db, call: Call[DagList]) -> Page[DagLine]:
-    wanted = call.params
-    listed = await read_list(db, after=BY_ID.first(wanted), search=wanted.search, limit=wanted.limit + 1)
+    params = call.params
+    listed = await read_list(db, after=BY_ID.first(params), search=params.search, limit=params.limit + 1)
     runs = await last_runs(db, [row.dag.dag_id for row in listed], RUNS)
-    return BY_ID.page([_line(row, runs[row.dag.dag_id]) for row in listed], wanted)
+    return BY_ID.page([_line(row, runs[row.dag.dag_id]) for row in listed], params)
 
 
 def _line(listed: ListedDag, runs: Sequence[LastRun]) -> DagLine:
     dag = listed.dag
-    return DagLine(listed, state_of(dag), why(listed), schedule_of(dag, listed.timetable), runs)
+    return DagLine(listed, state_of(dag), why(listed), schedule_of(dag, listed.timetable), without_time(dag), runs)
 
 
 def why(listed: ListedDag) -> str:
@@ -59,6 +60,14 @@ def why(listed: ListedDag) -> str:
     if dag.is_stale:
         return "it is in no DAG file"
     return "a user paused it: no run starts" if dag.is_paused else ""
+
+
+def without_time(dag: DagRow) -> str:
+    """What starts the next run of a DAG that no time starts, in a few words."""
+    state = state_of(dag)
+    if state != "active":
+        return f"none while it is {state}"
+    return "by a request" if dag.schedule is None else "when its datasets come, or by a request"
 
 
 SCREEN = Screen(Read("/dags", Right.VIEW, read, DagList, Page[DagLine]), "dags.html")

@@ -7,13 +7,13 @@ from tidegate.daemon.gateway.endpoint import Call, Read
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.dataset_graph import DataNode, DatasetGraph
 from tidegate.daemon.web.layered_graph import Box, Layout, layout
-from tidegate.daemon.web.rendering import url
+from tidegate.daemon.web.rendering import dag_url, url
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.queries.db import Db
 
 
 class DatasetGraphScreen(Struct, frozen=True):
-    """The page. `boxes` are the nodes by a key."""
+    """A graph and how it is drawn. `boxes` are the nodes by a key."""
 
     graph: DatasetGraph
     boxes: dict[str, Box]
@@ -35,7 +35,7 @@ def key(node: DataNode) -> str:
 def box(node: DataNode) -> Box:
     """DAGs have another colour than datasets."""
     if node.kind == "dag":
-        return Box(node.name, url("dags", node.name), kind="dag")
+        return Box(node.name, dag_url(node.name), kind="dag")
     return Box(node.name, url("dataset", uri=node.name))
 
 

@@ -10,6 +10,7 @@ from tidegate.daemon.gateway.lists import Id, Keyset, Listed
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.arrival import Arrival, read_arrivals
 from tidegate.daemon.read_model.datasets import EventOutcomes, read_events
+from tidegate.daemon.web.pages.run import SHOWN_EXTRA
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.error import NotFoundError
 from tidegate.schemas.queries import dataset_pages, datasets
@@ -38,7 +39,7 @@ class DatasetParams(Listed, frozen=True, kw_only=True):
 
 
 class DatasetScreen(Struct, frozen=True):
-    """The page."""
+    """A dataset with its producers, its consumers and its last events. `arrivals` are the DAGs that update it, with reasons."""
 
     arrivals: Sequence[Arrival]
     producers: Sequence[ProducerRow]
@@ -47,22 +48,23 @@ class DatasetScreen(Struct, frozen=True):
 
 
 async def read_list(db: Db, call: Call[DatasetList]) -> Page[DatasetLine]:
-    wanted = call.params
-    lines = await dataset_pages.list_lines(db, wanted.search or None, BY_URI.first(wanted), wanted.limit + 1)
-    return BY_URI.page(lines, wanted)
+    params = call.params
+    lines = await dataset_pages.list_lines(db, params.search or None, BY_URI.first(params), params.limit + 1)
+    return BY_URI.page(lines, params)
 
 
 async def read_one(db: Db, call: Call[DatasetParams]) -> DatasetScreen:
-    wanted = call.params
-    if wanted.uri not in await datasets.read(db, [wanted.uri]):
-        raise NotFoundError(f"there is no dataset {wanted.uri!r}; `tidegate datasets list` shows all")
-    producers = await dataset_pages.list_producers(db, wanted.uri, SHOWN)
-    lines = await read_events(db, wanted.uri, wanted.event_id or None, before=EVENTS.first(wanted), limit=wanted.limit + 1)
+    params = call.params
+    if params.uri not in await datasets.read(db, [params.uri]):
+        raise NotFoundError(f"there is no dataset {params.uri!r}; `tidegate datasets list` shows all")
+    producers = await dataset_pages.list_producers(db, params.uri, SHOWN)
+    chosen = params.uri, params.event_id or None
+    lines = await read_events(db, *chosen, before=EVENTS.first(params), limit=params.limit + 1, extra_bytes=SHOWN_EXTRA)
     return DatasetScreen(
         arrivals=await read_arrivals(db, producers),
         producers=producers,
-        consumers=await dataset_pages.list_consumers(db, wanted.uri, SHOWN),
-        events=EVENTS.page(lines, wanted),
+        consumers=await dataset_pages.list_consumers(db, params.uri, SHOWN),
+        events=EVENTS.page(lines, params),
     )
 
 

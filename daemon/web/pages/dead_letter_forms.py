@@ -8,7 +8,7 @@ from tidegate.daemon.dead_letters import Changes
 from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read, converted
 from tidegate.daemon.gateway.lists import Id
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.dead_letter import BATCH_LETTERS, Change, Outcome
+from tidegate.daemon.read_model.dead_letter import BATCH_LETTERS, Change, Outcome, letters_text
 from tidegate.daemon.web.form import Field, Preview
 from tidegate.daemon.web.pages.dead_letters import Filter
 from tidegate.daemon.web.rendering import url
@@ -40,10 +40,11 @@ async def preview(change: Change, db: Db, call: Call[Selection]) -> Preview:
     rows = await dead_letters.open_of(db, ids[:BATCH_LETTERS])
     changes = Changes(call.settings, call.caller.username, change)
     refused = await changes.refusals(db, [row.id for row in rows]) if change is Change.REPLAY else {}
-    ids = [row.id for row in rows] if call.params.id else ids[:MOST]
+    ids = [row.id for row in rows] if call.params.id else ids
+    says, ids = says_of(change, len(ids)), ids[:MOST]
     return Preview(
-        title=f"{str(change).capitalize()} {counted(len(ids))}",
-        says=says(change, ids),
+        title=f"{str(change).capitalize()} {letters_text(len(ids))}",
+        says=says,
         back=url("dead-letters", *([call.params.id] if call.params.id else [])),
         button=str(change).capitalize() if ids else "",
         titles=("Id", "Reason", "Record", "What happens") if rows else (),
@@ -59,26 +60,23 @@ async def preview(change: Change, db: Db, call: Call[Selection]) -> Preview:
 BECAUSE = Field(name="because", label="Why they are not needed", hint="recorded with them", is_required=True)
 
 
-def says(change: Change, ids: Sequence[int]) -> list[str]:
-    if not ids:
+def says_of(change: Change, found: int) -> list[str]:
+    """What the change does to the dead letters that were found, of which a form has `MOST` at most."""
+    if not found:
         return ["There is no such open dead letter: nothing can be changed."]
     what = {
         Change.REPLAY: "They are sent to their topics again, unchanged and as the same events: one that was handled meanwhile "
         "has no effect. One that fails again becomes a new dead letter that refers to this one. Each is replayed once.",
         Change.DISCARD: "They are closed, and are not handled. They can still be shown. Your name is recorded with them.",
     }
-    first = [f"These are the first {BATCH_LETTERS}:"] if len(ids) > BATCH_LETTERS else []
-    most = [f"A form changes the oldest {MOST} at most; open it again for the others."] if len(ids) == MOST else []
+    first = [f"These are the first {BATCH_LETTERS}:"] if found > BATCH_LETTERS else []
+    most = [f"A form changes the oldest {MOST} at most; open it again for the others."] if found > MOST else []
     return [what[change], *most, *first]
 
 
 def line(change: Change, row: DeadLetterRow, refused: Mapping[int, str]) -> Sequence[str]:
     happens = refused.get(row.id, f"it is {change.state}")
     return str(row.id), row.reason, f"{row.topic}/{row.partition} at {row.offset}", happens
-
-
-def counted(number: int) -> str:
-    return f"{number or 'no'} dead {'letter' if number == 1 else 'letters'}"
 
 
 async def act(change: Change, call: Call[Params], body: Chosen) -> str:
@@ -92,7 +90,7 @@ def check_done(change: Change, outcome: Outcome) -> None:
     """Raises RequestError if some were refused: the others are changed."""
     if outcome.refused:
         more = f" (and {len(outcome.refused) - 1} more)" if len(outcome.refused) > 1 else ""
-        done = f"{change.state} {counted(len(outcome.done))}; " if outcome.done else ""
+        done = f"{change.state} {letters_text(len(outcome.done))}; " if outcome.done else ""
         raise RequestError(f"{done}{outcome.refused[0].why}{more}")
 
 

@@ -56,10 +56,10 @@ class DeadLetterScreen(Struct, frozen=True):
 
 
 async def read_list(db: Db, call: Call[DeadLetterList]) -> Page[DeadLetterRow]:
-    wanted = call.params
-    state = None if wanted.state is ListedState.ALL else DeadLetterState(wanted.state)
-    rows = await dead_letters.list_dead_letters(db, state, wanted.chosen, wanted.limit + 1, NEWEST.first(wanted))
-    return NEWEST.page(rows, wanted)
+    params = call.params
+    state = None if params.state is ListedState.ALL else DeadLetterState(params.state)
+    rows = await dead_letters.list_dead_letters(db, state, params.chosen, params.limit + 1, NEWEST.first(params))
+    return NEWEST.page(rows, params)
 
 
 async def read_one(db: Db, call: Call[DeadLetterPath]) -> DeadLetterScreen:

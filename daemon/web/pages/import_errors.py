@@ -18,9 +18,9 @@ class ImportErrorList(Listed, frozen=True):
 
 
 async def read(db: Db, call: Call[ImportErrorList]) -> Page[ImportErrorRow]:
-    wanted = call.params
-    rows = await list_import_errors(db, wanted.search or None, BY_PATH.first(wanted), wanted.limit + 1)
-    return BY_PATH.page(rows, wanted)
+    params = call.params
+    rows = await list_import_errors(db, params.search or None, BY_PATH.first(params), params.limit + 1)
+    return BY_PATH.page(rows, params)
 
 
 SCREEN = Screen(Read("/import-errors", Right.VIEW, read, ImportErrorList, Page[ImportErrorRow]), "import_errors.html")

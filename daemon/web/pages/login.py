@@ -1,6 +1,7 @@
 """Login and logout: a token, a one-time link or a proxy begins the session of a browser."""
 
 from collections.abc import Mapping
+from functools import partial
 from http import HTTPStatus
 
 from starlette.requests import Request
@@ -19,7 +20,7 @@ from tidegate.daemon.web.rendering import url
 from tidegate.daemon.web.screen import Answer, form_of, guarded
 
 REASONS: Mapping[Way, str] = {
-    "link": "this link was used before, or has expired; log in with a token, or restart the server that printed it",
+    "link": "this link was used before, or has expired; log in with a token, or let `tidegate standalone link` print another one",
     "token": "the token is unknown, expired or revoked; `tidegate tokens create` makes one",
 }
 
@@ -52,15 +53,16 @@ async def _by_proxy(request: Request, service: Service, next_: str) -> Response:
     """The session of the user that a proxy names; without one the page. Raises TooManyError: the browser may keep no cookie."""
     login = login_of(request, "proxy")
     try:
-        caller = service.proxy.caller(login.address, request.headers) if service.proxy else None
+        member = service.proxy.member(login.address, request.headers) if service.proxy else None
     except RefusedLoginError as error:
         return await refuse(request, service, login, error, next_)
-    if caller is None or ENDED in request.query_params:
+    if member is None or ENDED in request.query_params:
         return page(request, service, next_)
-    service.limit.take(caller.username)
+    service.limit.take(member.caller.username)
     if token_of(request, service) is not None:  # a page would ignore the session, and lead here again
         return page(request, service, next_, FORWARDED, HTTPStatus.FORBIDDEN)
-    return begun(request, await service.database.run(credentials.begin_session, caller, login), next_)
+    begin = partial(credentials.begin_session, groups=member.groups)
+    return begun(request, await service.database.run(begin, member.caller, login), next_)
 
 
 def _log_in(service: Service) -> Answer:

@@ -8,11 +8,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from tidegate.daemon.gateway.authenticate import is_loopback
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.identity import credentials, login_attempt
-from tidegate.daemon.identity.grants import RefusedLoginError, grants_of
+from tidegate.daemon.identity.grants import RefusedLoginError
 from tidegate.daemon.identity.login_attempt import Attempt
+from tidegate.daemon.identity.login_settings import is_loopback
 from tidegate.daemon.web.pages.login_page import begun, login_of, own_path, page, refuse
 from tidegate.daemon.web.screen import Answer, guarded
 from tidegate.schemas.error import UnavailableError
@@ -36,7 +36,7 @@ def routes(service: Service) -> list[Route]:
     # Its clients of HTTP and JOSE are an eighth of what a web process imports, and most processes need neither.
     from tidegate.daemon.identity.provider import Provider  # noqa: PLC0415
 
-    provider = Provider(service.settings, grants_of(service.settings))
+    provider = Provider(service.settings, service.grants)
     return [
         Route(PATH, guarded(_begin(service, provider)), methods=["GET"]),
         Route(CALLBACK, guarded(_finish(service, provider)), methods=["GET"]),
@@ -78,8 +78,8 @@ async def _answer(request: Request, service: Service, provider: "Provider") -> R
     try:
         attempt, code = _checked(request, service, attempt)
         service.provider_logins.take(login.address)
-        caller = await provider.caller(code, attempt, _callback(request))
-        return begun(request, await service.database.run(credentials.complete_attempt, caller, login, attempt.digest), next_)
+        member = await provider.member(code, attempt, _callback(request))
+        return begun(request, await service.database.run(credentials.complete_attempt, member, login, attempt.digest), next_)
     except RefusedLoginError as error:
         return await refuse(request, service, login, error, next_)
 

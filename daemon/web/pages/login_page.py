@@ -10,7 +10,7 @@ from tidegate.daemon.gateway.endpoint import facts_of
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.identity import credentials
 from tidegate.daemon.identity.credentials import Login, Way
-from tidegate.daemon.identity.grants import RefusedLoginError
+from tidegate.daemon.identity.grants import NoRoleError, RefusedLoginError
 from tidegate.daemon.terminal import printable
 from tidegate.daemon.web.rendering import render
 from tidegate.daemon.web.screen import context
@@ -48,11 +48,19 @@ async def refuse(
     next_: str,
     status: HTTPStatus = HTTPStatus.FORBIDDEN,
 ) -> Response:
-    """The page with the reason, which the audit log gets, too. Raises TooManyError for an address with too many failed logins."""
-    service.failed_logins.take(login.address)
+    """The page with the reason, which the audit log gets, too. Raises TooManyError for too many failed logins."""
+    service.failed_logins.take(_limited(login, error))
     reason = printable(str(error))  # parts of it are from outside, and Postgres stores no NUL
-    await service.database.run(credentials.record_refusal, login, error.username, reason)
+    await service.database.run(credentials.record_refusal, login, error, reason)
     return page(request, service, next_, reason, status)
+
+
+def _limited(login: Login, error: RefusedLoginError) -> str:
+    """The name under which a failed login counts: its address, or the user if it has no role.
+
+    The refusal of a user without a role ends its sessions. Failed logins of others from the same address must not prevent that.
+    """
+    return f"user {error.username}" if isinstance(error, NoRoleError) else login.address
 
 
 def begun(request: Request, secret: str, next_: str) -> Response:

@@ -7,7 +7,7 @@ from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.lookup import find_run, find_task
 from tidegate.daemon.web.form import Field, Preview
 from tidegate.daemon.web.pages.run_forms import RUN, TASK
-from tidegate.daemon.web.rendering import url
+from tidegate.daemon.web.rendering import run_url, task_url
 from tidegate.daemon.web.screen import Form
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.notes import of_run
@@ -35,7 +35,8 @@ async def _preview(db: Db, path: RunPath, task: str | None) -> Preview:
     return Preview(
         title=f"Note on {task or run.dag_id} {'of ' if task else ''}{run.run_id}",
         says=["All users that may view this page read it. The audit log keeps what it said before."],
-        back=_page(path, task),
+        back=_address(run.dag_id, run.run_id, task),
+        action=_address(run.dag_id, run.run_id, task, "note"),
         button="Save the note",
         fields=[Field(name="content", label="Note", kind="textarea", value=before, hint=hint)],
     )
@@ -51,20 +52,23 @@ async def write_task(call: Call[TaskPath], body: Text) -> str:
 
 async def _write(path: RunPath, task: str | None, call: Call[RunPath] | Call[TaskPath], body: Text) -> str:
     await notes.set_note(call.database, call.caller.username, path.dag_id, path.run_id, task, body.content)
-    return _page(path, task)
+    return _address(path.dag_id, path.run_id, task)
 
 
-def _page(path: RunPath, task: str | None) -> str:
-    return url("dags", path.dag_id, "runs", path.run_id, *(("tasks", task) if task else ()))
+def _address(dag_id: str, run_id: str, task: str | None, *below: str) -> str:
+    """The page of the run, or of its task, or one below it."""
+    return task_url(dag_id, run_id, task, *below) if task else run_url(dag_id, run_id, *below)
 
 
 FORMS = (
     Form(
         Read(f"{RUN}/note", Right.EDIT, preview_run, RunPath, Preview),
         Act("POST", f"{RUN}/note", Right.EDIT, write_run, RunPath, Text, str),
+        keeps_texts=True,
     ),
     Form(
         Read(f"{TASK}/note", Right.EDIT, preview_task, TaskPath, Preview),
         Act("POST", f"{TASK}/note", Right.EDIT, write_task, TaskPath, Text, str),
+        keeps_texts=True,
     ),
 )

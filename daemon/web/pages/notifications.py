@@ -5,14 +5,13 @@ from collections.abc import Sequence
 import msgspec
 
 from tidegate.daemon.api.notices import NotificationList, list_notifications
-from tidegate.daemon.duties.receivers.delivery import label
+from tidegate.daemon.duties.receivers.delivery import stored_label
 from tidegate.daemon.gateway.endpoint import Call, Read
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.notice import instance_name
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.notifications import NotificationRow
-from tidegate.schemas.receiver import Receiver
 
 
 class NotificationLine(msgspec.Struct, frozen=True):
@@ -25,7 +24,7 @@ class NotificationLine(msgspec.Struct, frozen=True):
 
 
 class NotificationScreen(msgspec.Struct, frozen=True):
-    """The page."""
+    """A part of the list."""
 
     lines: Sequence[NotificationLine]
     next_cursor: str | None
@@ -39,15 +38,7 @@ async def read(db: Db, call: Call[NotificationList]) -> NotificationScreen:
 def line(row: NotificationRow) -> NotificationLine:
     task_id = row.context.get("task_id")
     task = instance_name(task_id, row.context.get("map_index")) if task_id else ""
-    return NotificationLine(row, receiver_text(row.receiver), str(row.context.get("on", "")), task)
-
-
-def receiver_text(receiver: dict[str, object]) -> str:
-    """The receiver; that of another version may be unreadable."""
-    try:
-        return label(msgspec.convert(receiver, Receiver))
-    except msgspec.ValidationError:
-        return "a receiver that this version cannot read"
+    return NotificationLine(row, stored_label(row.receiver), str(row.context.get("on", "")), task)
 
 
 SCREEN = Screen(Read("/notifications", Right.VIEW, read, NotificationList, NotificationScreen), "notifications.html")

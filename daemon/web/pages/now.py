@@ -7,12 +7,8 @@ from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.queries.db import Db
 
 
-class NoParams(Params, frozen=True):
-    """No parameters."""
-
-
-async def read(db: Db, _call: Call[NoParams]) -> NowPage:
+async def read(db: Db, _call: Call[Params]) -> NowPage:
     return await read_now(db)
 
 
-SCREEN = Screen(Read("/", Right.VIEW, read, NoParams, NowPage), "now.html")
+SCREEN = Screen(Read("/", Right.VIEW, read, Params, NowPage), "now.html")

@@ -12,8 +12,10 @@ from tidegate.daemon.web.form import Field, Preview
 from tidegate.daemon.web.rendering import url
 from tidegate.daemon.web.screen import Form, Screen
 from tidegate.schemas.queries import pools
+from tidegate.schemas.queries.counting import COUNTED, counted_text
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.queue_pages import COUNTED
+from tidegate.schemas.queries.pools import PoolRow
+from tidegate.schemas.text import counted
 
 SLOTS = "/queue/slots"
 
@@ -25,10 +27,11 @@ class PoolName(Params, frozen=True):
 
 
 class SlotsBody(PoolPath, frozen=True):
-    """A pool with its slots, and the slots that the form showed; absent for a pool that did not exist."""
+    """A pool with its slots, and the slots that the form showed. `is_new`: it showed that the pool did not exist."""
 
     slots: SlotCount
     shown: SlotCount | None = None
+    is_new: bool = False
 
 
 async def read_all(db: Db, _call: Call[Params]) -> Pools:
@@ -39,27 +42,35 @@ async def preview_slots(db: Db, call: Call[PoolName]) -> Preview:
     name = call.params.name
     check_name(name)
     pool = next(iter(await pools.list_pools(db, name, COUNTED)), None)
-    taken = (
-        f"{pool.running + pool.queued} slots are taken, {pool.waiting_tasks} tasks wait."
-        if pool
-        else "The pool does not exist yet."
-    )
     return Preview(
         title=f"Slots of the pool {name}",
-        says=[taken, "Active tasks continue, also if they take more slots than the pool then has."],
+        says=[_taken(pool), "Active tasks continue, also if they take more slots than the pool then has."],
         back=url("queue", "pool", name=name) if pool else url("queue"),
         button="Set the slots" if pool else "Create the pool",
         fields=[
             Field(name="name", label="", kind="hidden", value=name),
-            *([Field(name="shown", label="", kind="hidden", value=str(pool.slots))] if pool else []),
+            _shown(pool),
             Field(name="slots", label="Slots", value=str(pool.slots) if pool else "", hint="-1 is no limit", is_required=True),
         ],
     )
 
 
+def _taken(pool: PoolRow | None) -> str:
+    if pool is None:
+        return "The pool does not exist yet."
+    waiting = "1 task waits" if pool.waiting_tasks == 1 else f"{counted_text(pool.waiting_tasks)} tasks wait"
+    return f"{counted(pool.running + pool.queued, 'slot is taken', 'slots are taken')}, {waiting}."
+
+
+def _shown(pool: PoolRow | None) -> Field:
+    name, value = ("shown", str(pool.slots)) if pool else ("is_new", "true")
+    return Field(name=name, label="", kind="hidden", value=value)
+
+
 async def set_slots(call: Call[Params], body: SlotsBody) -> str:
     check_name(body.name)
-    await changes.set_slots(call.database, call.caller.username, body.name, body.slots, expected=body.shown)
+    expected = changes.Absent.ABSENT if body.is_new else body.shown
+    await changes.set_slots(call.database, call.caller.username, body.name, body.slots, expected=expected)
     return url("queue", "pool", name=body.name)
 
 
@@ -67,5 +78,6 @@ LIST = Screen(Read("/queue", Right.VIEW, read_all, Params, Pools), "queue.html")
 FORM = Form(
     Read(SLOTS, Right.OPERATE, preview_slots, PoolName, Preview),
     Act("POST", SLOTS, Right.OPERATE, set_slots, Params, SlotsBody, str),
+    keeps_texts=True,
 )
 ONE = Screen(Read("/queue/pool", Right.VIEW, list_queue, QueuePath, PoolQueue), "pool.html")

@@ -2,44 +2,53 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
+from tidegate.daemon.api.tasks import TaskList, tasks_page
 from tidegate.daemon.gateway.endpoint import Call, Read
-from tidegate.daemon.gateway.paths import RunPath
+from tidegate.daemon.gateway.lists import Limit
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model import run, run_origin, run_progress
 from tidegate.daemon.read_model.lookup import find_run
-from tidegate.daemon.read_model.run import RunPage, TaskPage
+from tidegate.daemon.read_model.run import MOST_FAILURES, RunPage
 from tidegate.daemon.read_model.run_origin import RunOrigin
 from tidegate.daemon.web.pages.run_forms import RUN
+from tidegate.daemon.web.rendering import ran_s
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.error import DagFaultError
 from tidegate.schemas.explain.gates import RunProgress
-from tidegate.schemas.queries import datasets, grid
+from tidegate.schemas.queries import datasets, grid, run_pages
 from tidegate.schemas.queries.datasets import EventRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.grid import Usual
-from tidegate.schemas.state import RUN_ENDED, TaskState
+from tidegate.schemas.state import RUN_ENDED
 
 SOON = "the next decision of a daemon"
+
+MOST_EXPLAINED = 5_000
+"""Of a run with more tasks and mapped instances all would have to be read, to say what each waits for."""
+
+SHOWN_EXTRA = 1 << 20
+"""The bytes of extra on the page: those of more are on the page of each event."""
 
 MADE = 50
 """The events of its tasks that the page shows."""
 
 
-class RunParams(RunPath, frozen=True, kw_only=True):
-    """A run; `tasks` is the first task that is shown, of `rows`."""
+class RunParams(TaskList, frozen=True, kw_only=True):
+    """A run, and which of its tasks are shown."""
 
-    tasks: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
-    rows: Annotated[int, Meta(ge=1, le=1_000)] = 200
+    limit: Limit = 200
 
 
 class RunScreen(Struct, frozen=True):
-    """The page. `progress` is None for a run that has ended; `fault` says why it is not known for another one.
+    """A run with a part of its tasks.
 
-    `waits_for` has the reasons of tasks that wait. `longest_s` scales the bars of the tasks.
+    `progress` is None for a run that has ended; `fault` says why it is not known for another one.
+
+    It is not read for a run that `is_large`. `next_cursor` leads to the tasks after those of the page. `waits_for` has the
+    reasons of tasks that wait. `longest_s` scales the bars of the tasks. `are_more_failures`: the run shows the first ones.
     """
 
     run: RunPage
@@ -47,34 +56,46 @@ class RunScreen(Struct, frozen=True):
     made: Sequence[EventRow]
     progress: RunProgress | None
     fault: str
-    failed: Sequence[TaskPage]
+    is_large: bool
+    next_cursor: str | None
     waits_for: Mapping[str, str]
     usual: Usual | None
     began_at: datetime | None
     longest_s: float
+    are_more_failures: bool
 
 
 async def read(db: Db, call: Call[RunParams]) -> RunScreen:
     row = await find_run(db, call.params.dag_id, call.params.run_id)
-    page = await run.read_page(db, row)
-    progress, fault = None, ""
-    if row.state not in RUN_ENDED:
+    found = await tasks_page(db, row, call.params)
+    page = await run.read_run_page(db, row, found.items, extra_bytes=0)  # the events of the origin are shown
+    progress, fault, is_large = None, "", sum(page.states.values()) > MOST_EXPLAINED
+    if row.state not in RUN_ENDED and not is_large:
         try:
-            progress = await run_progress.read_page(db, row, call.settings)
+            progress = await run_progress.read_run_progress(db, row, call.settings)
         except DagFaultError as error:
             fault = str(error)
     return RunScreen(
         run=page,
-        origin=await run_origin.read_page(db, row),
-        made=await datasets.made_by_runs(db, [(row.dag_id, row.run_id)], MADE),
+        origin=await run_origin.read_run_origin(db, row, SHOWN_EXTRA),
+        made=await datasets.made_by_runs(db, [(row.dag_id, row.run_id)], MADE, extra_bytes=0),
         progress=progress,
         fault=fault,
-        failed=[task for task in page.tasks if task.task.state == TaskState.FAILED],
+        is_large=is_large,
+        next_cursor=found.next_cursor,
         waits_for=_reasons(progress),
         usual=await grid.usual(db, row.dag_id),
         began_at=row.start_date,
-        longest_s=max(((row.end_date or db.now) - row.start_date).total_seconds(), 0.1) if row.start_date else 1.0,
+        longest_s=max(ran_s(row.start_date, row.end_date, db.now), 0.1),
+        are_more_failures=await _are_more_failures(db, page),
     )
+
+
+async def _are_more_failures(db: Db, shown: RunPage) -> bool:
+    """Whether more tasks failed than are shown. The number of failed ones by state has others: removed and mapped tasks."""
+    if len(shown.failures) < MOST_FAILURES:
+        return False
+    return len(await run_pages.failures_of(db, shown.run.dag_id, shown.run.run_id, MOST_FAILURES + 1)) > MOST_FAILURES
 
 
 def _reasons(progress: RunProgress | None) -> Mapping[str, str]:

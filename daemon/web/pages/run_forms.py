@@ -6,18 +6,16 @@ from tidegate.daemon import runs
 from tidegate.daemon.gateway.endpoint import Act, Call, Load, Nothing, Params, Read
 from tidegate.daemon.gateway.paths import RunPath, TaskPath
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.clearing import counted
+from tidegate.daemon.read_model.clearing import cleared_text
 from tidegate.daemon.read_model.clearing import preview as preview_clearing
 from tidegate.daemon.read_model.lookup import find_run, find_task
-from tidegate.daemon.request import apply_request
 from tidegate.daemon.web.form import Field, Preview, checkbox
-from tidegate.daemon.web.rendering import url
+from tidegate.daemon.web.rendering import run_url, task_url
 from tidegate.daemon.web.screen import Form
 from tidegate.schemas.message import ClearRequested
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.run_pages import RunRow
 from tidegate.schemas.state import RUN_ENDED, RunState, TaskState
-from tidegate.schemas.timetable.text import utc
+from tidegate.schemas.text import utc
 
 RUN = "/dags/{dag_id}/runs/{run_id}"
 TASK = f"{RUN}/tasks/{{task_id}}"
@@ -29,7 +27,7 @@ class State(Params, frozen=True):
     state: Literal["success", "failed"]
 
 
-class Choices(Params, frozen=True, kw_only=True):
+class ClearOptions(Params, frozen=True, kw_only=True):
     """What a clearing covers: all tasks, or one and the tasks after it."""
 
     task: str | None = None
@@ -39,22 +37,22 @@ class Choices(Params, frozen=True, kw_only=True):
     newest_version: bool = False
 
 
-class ClearParams(Choices, frozen=True, kw_only=True):
+class ClearParams(ClearOptions, frozen=True, kw_only=True):
     """A run, and what of it is cleared."""
 
     dag_id: str
     run_id: str
 
 
-def request_of(user: str, dag_id: str, run_id: str, choices: Choices) -> ClearRequested:
+def request_of(user: str, dag_id: str, run_id: str, options: ClearOptions) -> ClearRequested:
     return ClearRequested(
         dag_id=dag_id,
         run_id=run_id,
-        task_ids=(choices.task,) if choices.task else (),
-        upstream=choices.upstream,
-        downstream=not choices.no_downstream,
-        only_failed=choices.only_failed,
-        newest=choices.newest_version,
+        task_ids=(options.task,) if options.task else (),
+        upstream=options.upstream,
+        downstream=not options.no_downstream,
+        only_failed=options.only_failed,
+        newest=options.newest_version,
         user=user,
     )
 
@@ -62,15 +60,18 @@ def request_of(user: str, dag_id: str, run_id: str, choices: Choices) -> ClearRe
 async def preview_clear(call: Call[ClearParams]) -> Preview:
     """What would run again, by the handler's own decision. It takes the locks of the decision, so the standby cannot read it."""
     params = call.params
-    _, cleared = await call.database.run(preview_clearing, request_of(call.caller.username, params.dag_id, params.run_id, params))
+    request = request_of(call.caller.username, params.dag_id, params.run_id, params)
+    request, cleared = await call.database.run(preview_clearing, request)
+    run_id = request.run_id or params.run_id
     rows = [(run.run_id, run.state, ", ".join(run.tasks)) for run in cleared]
     return Preview(
-        title=f"Clear {params.dag_id} {params.run_id}",
-        says=[f"{counted(cleared)} will run again. Active attempts are killed; earlier tries stay on record."]
+        title=f"Clear {params.dag_id} {run_id}",
+        says=[f"{cleared_text(cleared)} will run again. Active attempts are killed; earlier tries stay on record."]
         if rows
-        else ["Nothing is cleared by these choices."],
-        back=url("dags", params.dag_id, "runs", params.run_id),
-        button=f"Clear {counted(cleared)}" if rows else "",
+        else ["Nothing is cleared by these options."],
+        back=run_url(params.dag_id, run_id),
+        action=run_url(params.dag_id, run_id, "clear"),
+        button=f"Clear {cleared_text(cleared)}" if rows else "",
         titles=("Run", "Its state", "Tasks that run again"),
         rows=rows,
         fields=_fields(params, is_hidden=True),
@@ -79,25 +80,22 @@ async def preview_clear(call: Call[ClearParams]) -> Preview:
     )
 
 
-def _fields(choices: Choices, *, is_hidden: bool) -> list[Field]:
-    task = Field(name="task", label="Task", value=choices.task or "", hint="empty: all tasks")
+def _fields(options: ClearOptions, *, is_hidden: bool) -> list[Field]:
+    task = Field(name="task", label="Task", value=options.task or "", hint="empty: all tasks")
     boxes = (
-        checkbox("upstream", "also the tasks before it", is_set=choices.upstream),
-        checkbox("no_downstream", "not the tasks after it", is_set=choices.no_downstream),
-        checkbox("only_failed", "only tasks that failed, or whose upstream did", is_set=choices.only_failed),
-        checkbox("newest_version", "by the newest version of the DAG", is_set=choices.newest_version),
+        checkbox("upstream", "also the tasks before it", is_set=options.upstream),
+        checkbox("no_downstream", "not the tasks after it", is_set=options.no_downstream),
+        checkbox("only_failed", "only tasks that failed, or whose upstream did", is_set=options.only_failed),
+        checkbox("newest_version", "by the newest version of the DAG, unless the run is running", is_set=options.newest_version),
     )
     if not is_hidden:
         return [task, *boxes]
     return [Field(name=field.name, label="", kind="hidden", value=field.value) for field in (task, *boxes) if field.value]
 
 
-async def clear(call: Call[RunPath], body: Choices) -> str:
-    request, _ = await call.database.run(
-        preview_clearing, request_of(call.caller.username, call.params.dag_id, call.params.run_id, body)
-    )
-    await apply_request(call.database, request)
-    return _page(call.params)
+async def clear(call: Call[RunPath], body: ClearOptions) -> str:
+    await runs.clear(call.database, request_of(call.caller.username, call.params.dag_id, call.params.run_id, body))
+    return run_url(call.params.dag_id, call.params.run_id)
 
 
 async def preview_cancel(db: Db, call: Call[RunPath]) -> Preview:
@@ -107,7 +105,8 @@ async def preview_cancel(db: Db, call: Call[RunPath]) -> Preview:
     return Preview(
         title=f"Cancel {run.dag_id} {run.run_id}",
         says=[f"The run has ended already: {run.state}." if ended else does],
-        back=_page(call.params),
+        back=run_url(run.dag_id, run.run_id),
+        action=run_url(run.dag_id, run.run_id, "cancel"),
         button="" if ended else "Cancel the run",
         is_destructive=True,
     )
@@ -115,7 +114,7 @@ async def preview_cancel(db: Db, call: Call[RunPath]) -> Preview:
 
 async def cancel(call: Call[RunPath], _body: Nothing) -> str:
     await runs.cancel(call.database, call.caller.username, call.params.dag_id, call.params.run_id)
-    return _page(call.params)
+    return run_url(call.params.dag_id, call.params.run_id)
 
 
 async def preview_mark(db: Db, call: Call[RunPath]) -> Preview:
@@ -124,21 +123,23 @@ async def preview_mark(db: Db, call: Call[RunPath]) -> Preview:
     return Preview(
         title=f"Mark {run.dag_id} {run.run_id}",
         says=[f"The run is {run.state}. {kills}", "success: all its tasks succeed. failed: it fails. Outlets are not updated."],
-        back=_page(call.params),
+        back=run_url(run.dag_id, run.run_id),
+        action=run_url(run.dag_id, run.run_id, "mark"),
         button="Mark the run",
-        fields=[_states(run)],
+        fields=[_states(run.state)],
         is_destructive=True,
     )
 
 
-def _states(run: RunRow) -> Field:
-    other = "failed" if run.state == RunState.SUCCESS else "success"
+def _states(state: str) -> Field:
+    """The states to choose from; first the one that the run or the task has not."""
+    other = "failed" if state == "success" else "success"
     return Field(name="state", label="State", kind="select", value=other, options=("success", "failed"))
 
 
 async def mark(call: Call[RunPath], body: State) -> str:
     await runs.mark(call.database, call.caller.username, call.params.dag_id, call.params.run_id, RunState(body.state))
-    return _page(call.params)
+    return run_url(call.params.dag_id, call.params.run_id)
 
 
 async def preview_mark_task(db: Db, call: Call[TaskPath]) -> Preview:
@@ -148,9 +149,10 @@ async def preview_mark_task(db: Db, call: Call[TaskPath]) -> Preview:
     return Preview(
         title=f"Mark {task.label} of {run.run_id}",
         says=[f"The task is {task.state}{since}. An active attempt is killed, and the tasks after it are decided again."],
-        back=_page(call.params),
+        back=task_url(run.dag_id, run.run_id, task.label),
+        action=task_url(run.dag_id, run.run_id, task.label, "mark"),
         button="Mark the task",
-        fields=[_states(run)],
+        fields=[_states(task.state)],
         is_destructive=True,
     )
 
@@ -158,17 +160,13 @@ async def preview_mark_task(db: Db, call: Call[TaskPath]) -> Preview:
 async def mark_task(call: Call[TaskPath], body: State) -> str:
     path = call.params
     await runs.mark_task(call.database, call.caller.username, path.dag_id, path.run_id, path.task_id, TaskState(body.state))
-    return _page(path)
-
-
-def _page(path: RunPath) -> str:
-    return url("dags", path.dag_id, "runs", path.run_id)
+    return task_url(path.dag_id, path.run_id, path.task_id)
 
 
 FORMS = (
     Form(
         Load(f"{RUN}/clear", Right.EDIT, preview_clear, ClearParams, Preview),
-        Act("POST", f"{RUN}/clear", Right.EDIT, clear, RunPath, Choices, str),
+        Act("POST", f"{RUN}/clear", Right.EDIT, clear, RunPath, ClearOptions, str),
     ),
     Form(
         Read(f"{RUN}/cancel", Right.EDIT, preview_cancel, RunPath, Preview),

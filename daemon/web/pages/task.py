@@ -12,7 +12,7 @@ from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.logs import Log, LogReader, LogRequest
 from tidegate.daemon.read_model.lookup import find_run, find_task
 from tidegate.daemon.read_model.results import result_of
-from tidegate.daemon.read_model.why_not import read_task
+from tidegate.daemon.read_model.why_not import read_task_why_not
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.web.pages.dag_forms import json_text
 from tidegate.daemon.web.pages.run_forms import TASK
@@ -47,7 +47,7 @@ class Facts(Struct, frozen=True):
 
 
 class TaskScreen(Struct, frozen=True):
-    """The page. `no_log` says why there is no log. `cut` bytes were left out at the beginning of the log."""
+    """A task with the end of a log. `no_log` says why there is no log. `cut` bytes were left out at the beginning of the log."""
 
     facts: Facts
     shown_try: int | None
@@ -72,7 +72,7 @@ async def _facts(db: Db, params: TaskParams, settings: Settings) -> Facts:
     why, result = None, None
     with suppress(DagFaultError):
         if task.state not in TASK_ENDED:
-            why = await read_task(db, run, task.label, settings)
+            why = await read_task_why_not(db, run, task.label, settings)
         elif task.state == TaskState.SUCCESS:
             result = await result_of(db, run, task.label)
     note = next((note for note in await notes.of_run(db, run.dag_id, run.run_id) if note.task == task.label), None)
@@ -83,9 +83,10 @@ async def _log(call: Call[TaskParams], run: RunRow) -> tuple[Log | None, str]:
     """The end of the log, and why there is none."""
     request = LogRequest(run.dag_id, run.run_id, call.params.task_id, call.params.try_)
     try:
-        return await LogReader(call.settings, call.service.reader, request).document(SHOWN), ""
+        reader = LogReader(call.settings, call.service.reader, request, call.service.backends)
+        return await reader.document(SHOWN), ""
     except (RequestError, UnavailableError) as error:
-        return None, str(error).replace("; --follow waits for its log", "")
+        return None, str(error)
 
 
 SCREEN = Screen(Load(TASK, Right.VIEW, read, TaskParams, TaskScreen), "task.html")

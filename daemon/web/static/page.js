@@ -18,14 +18,17 @@ const LIVE = { text: "live", title: "This page follows changes" };
 const NO_ANSWER = { text: "no connection", title: "The web server does not answer; this page tries again" };
 const NO_STREAM = { text: "not live", title: "The web server refuses a stream; this page is read once a minute" };
 const LOG_IN = { text: "log in again", title: "The session has ended" };
+const BROKEN = { text: "reload", title: "This page cannot show its changes: its script failed" };
 const RELOAD = { text: "reload", title: "The server has a new version of this page" };
 const AGAIN_MS = 5000;
 const CONNECT_MS = 30000;
+const READ_MS = 60000; // a proxy that has lost the connection never says so
+const SETTLE_MS = 30000; // so long after a change a standby that the page is read of may be behind
 const FACTOR = 10; // a page that takes long to read is read less often, so that many open pages cannot overload a server
 
 const state = { page: null, stream: null };
 let source = null;
-let [timer, reconnects, notBefore] = [0, 0, 0];
+let [timer, regular, reconnects, notBefore, changedAt] = [0, 0, 0, 0, 0];
 let [isReading, isStale] = [false, false];
 
 function show(part, what) {
@@ -44,6 +47,19 @@ function readAgain() {
   timer = setTimeout(read, Math.max(0, notBefore - performance.now()));
 }
 
+// How often depends on what was read: the page of a task at work is read every few seconds, as is one of a standby after a change.
+function readRegularly() {
+  clearTimeout(regular);
+  const { every, settle } = main.dataset;
+  const settles = settle && performance.now() - changedAt < SETTLE_MS;
+  regular = setTimeout(readAgain, (settles ? Math.min(every, settle) : every) * 1000);
+}
+
+function readChange() {
+  changedAt = performance.now();
+  readAgain();
+}
+
 async function read() {
   isStale = false;
   isReading = true;
@@ -53,21 +69,34 @@ async function read() {
   const pause = problem ? AGAIN_MS : Math.max(main.dataset.pause * 1000, FACTOR * (performance.now() - began));
   notBefore = performance.now() + pause;
   isReading = false;
+  readRegularly();
   if (isStale || problem === NO_ANSWER) readAgain();
 }
 
 // Returns what is wrong.
 async function replaced() {
+  const [answer, text] = await answered();
+  if (!answer) return NO_ANSWER;
+  if (answer.type === "opaqueredirect") return LOG_IN;
+  const fresh = new DOMParser().parseFromString(text, "text/html");
+  if (!answer.ok) return { text: "away", title: fresh.querySelector("main")?.innerText.trim() ?? answer.statusText };
+  if (script(fresh) !== script(document)) return RELOAD;
   try {
-    const answer = await fetch(location.href, { redirect: "manual" });
-    if (answer.type === "opaqueredirect") return LOG_IN;
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-    if (!answer.ok) return { text: "away", title: fresh.querySelector("main")?.innerText.trim() ?? answer.statusText };
-    if (script(fresh) !== script(document)) return RELOAD;
     replace(fresh);
     return null;
-  } catch {
-    return NO_ANSWER;
+  } catch (error) {
+    reportError(error);
+    return BROKEN;
+  }
+}
+
+async function answered() {
+  try {
+    const answer = await fetch(location.href, { redirect: "manual", signal: AbortSignal.timeout(READ_MS) });
+    return [answer, await answer.text()];
+  } catch (error) {
+    if (error.name === "TimeoutError") connect(); // the stream may have been lost in the same way
+    return [];
   }
 }
 
@@ -102,7 +131,11 @@ function morph(old, fresh) {
 
 function morphChildren(old, wanted) {
   const known = new Map();
-  for (const node of old.childNodes) known.set(keyOf(node), [...(known.get(keyOf(node)) ?? []), node]);
+  for (const node of old.childNodes) {
+    const key = keyOf(node);
+    if (known.has(key)) known.get(key).push(node);
+    else known.set(key, [node]);
+  }
   const pairs = wanted.map((child) => [known.get(keyOf(child))?.shift(), child]);
   for (const left of known.values()) for (const node of left) node.remove();
   let place = old.firstChild;
@@ -116,8 +149,8 @@ function morphChildren(old, wanted) {
 function connect() {
   source?.close();
   source = document.hidden ? null : new EventSource(main.dataset.live);
-  source?.addEventListener("changed", readAgain);
-  source?.addEventListener("reload", readAgain);
+  source?.addEventListener("changed", readChange);
+  source?.addEventListener("reload", readChange);
   source?.addEventListener("live", () => {
     if (state.stream) readAgain();
     show("stream", null);
@@ -145,5 +178,5 @@ if (main) {
     connect();
     if (!document.hidden) readAgain();
   });
-  setInterval(readAgain, main.dataset.every * 1000);
+  readRegularly();
 }

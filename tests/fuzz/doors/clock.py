@@ -248,6 +248,7 @@ def after(dag: DagView, effects: Sequence[Effect]) -> DagView:
                     dataset_run_at=effect.dataset_run_at,
                     deadline_at=effect.deadline_at,
                     last_source=effect.last_source,
+                    catchup_until=effect.catchup_until,
                 )
             case InsertRun():
                 assert effect.run_type is not RunType.MANUAL

@@ -75,12 +75,13 @@ def enter(given: tuple[Kind, Sequence[Sent], int], _: Path) -> None:
         read(kind, Record(f"tidegate.{kind}", 0, 7 + n, NOW, b"\xff\x00", each.headers, each.value))
         for n, each in enumerate(sent)
     ]
-    batch = batch_of([PartitionBatch(Partition(f"tidegate.{kind}", 0), 1, 7, reading)])
+    partition = Partition(f"tidegate.{kind}", 0)
+    batch = batch_of([PartitionBatch(partition, 1, reading)], {partition: 7})
     for letter in batch.dead_letters:
         assert letter.message
         assert letter.reason != Rejection.UNPROCESSABLE, letter.message
         check_storable([letter.message, letter.headers])
-        dead_letter.dead_letter_message("tidegate.dead-letter", 1, letter, event_id="1", source="tidegate", time=NOW)
+        dead_letter.dead_letter_record("tidegate.dead-letter", 1, letter, event_id="1", source="tidegate", time=NOW)
     check_storable([[message.body, message.id] for message in batch.messages])
     check_storable(list(_decisions(batch.messages, consumer)))
 

@@ -12,7 +12,8 @@ from tests import servers
 from tests.fuzz.doors.door import Door, Place
 from tests.fuzz.small_world import SmallWorld, Topics, attempt_of, end_of, small_world
 from tidegate.daemon import outage
-from tidegate.events.sink import OutMessage, UndeliveredError
+from tidegate.events.sink import ProducerRecord
+from tidegate.events.source import Partition
 from tidegate.schemas.error import FencedError, UnavailableError
 from tidegate.schemas.wire.event import Kind
 
@@ -157,7 +158,7 @@ class UnsteadyTopics(Topics):
             raise UnavailableError("Kafka is away, as planned")
         self.is_connected = True
 
-    async def send_all(self, messages: Sequence[OutMessage]) -> Sequence[bool]:
+    async def send_available(self, messages: Sequence[ProducerRecord]) -> Sequence[Partition | None]:
         answer = self.sends.pop(0) if messages and self.sends else "answers"
         arrived = {"nothing arrived": 0, "no connection": 0, "a part arrived": len(messages) // 2}.get(answer, len(messages))
         self.messages += messages[:arrived]
@@ -167,8 +168,8 @@ class UnsteadyTopics(Topics):
         if answer != "answers":
             self.is_connected = False
             known = 0 if answer == "answer lost" else arrived
-            raise UndeliveredError("as planned", [number < known for number in range(len(messages))])
-        return [True] * len(messages)
+            return [None if number < known else Partition(message.topic, 0) for number, message in enumerate(messages)]
+        return [None] * len(messages)
 
 
 class Trying(SmallWorld):

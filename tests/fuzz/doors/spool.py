@@ -33,7 +33,7 @@ def enter(given: tuple[str, bytes | str, int | None], home: Path) -> None:
     path.write_bytes(content) if isinstance(content, bytes) else KINDS[content](path)
     if seconds is not None:
         os.utime(path, (seconds, seconds), follow_symlinks=False)
-    looks = (spool.outcome, spool.claimed, spool.job, spool.heartbeat_at, spool.prepared_at, spool.silent_s)
+    looks = (spool.outcome, spool.claimed, spool.job, spool.heartbeat_at, spool.prepared_at, spool.heartbeat_age_s)
     for look in (*looks, lambda: spool.read_log(0)):
         try:
             look()

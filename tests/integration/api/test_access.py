@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from tests.integration.web.conftest import Site
+from tidegate.daemon.api.openapi import document
 from tidegate.daemon.api.routes import ENDPOINTS
 from tidegate.daemon.gateway.endpoint import Act, Endpoint
 from tidegate.daemon.permissions import NEEDED, Right, Role
@@ -36,9 +37,12 @@ BODIES: dict[str, dict[str, Any]] = {
     "Slots": {"slots": -1},
     "Replay": {"ids": [999]},
     "Discard": {"ids": [999], "because": "a test"},
+    "Resume": {"partition": "none/0", "at": "latest"},
     "Settle": {"because": "a test"},
 }
 """A valid body of each type that has required fields."""
+
+DECLARED: Any = document(ENDPOINTS)["paths"]
 
 QUERY = {"/events": {"uri": "lake://none"}}
 
@@ -59,6 +63,7 @@ async def test_each_endpoint_answers_the_roles_that_have_its_right(site: Site, r
             may = roles.index(role) >= roles.index(NEEDED[endpoint.right])
             is_refused = answer.status_code == HTTPStatus.FORBIDDEN
             assert is_refused is not may, (endpoint.method, endpoint.path, answer.text)
+            assert str(answer.status_code) in DECLARED[endpoint.path][endpoint.method.lower()]["responses"], endpoint.path
             assert answer.status_code < 500, (endpoint.method, endpoint.path, answer.text)
             assert answer.status_code != HTTPStatus.BAD_REQUEST, (endpoint.method, endpoint.path, answer.text)
     refused = "SELECT DISTINCT object FROM audit_log WHERE what = 'was refused' AND details ->> 'request' LIKE '%/backfills/%'"
@@ -149,7 +154,7 @@ async def cascading(site: Site) -> None:
     """The DAG `other` consumes what `mine_a` updates."""
     source = """
 from tidegate import Dag, Dataset, cron
-with Dag("mine_a", schedule=cron("0 6 * * *"), catchup=False) as dag:
+with Dag("mine_a", schedule=cron("0 6 * * *"), catchup=False, run_immediately=False) as dag:
     dag.command("first", ["true"], outlets=[Dataset("lake://a")])
 """
     await site.history.file(source, "a.py")

@@ -1,78 +1,40 @@
 """`tidegate --server`: commands over the API, without a database."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from types import SimpleNamespace
 
 import anyio
 import pytest
 
+from tests.integration.api.conftest import Cli
+from tests.integration.cli import dead_letters
 from tests.integration.cli.conftest import Answer
+from tests.integration.cli.dead_letters import NOON
 from tests.integration.web.conftest import Site
-from tidegate.daemon.cli.app import run
+from tidegate.daemon.cli import remote
+from tidegate.daemon.cli.commands import dead_letters as dead_letter_commands
 from tidegate.daemon.docs.generate import commands_by_reach
 from tidegate.daemon.permissions import Role
-
-Cli = Callable[..., Awaitable[Answer]]
+from tidegate.schemas.queries import inbox, losses
+from tidegate.schemas.queries.credentials import list_tokens
 
 DATES = ("--from", "2013-01-01", "--to", "2013-01-02")
 
 
-@pytest.fixture
-async def cli(two: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Call `tidegate` with a token of the DAGs `mine_*`, and with no address of Postgres."""
-    monkeypatch.delenv("TIDEGATE_POSTGRES_DSN", raising=False)
-    monkeypatch.setenv("TIDEGATE_SERVER", two.address)
-    monkeypatch.setenv("TIDEGATE_TOKEN", await two.token(Role.EDITOR, user="anna", dags=("mine_*",)))
-
-    async def call(*args: str) -> Answer:
-        code = await anyio.to_thread.run_sync(partial(run, args))
-        return Answer(code, *capsys.readouterr())
-
-    return call
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("dags", "list"),
-        ("dags", "show", "mine_a"),
-        ("dags", "errors"),
-        ("runs", "list"),
-        ("runs", "list", "mine_a", "--state", "queued", "--since", "2013-01-01", "-n", "1"),
-        ("runs", "show", "mine_a", "latest"),
-        ("runs", "explain", "mine_a", "latest"),
-        ("tasks", "list", "mine_a", "r"),
-        ("datasets", "list"),
-        ("backfills", "list"),
-        ("pools", "list"),
-        ("deadlines", "list", "--missed"),
-        ("notifications", "list"),
-        ("deadletters", "list", "--state", "all"),
-        ("losses", "list", "--all"),
-        ("topics", "halted"),
-        ("topics", "ignored"),
-    ],
-)
-async def test_a_list_is_that_of_the_database(
-    cli: Cli, two: Site, dsn: str, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    remote = await cli(*command, "--json")
-    monkeypatch.delenv("TIDEGATE_SERVER")
-    monkeypatch.setenv("TIDEGATE_POSTGRES_DSN", dsn)
-    local = await cli(*command, "--json")
-
-    assert remote.code == 0, remote.err
-    assert remote.json == local.json
-
-
 async def test_a_run_is_triggered_and_ended(cli: Cli) -> None:
-    assert await cli("runs", "trigger", "mine_a", "--run-id", "x", "--conf", '{"n": 1}') == (0, "triggered mine_a x\n", "")
+    triggered = await cli("runs", "trigger", "mine_a", "--run-id", "x", "--conf", '{"n": 1}')
+    queued = "it is queued: the DAG is paused, in no DAG file, or at its limit of active runs\n"
+    assert triggered == (0, "triggered mine_a x\n", queued)
     assert (await cli("runs", "show", "mine_a", "x", "--json")).json["conf"] == {"n": 1}
     assert (await cli("runs", "note", "mine_a", "x", "late")).out == "the note is written\n"
     assert [note["content"] for note in (await cli("runs", "show", "mine_a", "x", "--json")).json["notes"]] == ["late"]
     assert (await cli("runs", "note", "mine_a", "x", "--remove", "--json")).json == []
+    empty = [await cli("runs", verb, "mine_a", "") for verb in ("cancel", "show")]
+    assert empty == [(1, "", "tidegate: an argument of the command is empty; is a variable of the shell not set?\n")] * 2
+    assert (await cli("tasks", "mark", "mine_a", "r", "..", "success")).err == "tidegate: '..' is no name\n"
     assert (await cli("runs", "cancel", "mine_a", "x")).out == "cancelled mine_a x\n"
     assert (await cli("runs", "mark", "mine_a", "r", "success")).out == "marked mine_a r as success\n"
     assert (await cli("dags", "pause", "mine_a")).out == "paused mine_a\n"
@@ -96,14 +58,15 @@ async def test_a_backfill_is_created_and_changed(cli: Cli, two: Site) -> None:
     ("command", "answer"),
     [
         (("runs", "trigger", "other"), (1, "", "tidegate: anna may change the DAGs mine_*, not 'other'\n")),
+        (("topics", "resume", "a/0", "--at", "latest"), (1, "", "tidegate: anna has the role editor; this needs operator\n")),
         (("pools", "set", "p", "1"), (1, "", "tidegate: anna has the role editor; this needs operator\n")),
         (("dags", "show", "none"), (1, "", "tidegate: there is no DAG 'none'; `tidegate dags list` shows all\n")),
         (
-            ("dags", "why-not", "mine_a"),
+            ("dags", "plan"),
             (
                 2,
                 "",
-                "tidegate: tidegate dags why-not needs Postgres: leave out --server and TIDEGATE_SERVER, and set"
+                "tidegate: tidegate dags plan needs Postgres: leave out --server and TIDEGATE_SERVER, and set"
                 " TIDEGATE_POSTGRES_DSN\n",
             ),
         ),
@@ -114,26 +77,11 @@ async def test_a_refusal_is_one_sentence(cli: Cli, command: tuple[str, ...], ans
 
 
 NEED_POSTGRES = (
-    ("dags", "why-not", "mine_a"),
-    ("dags", "next", "mine_a"),
     ("dags", "plan"),
-    ("runs", "clear", "mine_a", "r"),
-    ("tasks", "logs", "mine_a", "r", "first"),
     ("tasks", "test", "mine_a", "r", "first"),
-    ("tasks", "why-not", "mine_a", "r", "first"),
-    ("tasks", "clear", "mine_a", "r", "first"),
-    ("backfills", "watch", "1"),
-    ("datasets", "events", "lake://flights"),
     ("datasets", "audit"),
     ("notifications", "logs", "1"),
-    ("topics", "resume", "a/0", "--at", "latest"),
-    ("deadletters", "show", "1"),
-    ("deadletters", "replay", "1"),
-    ("deadletters", "discard", "1", "--because", "a test"),
     ("tokens", "create", "ben"),
-    ("tokens", "revoke", "1"),
-    ("losses", "settle", "1", "--because", "a test"),
-    ("audit", "verify"),
 )
 
 
@@ -142,6 +90,117 @@ async def test_the_commands_that_need_postgres_say_so(cli: Cli) -> None:
     for command in NEED_POSTGRES:
         answer = await cli(*command)
         assert (answer.code, "TIDEGATE_POSTGRES_DSN" in answer.err) == (2, True), (command, answer)
+
+
+async def test_a_backfill_is_followed_to_its_end(cli: Cli, two: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def cancel() -> None:
+        async with two.program() as client:
+            answer = await client.post("/api/v1/backfills/1/cancel", json={"kill": True})
+        assert answer.is_success, answer.text
+        await two.history.backfilled()
+
+    monkeypatch.setattr(remote, "time", SimpleNamespace(sleep=lambda _: anyio.from_thread.run(cancel)))
+    with anyio.fail_after(20):
+        followed = await cli("backfills", "create", "mine_a", *DATES, "--watch")
+        again = await cli("backfills", "watch", "1")
+
+    assert (followed.code, followed.out) == (1, "created backfill 1 of mine_a\n"), followed.err
+    assert [line.endswith("| cancelled") for line in followed.err.splitlines()] == [False, True]
+    assert (again.code, again.out) == (1, "backfill 1 ended as cancelled\n")
+
+
+async def test_a_run_is_followed_to_its_end(cli: Cli, two: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails() -> None:
+        await two.history.clock("mine_a")
+        for attempt in await two.history.attempts_begin():
+            await two.history.attempt_ends(attempt.submission_id, "failed", "boom")
+
+    await cli("runs", "cancel", "mine_a", "r")
+    monkeypatch.setattr(remote, "time", SimpleNamespace(sleep=lambda _: anyio.from_thread.run(fails)))
+    with anyio.fail_after(20):
+        followed = await cli("runs", "trigger", "mine_a", "--run-id", "x", "--wait")
+
+    assert (followed.code, followed.out) == (1, "triggered mine_a x\n"), followed.err
+    says = [line.partition("Z  ")[2] or line for line in followed.err.splitlines()]
+    assert says[-3:] == ["failed, 2 of 2 tasks ended", "task first failed: boom", "task second upstream_failed"], says
+
+
+async def test_a_cancelled_run_waits_for_the_kill_of_its_attempts(cli: Cli, two: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    await two.history.clock("mine_a")
+    (attempt,) = await two.history.attempts_begin()
+    killed = partial(two.history.attempt_ends, attempt.submission_id, "killed", "cancelled")
+    monkeypatch.setattr(remote, "time", SimpleNamespace(sleep=lambda _: anyio.from_thread.run(killed)))
+
+    with anyio.fail_after(20):
+        answer = await cli("runs", "cancel", "mine_a", "r", "--wait")
+
+    assert (answer.code, answer.out) == (0, "cancelled mine_a r\n")
+    assert answer.err.endswith("Z  waiting for the kill of try 1 of first\n")
+
+
+async def test_runs_and_tasks_are_cleared(cli: Cli, two: Site) -> None:
+    await two.history.clock("mine_a")
+    await cli("runs", "cancel", "mine_a", "r")
+    table = "RUN  LOGICAL DATE  STATE   TASKS\nr    -             failed  first, second\n"
+
+    unasked = await cli("runs", "clear", "mine_a", "latest")
+    refused = await cli("tasks", "clear", "mine_a", "r", "third", "--yes")
+    others = await cli("runs", "clear", "other", "r", "--yes")
+    one = await cli("tasks", "clear", "mine_a", "r", "first", "--no-downstream", "--yes", "--json")
+    await cli("runs", "cancel", "mine_a", "r")
+    async with two.program() as client:
+        body = {"until": "2100-01-01T00:00:00Z", "shown": ["r", "s"]}
+        stale = await client.post("/api/v1/dags/mine_a/clear", json=body)
+    cleared = await cli("runs", "clear", "mine_a", "--until", "2100-01-01", "--yes")
+
+    assert (unasked.code, unasked.out) == (2, table), unasked
+    assert refused == (1, "", "tidegate: DAG 'mine_a' has no task 'third' in these runs; its tasks are first, second\n")
+    assert others.err == "tidegate: anna may change the DAGs mine_*, not 'other'\n"
+    assert one.json == {
+        "dag_id": "mine_a",
+        "runs": [{"run_id": "r", "logical_date": None, "state": "failed", "tasks": ["first"]}],
+    }
+    assert (stale.status_code, "('s' differs); show them again, and repeat" in stale.json()["detail"]) == (409, True)
+    assert cleared == (0, f"{table}cleared 2 tasks of 1 run\n", "")
+
+
+async def test_dead_letters_are_replayed_and_discarded(cli: Cli, two: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    await dead_letters.written(two.history)
+    await two.history.database.run(inbox.insert_dead_letters, [dead_letters.letter(4, "invalid", b'{"uri": "lake://a"}')])
+    because = ("--because", "a test", "--yes")
+
+    assert await cli("deadletters", "replay", "4") == (1, "", "tidegate: anna has the role editor; this needs operator\n")
+    monkeypatch.setenv("TIDEGATE_TOKEN", await two.token(Role.OPERATOR, user="olga"))
+    monkeypatch.setattr(dead_letter_commands, "REQUEST_LETTERS", 1)
+    assert await cli("deadletters", "discard", "--reason", "malformed", *because) == (0, "discarded 2 dead letters\n", "")
+    assert (await cli("deadletters", "discard", "1", "3", *because, "--json")).json["already"] == [1, 3]
+    assert await cli("deadletters", "replay", "4") == (0, "replayed dead letter 4\n", "")
+    refused = await cli("deadletters", "replay", "2", "3")
+    assert (refused.code, refused.out) == (1, "replayed no dead letters\n")
+    assert refused.err.endswith("(and 1 more)\n")
+    shown = (await cli("deadletters", "show", "1", "--json")).json
+    assert (shown["closed_by"], shown["closed_because"]) == ("olga", "a test")
+
+
+async def test_a_loss_is_settled_and_a_token_revoked(cli: Cli, two: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    await two.history.database.run(losses.record, timeline="00000002", since=NOON, until=NOON, found_by="a daemon")
+    await two.token(Role.VIEWER, user="ben")
+    (ben,) = [token.id for token in await two.history.database.run(list_tokens) if token.username == "ben"]
+    because = ("--because", "a test")
+
+    assert (await cli("audit", "verify")).err == "tidegate: anna has the role editor; this needs operator\n"
+    assert (await cli("tokens", "revoke", str(ben))).err == "tidegate: anna has the role editor; this needs admin\n"
+    monkeypatch.setenv("TIDEGATE_TOKEN", await two.token(Role.ADMIN, user="olga"))
+    settled = await cli("losses", "settle", "1", *because, "--json")
+    assert settled.json == {"id": 1, "settled_by": "olga", "settled_because": "a test"}
+    again = await cli("losses", "settle", "1", *because)
+    assert again == (1, "", "tidegate: there is no open loss 1; `tidegate losses list --all` shows all\n")
+    assert await cli("tokens", "revoke", str(ben)) == (0, f"revoked token {ben} of ben\n", "")
+    verified = await cli("audit", "verify", "--json")
+    assert (verified.code, verified.json["problems"]) == (0, [])
+    assert verified.json["number"] >= 4
+    unknown = (1, "", f"tidegate: there is no token {ben} that is in use; `tidegate tokens list` shows all\n")
+    assert await cli("tokens", "revoke", str(ben)) == unknown
 
 
 async def test_a_task_is_marked_and_its_result_is_read(cli: Cli, two: Site) -> None:
@@ -223,8 +282,11 @@ async def test_an_answer_of_another_server_is_one_sentence(cli: Cli, proxy: str,
 
 
 @pytest.mark.parametrize("proxy", [EndlessList], indirect=True)
-async def test_a_list_without_an_end_is_refused(cli: Cli, proxy: str) -> None:
+async def test_a_list_without_an_end_and_a_page_of_another_shape_are_refused(cli: Cli, proxy: str) -> None:
     refused = await cli("--server", proxy, "dags", "errors")
+    pages = [await cli("--server", proxy, *why, "mine_a") for why in (("dags", "why-not"), ("tasks", "why-not", "mine_a", "r"))]
 
     assert (refused.code, refused.out) == (1, "")
     assert refused.err.startswith(f"tidegate: {proxy} gave a cursor of /import-errors twice: the list has no end")
+    assert [page.code for page in pages] == [1, 1]
+    assert all(page.err.startswith("tidegate: the answer cannot be read (Object missing required field") for page in pages), pages

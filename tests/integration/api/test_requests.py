@@ -1,5 +1,6 @@
 """What the requests of all endpoints share: keys, ETags, limits, bad input, and the audit log."""
 
+import asyncio
 from http import HTTPStatus
 from typing import Any
 
@@ -8,11 +9,17 @@ import httpx
 import msgspec
 import pytest
 
-from tests.integration.api.conftest import DAG
+from tests.integration.api.conftest import DAG, two_dags
 from tests.integration.web.conftest import MakeSite, Site
+from tidegate.daemon import pools, runs
+from tidegate.daemon.api import datasets
+from tidegate.daemon.api import runs as runs_api
 from tidegate.daemon.gateway.cursor import NOT_OURS, encode
 from tidegate.daemon.permissions import Role
+from tidegate.daemon.read_model import lookup
 from tidegate.events import topics
+from tidegate.schemas.error import DagFaultError, UnavailableError
+from tidegate.schemas.queries import idempotency
 
 RUNS = "/api/v1/dags/mine_a/runs"
 
@@ -71,6 +78,7 @@ async def test_a_refused_request_leaves_its_key_free(two: Site) -> None:
         now = await client.put("/api/v1/pools/p", json={"slots": 1}, headers={"idempotency-key": "p"})
 
     assert (exists.status_code, instead.status_code) == (HTTPStatus.CONFLICT, HTTPStatus.CREATED)
+    assert "retry-after" not in exists.headers
     assert (missing.status_code, now.status_code) == (HTTPStatus.PRECONDITION_FAILED, HTTPStatus.OK)
 
 
@@ -84,9 +92,101 @@ async def test_a_run_of_a_server_that_ended_is_found_by_its_key(two: Site) -> No
         await two.history.database.pool.execute(unfinished.format("1 hour"))
         again = await client.post(RUNS, json={}, headers={"idempotency-key": "k"})
 
-        assert at_work.status_code == HTTPStatus.CONFLICT
+        assert (at_work.status_code, at_work.headers["retry-after"]) == (HTTPStatus.CONFLICT, "5")
         assert again.json()["run_id"] == first.json()["run_id"]
         assert len(await run_ids(client)) == 2
+
+
+async def test_a_repeat_after_a_failure_need_not_wait(two: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The change is committed, Postgres goes away before its answer, and is back with the repeat."""
+    trigger, set_paused, set_slots, give_up = runs.trigger, runs.set_paused, pools.set_slots, idempotency.give_up
+    changes: tuple[tuple[str, str, dict[str, Any], HTTPStatus], ...] = (
+        ("POST", RUNS, {}, HTTPStatus.CREATED),
+        ("PATCH", "/api/v1/dags/mine_a", {"is_paused": True}, HTTPStatus.OK),
+        ("PUT", "/api/v1/pools/p", {"slots": 1}, HTTPStatus.CONFLICT),
+    )
+    async with two.program() as client:
+        for is_away in (False, True):
+            monkeypatch.setattr(runs, "trigger", failing(trigger))
+            monkeypatch.setattr(runs, "set_paused", failing(set_paused))
+            monkeypatch.setattr(pools, "set_slots", failing(set_slots))
+            monkeypatch.setattr(idempotency, "give_up", failing(give_up, times=3 * is_away, is_done=False))
+            for method, path, body, _ in changes:
+                headers = {"idempotency-key": f"{path} {is_away}"}
+                failed = await client.request(method, path, json=body, headers=headers)
+                assert failed.status_code == HTTPStatus.SERVICE_UNAVAILABLE
+            for method, path, body, status in changes:
+                headers = {"idempotency-key": f"{path} {is_away}"}
+                again = await client.request(method, path, json=body, headers=headers)
+                assert (again.status_code, "is at work" in again.text) == (status, False), again.text
+        assert len(await run_ids(client)) == 3
+
+
+def failing(work: Any, times: int = 1, *, is_done: bool = True) -> Any:
+    """The first calls get no answer; `is_done`: they are done."""
+    left = [UnavailableError("Postgres is not available", server="Postgres")] * times
+
+    async def works(*args: Any, **options: Any) -> Any:
+        result = await work(*args, **options) if is_done or not left else None
+        if left:
+            raise left.pop()
+        return result
+
+    return works
+
+
+async def test_events_share_a_connection_while_kafka_does_not_answer(
+    make_site: MakeSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(datasets, "PUBLISH_S", 1.0)
+    opened: list[asyncio.StreamWriter] = []
+    answers: list[httpx.Response] = []
+
+    async def post() -> None:
+        answers.append(await client.post("/api/v1/events", json={"uri": "lake://flights"}))
+
+    silent = await asyncio.start_server(lambda _, writer: opened.append(writer), "127.0.0.1", 0)
+    servers = f"127.0.0.1:{silent.sockets[0].getsockname()[1]}"
+    async with silent, make_site(kafka_servers=servers) as site, site.program() as client, anyio.create_task_group() as group:
+        for _ in range(30):
+            group.start_soon(post)
+    for writer in opened:
+        writer.close()
+
+    assert {answer.status_code for answer in answers} == {HTTPStatus.SERVICE_UNAVAILABLE}
+    assert len(opened) < len(answers), "a machine may be so slow that the one sink tries again and again"
+
+
+async def test_a_dag_that_cannot_be_decided_about_leaves_the_key_free(two: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def faulty(*_: Any, **__: Any) -> None:
+        raise DagFaultError({"mine_a": "a decision failed"})
+
+    async with two.program() as client:
+        with monkeypatch.context() as patch:
+            patch.setattr(runs, "trigger", faulty)
+            refused = await client.post(RUNS, json={}, headers={"idempotency-key": "k"})
+        instead = await client.post(RUNS, json={"run_id": "s"}, headers={"idempotency-key": "k"})
+
+    assert (refused.status_code, instead.status_code) == (HTTPStatus.CONFLICT, HTTPStatus.CREATED)
+
+
+async def test_an_outage_during_the_wait_for_a_run_is_no_failure(two: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that asks for a repeat would cost a second run."""
+    away = [True]
+
+    async def find(*args: Any) -> Any:
+        if away:
+            away.pop()
+            raise UnavailableError("Postgres is not available", server="Postgres")
+        return await lookup.find_run(*args)
+
+    async with two.program() as client:
+        monkeypatch.setattr(runs_api, "find_run", find)
+        answer = await client.post(RUNS, params={"wait": "1s"}, json={})
+        ids = await run_ids(client)
+
+    assert (answer.status_code, away) == (HTTPStatus.CREATED, [])
+    assert ids == [answer.json()["run_id"], "r"]
 
 
 async def test_a_change_of_a_server_that_ended_is_not_repeated(two: Site) -> None:
@@ -96,8 +196,7 @@ async def test_a_change_of_a_server_that_ended_is_not_repeated(two: Site) -> Non
             if ended:
                 unfinished = "UPDATE idempotency_key SET status = NULL, content = NULL, claimed_at = now() - interval '1 hour'"
                 await two.history.database.pool.execute(unfinished)
-            change = {"is_paused": True}
-            answers.append(await client.patch("/api/v1/dags/mine_a", json=change, headers={"idempotency-key": "k"}))
+            answers.append(await client.put("/api/v1/pools/p", json={"slots": 1}, headers={"idempotency-key": "k"}))
 
     assert [answer.status_code for answer in answers] == [HTTPStatus.OK, HTTPStatus.CONFLICT, HTTPStatus.CONFLICT]
     assert all("look whether it took effect" in answer.json()["detail"] for answer in answers[1:])
@@ -171,8 +270,11 @@ async def test_a_change_of_what_has_changed_is_refused(two: Site) -> None:
     pool, backfills = "/api/v1/pools/a/b", "/api/v1/backfills"
     dates = {"start_date": "2013-01-01T00:00:00Z", "end_date": "2013-01-02T00:00:00Z"}
     async with two.program() as client:
-        await client.put(pool, json={"slots": 1})
+        absent = {"if-none-match": "*"}
+        first = await client.put(pool, json={"slots": 1}, headers=absent)
+        second = await client.put(pool, json={"slots": 1}, headers=absent)
         stale = (await client.get(pool)).headers["etag"]
+        both = await client.put(pool, json={"slots": 3}, headers={**absent, "if-match": stale})
         await client.put(pool, json={"slots": 2}, headers={"if-match": stale})
         refused = await client.put(pool, json={"slots": 3}, headers={"if-match": stale})
         await client.post(backfills, json={"dag_id": "mine_a", **dates})
@@ -181,6 +283,8 @@ async def test_a_change_of_what_has_changed_is_refused(two: Site) -> None:
         again = await client.patch(f"{backfills}/1", json={"limits": {"max_active_runs": 3}}, headers={"if-match": tag})
         slots = (await client.get(pool)).json()["slots"]
 
+    assert (first.status_code, second.status_code) == (HTTPStatus.OK, HTTPStatus.PRECONDITION_FAILED)
+    assert (both.status_code, both.json()["detail"].rpartition(": ")[2]) == (HTTPStatus.BAD_REQUEST, "send one of them")
     assert (refused.status_code, slots) == (HTTPStatus.PRECONDITION_FAILED, 2)
     assert changed.status_code == HTTPStatus.OK, changed.text
     assert (again.status_code, again.json()["type"]) == (HTTPStatus.PRECONDITION_FAILED, "urn:tidegate:problem:stale")
@@ -190,10 +294,12 @@ async def test_a_change_that_compares_no_etag_refuses_one(two: Site) -> None:
     async with two.program() as client:
         tag = (await client.get("/api/v1/dags/mine_a")).headers["etag"]
         answer = await client.patch("/api/v1/dags/mine_a", json={"is_paused": True}, headers={"if-match": tag})
+        absent = await client.patch("/api/v1/dags/mine_a", json={"is_paused": True}, headers={"if-none-match": "*"})
         dag = (await client.get("/api/v1/dags/mine_a")).json()["dag"]
 
     assert (answer.status_code, dag["is_paused"]) == (HTTPStatus.BAD_REQUEST, False)
     assert answer.json()["detail"] == "If-Match: this change compares no ETag; leave the header out"
+    assert absent.json()["detail"] == "If-None-Match: leave the header out of this change"
 
 
 async def test_an_unchanged_result_is_not_sent_again(two: Site) -> None:
@@ -248,6 +354,7 @@ async def test_a_caller_above_the_rate_waits(make_site: MakeSite) -> None:
         ("PATCH", "/backfills/1", {"limits": {"priority": 10**18}}),
         ("PATCH", "/backfills/1", {"limits": {"pool": 1}}),
         ("PUT", "/pools/%07", {"slots": 1}),
+        ("PUT", "/pools/x/queue", {"slots": 1}),
         ("PUT", "/pools/p", {"slots": 2**40}),
         ("POST", "/dead-letters/discard", {"ids": [1], "because": " "}),
         ("POST", "/dead-letters/replay", {"ids": []}),
@@ -473,11 +580,14 @@ async def by_pages(client: httpx.AsyncClient, path: str, *, limit: int = 2) -> l
     return rows
 
 
-async def test_a_change_and_a_refusal_are_in_the_audit_log(two: Site) -> None:
+async def test_a_change_and_a_refusal_are_in_the_audit_log_and_a_dry_run_is_not(two: Site) -> None:
     async with two.program(user="anna") as client:
         done = await client.patch("/api/v1/dags/mine_a", json={"is_paused": True})
+        await client.post("/api/v1/dags/mine_a/clear", json={"run_id": "r", "dry_run": True})
+        empty = await client.post("/api/v1/dags/mine_a/clear", json={"run_id": "", "dry_run": True})
         refused = await client.post("/api/v1/dags/mine_a/runs/none/cancel")
 
+    assert (empty.status_code, "has no run ''" in empty.text) == (HTTPStatus.NOT_FOUND, True)
     query = "SELECT what, object, details FROM audit_log WHERE who = 'anna' ORDER BY id DESC LIMIT 3"
     rows = [(row["what"], row["object"], row["details"]) for row in await two.history.database.pool.fetch(query)]
     origin = [{"from": "127.0.0.1", "request_id": answer.headers["x-request-id"]} for answer in (done, refused)]
@@ -487,3 +597,29 @@ async def test_a_change_and_a_refusal_are_in_the_audit_log(two: Site) -> None:
         (cancel, "DAG mine_a, run_id none", {"body": {}, **origin[1]}),
         ("PATCH /dags/{dag_id}", "DAG mine_a", {"body": {"is_paused": True}, **origin[0]}),
     ]
+
+
+async def test_of_a_large_change_the_audit_log_has_what_fits(two: Site) -> None:
+    shown = [f"manual__{number:040}" for number in range(200)]
+    async with two.program(user="anna") as client:
+        await client.post("/api/v1/dags/mine_a/clear", json={"run_id": "none", "shown": shown})
+
+    query = "SELECT details FROM audit_log WHERE what = 'POST /dags/{dag_id}/clear' ORDER BY id DESC LIMIT 1"
+    details = await two.history.database.pool.fetchval(query)
+    assert details["body"]["run_id"] == "none"
+    assert "shown" not in details["body"]
+    assert details["body_bytes"] > 200 * 40
+
+
+async def test_what_a_client_reads_after_its_change_is_of_the_primary(make_site: MakeSite) -> None:
+    """The standby is away, which is as far behind as one can be."""
+    dates = {"start_date": "2013-01-01T00:00:00Z", "end_date": "2013-01-02T00:00:00Z"}
+    async with make_site(web_dsn="postgresql://tidegate@127.0.0.1:1/tidegate") as site, site.program() as client:
+        await two_dags(site.history)
+        await client.post(RUNS, json={"run_id": "x"})
+        backfill = await client.post("/api/v1/backfills", json={"dag_id": "mine_a", **dates})
+        paths = [f"{RUNS}/x/{part}" for part in ("state", "open-attempts", "progress", "tasks")]
+        paths += [f"/api/v1/backfills/{backfill.json()['id']}"]
+        codes = {path: (await client.get(path)).status_code for path in (*paths, f"{RUNS}/x")}
+
+    assert codes == {**dict.fromkeys(paths, HTTPStatus.OK), f"{RUNS}/x": HTTPStatus.SERVICE_UNAVAILABLE}

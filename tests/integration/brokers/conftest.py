@@ -49,7 +49,7 @@ class Brokers:
         await to_thread.run_sync(partial(self._portal.call, act, *args))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shared(portal: BlockingPortal, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Brokers]:
     home = tmp_path_factory.mktemp("quorum")
     quorum = Quorum(home, cache)

@@ -5,6 +5,7 @@ whose records expired unread, and resume where a user says.
 """
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,11 @@ from tests.integration.events.conftest import beginning, read
 from tests.integration.events.test_topics import config_of
 from tests.quorum import Replicas
 from tidegate.events import Publisher, RunStates, topics
-from tidegate.events.sink import OutMessage, Sink, UndeliveredError
+from tidegate.events.outbox_sink import LEADERLESS, OutboxSink
+from tidegate.events.sink import ProducerRecord, Sink, UndeliveredError
 from tidegate.events.source import Source
+from tidegate.events.subscriber import LastSeqs, Subscription
+from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.wire.event import Kind
 
 GIVEN_UP_S = 30.0
@@ -45,11 +49,11 @@ def topic(topic_prefix: str) -> str:
     return topics.name(topic_prefix, Kind.DATASET_UPDATED)
 
 
-def messages(topic: str, count: int = 30) -> list[OutMessage]:
-    return [OutMessage(topic, b"key-%d" % number, b"%d" % number) for number in range(count)]
+def messages(topic: str, count: int = 30) -> list[ProducerRecord]:
+    return [ProducerRecord(topic, b"key-%d" % number, b"%d" % number) for number in range(count)]
 
 
-async def until_delivered(sink: Sink, wanted: list[OutMessage]) -> None:
+async def until_delivered(sink: Sink, wanted: list[ProducerRecord]) -> None:
     """Each at least once."""
     left = wanted
     while left:
@@ -61,6 +65,33 @@ async def until_delivered(sink: Sink, wanted: list[OutMessage]) -> None:
             return
 
 
+class Outbox:
+    """What a sink is to send, of which it is asked for the rest again and again."""
+
+    def __init__(self, sink: OutboxSink, wanted: list[ProducerRecord]) -> None:
+        self.sink = sink
+        self.left = wanted
+
+    async def send(self) -> None:
+        with suppress(UnavailableError):
+            if not self.sink.is_connected:
+                await self.sink.connect()
+            await self.sink.settle()
+            waits = await self.sink.send_available(self.left)
+            self.left = [record for record, place in zip(self.left, waits, strict=True) if place is not None]
+
+    async def until_leaderless(self) -> None:
+        """Until a partition is left that has no leader."""
+        while set(self.sink.resting.silent.values()) != {LEADERLESS}:
+            await self.send()
+            await anyio.sleep(LOOK_EVERY_S)
+
+    async def until_sent(self) -> None:
+        while self.left:
+            await self.send()
+            await anyio.sleep(LOOK_EVERY_S)
+
+
 async def values(source: Source, count: int) -> set[int]:
     """Until so many different ones have come."""
     found: set[int] = set()
@@ -70,21 +101,39 @@ async def values(source: Source, count: int) -> set[int]:
 
 
 async def test_every_client_finds_the_live_brokers(brokers: Brokers, topic: str, topic_prefix: str, tidegate: Tidegate) -> None:
+    single = f"{topic_prefix}single."
+    await topics.create(brokers.bootstrap, single, PARTITIONS, 1)
+    on_one = messages(topics.name(single, Kind.DAG_RUN_STATE))
     await brokers.kill(1)
 
-    with anyio.fail_after(4 * GIVEN_UP_S):
-        async with Sink(brokers.bootstrap) as sink:
-            await until_delivered(sink, messages(topic))
-        async with Source(brokers.bootstrap) as source:
-            source.assign(beginning(topic))
-            found = await values(source, 30)
-        async with Publisher(brokers.bootstrap, source="test", topic_prefix=topic_prefix, timeout_s=GIVEN_UP_S) as publisher:
-            await publisher.dataset_updated("lake://a")
-        states = RunStates(brokers.bootstrap, topic_prefix=topic_prefix)
-        await states.catch_up()
-        answer = await tidegate("topics", "create", "--json")
+    async with OutboxSink(brokers.bootstrap, transactional_id=f"{single}outbox", delivery_timeout_s=2.0) as outbox_sink:
+        outbox = Outbox(outbox_sink, on_one)
+        with anyio.fail_after(4 * GIVEN_UP_S):
+            async with anyio.create_task_group() as tg:
+                tg.start_soon(outbox.until_leaderless)
+                async with Sink(brokers.bootstrap) as sink:
+                    await until_delivered(sink, messages(topic))
+                async with Source(brokers.bootstrap) as source:
+                    source.assign(beginning(topic))
+                    found = await values(source, 30)
+                async with Publisher(
+                    brokers.bootstrap, source="test", topic_prefix=topic_prefix, timeout_s=GIVEN_UP_S
+                ) as publisher:
+                    await publisher.dataset_updated("lake://a")
+                states = RunStates(brokers.bootstrap, topic_prefix=topic_prefix)
+                await states.catch_up()
+                subscription = Subscription({topics.name(single, Kind.DAG_RUN_STATE): Kind.DAG_RUN_STATE}, None, LastSeqs())
+                async with Source(brokers.bootstrap) as source, subscription.connected(source, from_beginning=True):
+                    led, had_caught_up = len(subscription.positions), subscription.has_caught_up
+                answer = await tidegate("topics", "create", "--json")
+            waited = len(outbox.left)
+            await brokers.start(1)
+            await outbox.until_sent()
+        await RunStates(brokers.bootstrap, topic_prefix=single).catch_up()
 
+    assert (0 < waited < 30, outbox_sink.resting.silent) == (True, {})
     assert found == set(range(30))
+    assert (0 < led < PARTITIONS, had_caught_up) == (True, False)
     assert [each["existed"] for each in msgspec.json.decode(answer.out)] == [True] * len(Kind)
 
 

@@ -4,7 +4,6 @@ A test in this folder has the mark of that loop: `pytestmark = IN_ONE_LOOP`.
 """
 
 import os
-import shutil
 from collections.abc import AsyncIterator
 
 import pytest
@@ -12,6 +11,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 from tests import servers
+from tests.chromium import ARGUMENTS, HOW, path
 from tests.integration.browser.history import Installation, lived
 from tests.integration.cli.history import DAEMON, History
 from tests.integration.web.conftest import serving
@@ -22,16 +22,11 @@ from tidegate.events import topics
 
 IN_ONE_LOOP = pytest.mark.asyncio(loop_scope="session")
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-HOW = "no Chromium: install one (apt-get install chromium), or set TEST_CHROMIUM to its path"
-ARGUMENTS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu")
-"""Containers have no user namespaces, and little shared memory."""
-
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """The path of a Chromium."""
-    found = os.environ.get("TEST_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    found = path()
     if found is None:
         pytest.skip(HOW)
     return found

@@ -26,11 +26,15 @@ with Dag("flights_import", description="Loads the flights of a day", tags=["flig
 TIMED = f"""
 from datetime import UTC, datetime
 from tidegate import Dag, Param, cron
-with Dag("timed", schedule=cron("0 6 * * *"), catchup=False, params={{"n": Param(1, type="integer")}}) as dag:
+with Dag("timed", schedule=cron("0 6 * * *"), run_immediately=False, params={{"n": Param(1, type="integer")}}) as dag:
     dag.command("first", ["true"]) >> dag.command("second", ["true"])
-with Dag("{LONG_ID}", schedule=cron("0 7 * * *"), catchup=False) as long:
+with Dag("{LONG_ID}", schedule=cron("0 7 * * *"), run_immediately=False) as long:
     long.command("task_{"y" * 120}", ["true"])
 """
+
+HALTED = "INSERT INTO lease (kind, key, next_offset, halted) VALUES ('partition', $1, $2, true)"
+INCIDENT = "INSERT INTO ingest_incident (partition, next_offset, log_start, log_end) VALUES ($1, $2, 0, 0)"
+LOSS = "INSERT INTO commit_loss (timeline, since, until, found_by) VALUES ('2', now(), now(), 'd')"
 
 REPLAYABLE = "UPDATE dead_letter SET topic = $1, value = $2::bytea, value_bytes = length($2::bytea), headers = '{}'"
 
@@ -54,6 +58,8 @@ async def lived(site: Site) -> Mapping[str, str]:
     await history.file(FAILING, "flights.py")
     await history.file(TIMED, "timed.py")
     await history.broken_file("broken.py", "NameError: name 'Dga' is not defined", 3)
+    await history.file('from tidegate import Dag\nwith Dag("stopped") as dag:\n    dag.empty("first")\n', "stopped.py")
+    await history.database.pool.execute("UPDATE dag SET held_since = now(), hold_reason = 'it broke' WHERE dag_id = 'stopped'")
     await history.daemon()
     await dead_letters.written(history)
     prefix = site.service.settings.topic_prefix
@@ -63,8 +69,11 @@ async def lived(site: Site) -> Mapping[str, str]:
     await history.attempts_begin()
     await history.updated("lake://flights", "f-2", {"day": "2013-01-02"})
     await _backfill(site)
+    partition = f"{prefix}dataset-updated/1"
+    for statement, *values in ((HALTED, partition, 0), (INCIDENT, partition, 0), (LOSS,)):
+        await history.database.pool.execute(statement, *values)
     (row,) = await history.database.run(run_pages.list_runs, dag_id="daily_delays", limit=1)
-    return _addresses(row.run_id)
+    return _addresses(row.run_id, partition)
 
 
 async def _failed_run(site: Site) -> None:
@@ -92,16 +101,18 @@ async def _backfill(site: Site) -> None:
     await site.history.backfilled()
 
 
-def _addresses(running: str) -> Mapping[str, str]:
+def _addresses(running: str, halted: str) -> Mapping[str, str]:
     known = defaultdict(lambda: "1", {"dag_id": "flights_import", "run_id": "bad", "task_id": "load_flights", "backfill_id": "1"})
     special = {
         "/dags/{dag_id}/runs/{run_id}/cancel": f"/dags/daily_delays/runs/{running}/cancel",
+        "/dags/{dag_id}/release": "/dags/stopped/release",
         "/dags/{dag_id}/versions/{number}": "/dags/daily_delays/versions/2",
         "/backfills/new": "/backfills/new?dag=timed&start=2013-03-01&end=2013-03-05",
         "/backfills/{backfill_id}/delete": "/backfills/2/delete",
         "/dead-letters/replay": "/dead-letters/replay?reason=invalid",
         "/queue/pool": "/queue/pool?name=default_pool",
         "/queue/slots": "/queue/slots?name=default_pool",
+        "/topics/resume": f"/topics/resume?partition={halted}",
         "/dataset": "/dataset?uri=lake://flights",
     }
     paths = [screen.read.path if isinstance(screen, Screen) else screen.preview.path for screen in SCREENS]

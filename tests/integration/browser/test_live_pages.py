@@ -117,6 +117,61 @@ async def test_a_page_of_an_earlier_version_asks_to_be_loaded(installation: Inst
     await expect(page.locator(SIGN)).to_have_text("reload")
 
 
+async def test_a_read_that_is_never_answered_is_given_up(installation: Installation, page: Page) -> None:
+    """A proxy may have lost the connection."""
+
+    async def lose(_: Route) -> None:
+        """Never answered."""
+
+    await opened(page, DAG)
+    await page.evaluate("const within = AbortSignal.timeout; AbortSignal.timeout = () => within.call(AbortSignal, 50)")
+    await page.route(f"**{DAG}", lose)
+    async with page.expect_request(lambda request: request.resource_type == "eventsource"):
+        await page.evaluate("readAgain()")
+    await expect(page.locator(SIGN)).to_have_text("no connection")
+
+
+async def test_a_page_is_read_as_often_as_it_says_now(installation: Installation, page: Page) -> None:
+    """A task that begins to work makes its page one that is read every few seconds."""
+
+    async def at_work(route: Route) -> None:
+        answer = await route.fetch()
+        await route.fulfill(response=answer, body=(await answer.text()).replace('data-every="60"', 'data-every="0.1"'))
+
+    def is_fetch(request: Request) -> bool:
+        return request.resource_type == "fetch"
+
+    await opened(page, DAG)
+    await page.route(f"**{DAG}", at_work)
+    async with page.expect_request(is_fetch):
+        await page.evaluate("readAgain()")
+    async with page.expect_request(is_fetch):
+        pass
+
+
+async def test_a_page_of_a_standby_is_read_again_after_a_change(installation: Installation, page: Page) -> None:
+    """The standby may have been behind, and its page the state before."""
+
+    async def of_standby(route: Route) -> None:
+        answer = await route.fetch()
+        await route.fulfill(
+            response=answer, body=(await answer.text()).replace(' data-every="', ' data-settle="0.1" data-every="')
+        )
+
+    await page.route(f"**{DAG}", of_standby)
+    await opened(page, DAG)
+    await page.evaluate("readChange()")
+    for _ in range(2):
+        async with page.expect_request(lambda request: request.resource_type == "fetch"):
+            pass
+
+
+async def test_a_fault_of_the_script_is_no_lost_connection(installation: Installation, page: Page) -> None:
+    await opened(page, DAG)
+    await page.evaluate("morph = () => { throw new Error('broken'); }; readAgain()")
+    await expect(page.locator(SIGN)).to_have_text("reload")
+
+
 HIDE = """isHidden => {
   Object.defineProperty(document, "hidden", {value: Boolean(isHidden), configurable: true});
   document.dispatchEvent(new Event("visibilitychange"));

@@ -82,6 +82,8 @@ async def test_a_page_can_be_read_by_all(installation: Installation, reader: Pag
 
     assert found == []
     assert faults.found == []
+    if path in PATHS:
+        assert await reader.locator('nav[aria-label="Pages"] [aria-current]').count() == 1
 
 
 WIDER = """width => [...document.querySelectorAll("body *")]

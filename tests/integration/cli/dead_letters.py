@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from tests.integration.cli.history import History
 from tidegate.schemas.queries import dead_letters, inbox
 from tidegate.schemas.queries.dead_letters import DeadLetterFilter
-from tidegate.schemas.queries.inbox import DeadLetter
+from tidegate.schemas.wire.dead_letter import DeadLetter
 
 NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
 

@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
+import anyio
+import asyncpg
 import msgspec
 from msgspec import UNSET, UnsetType
 
@@ -18,8 +20,9 @@ from tidegate.schemas.dag import BACKENDS, ImportProblem, ParsedFile
 from tidegate.schemas.message import BackfillDue, Message, RetryDue, RunReconsidered, ScheduleDue, SubmissionAccepted, TasksReady
 from tidegate.schemas.notice import LogExcerpt
 from tidegate.schemas.queries import clock, leases, runs, submissions
+from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Away, Job, Terms
-from tidegate.schemas.queries.submissions import Claimed
+from tidegate.schemas.queries.submissions import ClaimedAttempt
 from tidegate.schemas.wire.event import PRODUCER_SOURCE, DatasetUpdated, EventId, TaskFinished
 
 HOST = "worker-1"
@@ -94,9 +97,16 @@ class History:
 
     async def backfilled(self) -> None:
         """The clock visits the backfills that are due, until they have nothing to do at once."""
+        await self._clock_reaches_the_present()
         while due := await self.database.run(clock.due, "backfill", range(clock.SHARDS), 100):
             for (id_,) in due:
                 await self._apply(BackfillDue(backfill_id=id_))
+
+    async def _clock_reaches_the_present(self) -> None:
+        """What a command made due just now is due here, where the estimate of the server's time may be late."""
+        ((present,),) = await self.database.run(_present)
+        while self.database.clock.known() < present:
+            await anyio.sleep(0.005)
 
     async def worked(self) -> None:
         """Every task that waits for a slot is run, and succeeds."""
@@ -121,7 +131,7 @@ class History:
     async def no_daemon(self) -> None:
         await self.database.run(lambda db: db.execute("DELETE FROM job"))
 
-    async def attempts_begin(self, host: str = HOST) -> Sequence[Claimed]:
+    async def attempts_begin(self, host: str = HOST) -> Sequence[ClaimedAttempt]:
         """Submit all tasks that wait for a slot; they run on a host."""
         await self.admitted()
         claimed = [each for backend in sorted(set(BACKENDS.values())) for each in await self._claim(backend, host)]
@@ -129,7 +139,7 @@ class History:
             await self._apply(SubmissionAccepted(submission_id=each.submission_id, handle={"spool": str(each.submission_id)}))
         return claimed
 
-    async def _claim(self, backend: str, host: str) -> Sequence[Claimed]:
+    async def _claim(self, backend: str, host: str) -> Sequence[ClaimedAttempt]:
         return await self.database.run(submissions.claim_intents, uuid4(), host, backend, 100)
 
     async def attempt_ends(
@@ -149,3 +159,7 @@ class History:
 
     async def _apply(self, body: Any, *, id_: EventId | None = None, at: datetime | None = None) -> Applied:
         return await apply(self.database, Batch(messages=[Message(body=body, at=at or datetime.now(UTC), id=id_)]))
+
+
+async def _present(db: Db) -> "list[asyncpg.Record]":
+    return await db.fetch("SELECT clock_timestamp()")

@@ -1,5 +1,8 @@
 """`tidegate audit` on a real database."""
 
+from collections import Counter
+from typing import Any
+
 import asyncpg
 import pytest
 
@@ -7,6 +10,8 @@ from tests.integration.cli.conftest import Cli
 from tests.integration.cli.history import History
 from tidegate.daemon.identity import credentials
 from tidegate.daemon.permissions import Caller, Role
+from tidegate.daemon.read_model.audit_log import verify
+from tidegate.schemas.queries import audit_log
 
 
 @pytest.fixture
@@ -26,6 +31,22 @@ async def test_entries_are_listed_newest_first(cli: Cli, entries: None) -> None:
 async def test_an_unchanged_log_is_verified(cli: Cli, entries: None) -> None:
     answer = await cli("audit", "verify")
     assert (answer.code, answer.out.partition(";")[0]) == (0, "3 entries are unchanged")
+
+
+async def test_no_statement_of_a_check_reads_the_whole_log(
+    history: History, entries: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of years would take longer than a statement may."""
+    asked = Counter[str]()
+
+    async def ask(query: Any) -> Any:
+        asked[query.func.__name__] += 1
+        return await history.database.autocommit(query)
+
+    monkeypatch.setattr(audit_log, "LINKS_AT_ONCE", 2)
+
+    assert (await verify(ask)).problems == []
+    assert asked == {"links_after": 3, "unchained_after": 3}
 
 
 async def test_an_empty_log_is_verified(cli: Cli) -> None:
@@ -48,10 +69,14 @@ async def test_the_log_only_grows(history: History, entries: None, change: str) 
             "DELETE FROM audit_chain WHERE number = 2",
             "links before number 3 of the chain are missing; entry 2 is not in the chain",
         ),
+        ("DELETE FROM audit_chain WHERE number = 3", "entry 3 is not in the chain"),
     ],
 )
-async def test_a_change_behind_its_back_is_found(cli: Cli, history: History, entries: None, change: str, problem: str) -> None:
+async def test_a_change_behind_its_back_is_found(
+    cli: Cli, history: History, entries: None, monkeypatch: pytest.MonkeyPatch, change: str, problem: str
+) -> None:
     """`session_replication_role` switches triggers off: a superuser can do that."""
+    monkeypatch.setattr(audit_log, "LINKS_AT_ONCE", 2)
     await history.database.pool.execute(f"SET session_replication_role = replica; {change}; RESET session_replication_role")
 
     answer = await cli("audit", "verify")

@@ -23,7 +23,7 @@ LATER = {"start_date": datetime(2113, 1, 1, tzinfo=UTC), "end_date": datetime(21
 FILE = """
 from tidegate import Dag, cron
 for name in ("daily", "private"):
-    with Dag(name, schedule=cron("0 6 * * *"), catchup=False) as dag:
+    with Dag(name, schedule=cron("0 6 * * *"), run_immediately=False) as dag:
         dag.command("first", ["true"])
 """
 

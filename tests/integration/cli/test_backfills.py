@@ -14,7 +14,7 @@ from tidegate.schemas.queries import backfill_pages
 DAILY = """
 from datetime import datetime, UTC
 from tidegate import Dag, Param, cron
-with Dag("daily", schedule=cron("0 6 * * *"), catchup=False, params={"n": Param(1, type="integer")}) as dag:
+with Dag("daily", schedule=cron("0 6 * * *"), run_immediately=False, params={"n": Param(1, type="integer")}) as dag:
     dag.command("first", ["true"]) >> dag.command("second", ["true"])
 """
 JANUARY = ("--from", "2013-01-01", "--to", "2013-01-06")
@@ -200,7 +200,7 @@ async def test_the_tasks_of_the_page_work(cli: Cli, daily: History) -> None:
         pytest.param(
             ("create", "daily", "--date", "2013-01-02", "--dry-run"),
             1,
-            "its timetable has 2013-01-01 06:00:00Z before it and 2013-01-02 06:00:00Z after it; give one of these by --date",
+            "its timetable has 2013-01-01 06:00:00Z before it and 2013-01-02 06:00:00Z after it; list one of these dates",
             id="no tick",
         ),
         pytest.param(("show", "9"), 1, "there is no backfill 9; `tidegate backfills list` shows all", id="no backfill"),
@@ -248,7 +248,7 @@ async def test_only_an_editor_of_a_dag_may_create_one(cli: Cli, daily: History, 
 
 CASCADE = """
 from tidegate import Dag, Dataset, cron
-with Dag("first", schedule=cron("0 6 * * *"), catchup=False) as dag:
+with Dag("first", schedule=cron("0 6 * * *"), run_immediately=False) as dag:
     dag.command("load", ["true"], outlets=[Dataset("lake://first")])
 with Dag("second", schedule=Dataset("lake://first")) as dag:
     dag.empty("done")

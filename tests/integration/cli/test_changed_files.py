@@ -21,12 +21,16 @@ async def test_each_dag_file_is_published_once_and_others_are_named(
     at = ("--kafka-servers", kafka, "--topic-prefix", topic_prefix)
     await cli(*at, "topics", "create", "--partitions", "1")
 
-    answer = await cli(*at, "dags", "notify", "a.py", str(folder / "team/b.py"), "team/../a.py", "README.md", "c.zip", "--json")
+    (folder / "named_like_an_archive.zip").mkdir(parents=True)
+    paths = ("a.py", "team/b.py", "c.zip", "d.zip", "named_like_an_archive.zip/e.py")
 
-    assert (answer.code, [event["path"] for event in answer.json]) == (0, ["a.py", "team/b.py", "c.zip"])
+    named = ("a.py", str(folder / "team/b.py"), "team/../a.py", "README.md", "c.zip", "c.zip/lib/x.py", "d.zip/y.py", paths[-1])
+    answer = await cli(*at, "dags", "notify", *named, "--json")
+
+    assert (answer.code, [event["path"] for event in answer.json]) == (0, list(paths))
     assert answer.err == "no DAG files, left out: README.md\n"
-    published = await records(kafka, f"{topic_prefix}dag-file-changed", 3)
-    assert [json.loads(record.value or b"")["path"] for record in published] == ["a.py", "team/b.py", "c.zip"]
+    published = await records(kafka, f"{topic_prefix}dag-file-changed", len(paths))
+    assert [json.loads(record.value or b"")["path"] for record in published] == list(paths)
 
 
 @pytest.mark.parametrize("path", ["../a.py", "/etc/a.py", "."])

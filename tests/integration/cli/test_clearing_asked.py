@@ -5,11 +5,13 @@ import pty
 import sys
 from collections.abc import Callable, Iterator
 
+import anyio
 import pytest
 
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.failed_run import failed, states
 from tests.integration.cli.history import History
+from tidegate.daemon.cli.commands import clearing
 
 Type = Callable[[str], None]
 
@@ -59,7 +61,8 @@ async def test_any_other_answer_clears_nothing(cli: Cli, history: History, termi
 
     answer = await cli("tasks", "clear", "three", "a", "second")
 
-    assert (answer.code, answer.err) == (1, "clear 2 tasks of 1 run? [y/N] tidegate: nothing was cleared\n")
+    told = "nothing was changed: clear was not confirmed"
+    assert (answer.code, answer.err) == (1, f"clear 2 tasks of 1 run? [y/N] tidegate: {told}\n")
     assert await states(cli) == before
 
 
@@ -94,3 +97,22 @@ async def test_what_cannot_be_cleared_is_one_sentence(cli: Cli, history: History
     answer = await cli("runs", "clear", *args, "--yes", "--json")
 
     assert answer == (1, "", f"tidegate: {said}\n")
+
+
+async def test_a_run_that_starts_while_the_user_decides_is_not_cleared(
+    cli: Cli, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start() -> None:
+        await cli("runs", "trigger", "three", "--run-id", "b")
+        await history.attempts_begin()
+
+    await failed(history, cli)
+    before = await states(cli)
+    monkeypatch.setattr(clearing, "confirm", lambda *_: anyio.from_thread.run(start))
+
+    answer = await cli("runs", "clear", "three", "--until", "2100-01-01")
+
+    said = "the runs to clear changed since they were shown ('b' differs); show them again, and repeat"
+    assert (answer.code, answer.err) == (1, f"tidegate: {said}\n")
+    assert await states(cli) == before
+    assert (await states(cli, run_id="b"))["first"] == "running"

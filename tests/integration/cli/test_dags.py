@@ -43,6 +43,27 @@ async def test_broken_files_are_listed_with_line_and_reason(cli: Cli, history: H
     assert answer.out == "bad.py:3: SyntaxError: invalid syntax\nworse.py: it calls os._exit\n"
 
 
+MANY = """
+    INSERT INTO dataset_dag_run_queue (target_dag_id, dataset_id, dataset_event_id)
+    SELECT 'daily_delays', id, number FROM dataset, generate_series(1, 10002) AS number WHERE uri = 'lake://flights'
+"""
+
+
+async def test_pending_events_of_a_dag_are_counted_up_to_a_bound(cli: Cli, history: History) -> None:
+    await history.file()
+    await history.database.pool.execute(MANY)
+
+    answer = await cli("dags", "list")
+    (dag,) = (await cli("dags", "list", "--json")).json
+
+    shown = await cli("dags", "show", "daily_delays")
+    (pending,) = (await cli("dags", "show", "daily_delays", "--json")).json["pending"]
+
+    assert answer.rows[1][5] == "10,000+"
+    assert dag["pending"] == pending["events"] == 10_001
+    assert "10,000+ events, the oldest pending for " in shown.out
+
+
 async def test_an_event_is_pending_since_its_arrival(cli: Cli, history: History) -> None:
     await history.file()
     await history.updated("lake://flights", occurred_at=datetime.now(UTC) - timedelta(hours=3))

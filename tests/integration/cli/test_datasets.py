@@ -38,12 +38,31 @@ async def test_datasets_are_listed_by_the_beginning_of_their_uri(cli: Cli, histo
     assert [row["uri"] for row in answer.json] == ["s3://flights"]
 
 
-async def test_the_last_event_of_a_dataset_is_not_in_the_future(cli: Cli, history: History) -> None:
-    await history.updated("lake://flights", occurred_at=datetime(2100, 1, 1, tzinfo=UTC))
+MANY = """
+    INSERT INTO dataset_event (dataset_id, source, event_id, extra, occurred_at)
+    SELECT id, 'p', n::text, '{}', now() FROM dataset, generate_series(1, 10002) AS n WHERE uri = 'lake://flights'
+"""
+
+
+async def test_events_of_a_dataset_are_counted_up_to_a_bound(cli: Cli, history: History) -> None:
+    await history.file()
+    await history.database.pool.execute(MANY)
+
+    answer = await cli("datasets", "list", "lake://flights")
+    (row,) = (await cli("datasets", "list", "lake://flights", "--json")).json
+
+    assert answer.rows[1][3] == "10,000+"
+    assert row["events"] == 10_001
+
+
+async def test_the_last_event_of_a_dataset_is_the_last_to_arrive(cli: Cli, history: History) -> None:
+    for year in (2100, 2013):
+        await history.updated("lake://flights", str(year), occurred_at=datetime(year, 1, 1, tzinfo=UTC))
+    arrived = (await history.database.pool.fetch("SELECT received_at FROM dataset_event ORDER BY id"))[-1]["received_at"]
 
     (row,) = (await cli("datasets", "list", "--json")).json
 
-    assert datetime.fromisoformat(row["last_event_at"]).year < 2100
+    assert datetime.fromisoformat(row["last_event_at"]) == arrived
 
 
 CONSUMERS = """
@@ -131,6 +150,8 @@ async def test_a_name_that_no_dag_waits_for_is_told_with_the_nearest_ones(
         uri: (await cli(*at, "datasets", "publish", uri)).err for uri in ("lake://flights", "raw://a/b", "lake://flihgts", "x")
     }
     silent = await cli(*at, *away, "datasets", "publish", "lake://flihgts")
+    await history.broken_file("bad.py", "SyntaxError: invalid syntax", 3)
+    broken = [(await cli(*at, "datasets", "publish", uri)).err for uri in ("lake://flights", "x", "lake://flihgts")]
 
     assert told == {
         "lake://flights": "",
@@ -139,6 +160,9 @@ async def test_a_name_that_no_dag_waits_for_is_told_with_the_nearest_ones(
         "x": "no DAG waits for x\n",
     }
     assert (silent.code, silent.err) == (0, "")
+    says = "1 DAG file is broken; `tidegate dags errors` says why"
+    nearest = f"no DAG waits for lake://flihgts; {says}; did you mean lake://flights?\n"
+    assert broken == ["", f"no DAG waits for x; {says}\n", nearest]
 
 
 async def test_each_update_is_a_new_event_unless_it_is_named(cli: Cli, kafka: str, topic_prefix: str) -> None:

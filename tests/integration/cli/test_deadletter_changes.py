@@ -13,7 +13,7 @@ from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import dead_letters, inbox
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.dead_letters import DeadLetterFilter
-from tidegate.schemas.queries.inbox import DeadLetter
+from tidegate.schemas.wire.dead_letter import DeadLetter
 
 READABLE = b'{"uri": "lake://flights"}'
 
@@ -173,7 +173,7 @@ async def test_a_replay_that_was_cut_short_did_nothing(history: History, dead: l
     assert await rows(history, "SELECT FROM outbox WHERE kind = 'replay' UNION ALL SELECT FROM audit_log") == []
 
 
-async def test_several_who_replay_at_once_replay_each_once(history: History, dead: list[int]) -> None:
+async def test_several_users_that_replay_at_once_replay_each_once(history: History, dead: list[int]) -> None:
     done: list[int] = []
 
     async def one(order: list[int]) -> None:

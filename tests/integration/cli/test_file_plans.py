@@ -6,6 +6,8 @@ import pytest
 
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.history import DAILY, History
+from tests.unlistable import unlistable
+from tidegate.daemon.cli.pages.file_plan import NOT_READ
 
 OTHER = """
 from tidegate import Dag, Dataset
@@ -104,12 +106,33 @@ async def test_a_dag_whose_decision_fails_hides_no_other(cli: Cli, history: Hist
 
 async def test_a_missing_dag_folder_is_an_error_and_deletes_nothing(cli: Cli, history: History, folder: Path) -> None:
     await history.file()
-    folder.rmdir()
+    (folder / ".tidegateignore").mkdir()
 
+    unknown = await cli("dags", "plan")
+    (folder / ".tidegateignore").rmdir()
+    folder.rmdir()
     answer = await cli("dags", "plan")
+
+    assert (unknown.code, unknown.out) == (1, "")
+    assert unknown.err == "tidegate: .tidegateignore cannot be read: Is a directory; mend it, or delete it\n"
 
     assert (answer.code, answer.out) == (1, "")
     assert answer.err == f"tidegate: the DAG folder {folder} does not exist; set TIDEGATE_DAGS_FOLDER\n"
+
+
+async def test_a_folder_that_cannot_be_read_is_named_and_keeps_its_files(cli: Cli, history: History, folder: Path) -> None:
+    closed = unlistable(folder)
+    (folder / "lib.py").touch()
+
+    without, other = await cli("dags", "plan"), await cli("dags", "plan", "lib.py")
+    await history.file(path=f"{closed}/daily.py")
+    with_one, still = await cli("dags", "plan"), await cli("dags", "plan", "lib.py")
+
+    assert (without.code, without.out, without.err) == (1, f"{closed}: {NOT_READ}\n", "1 folder not read\n")
+    assert (with_one.code, with_one.out) == (1, "")
+    assert with_one.err == f"tidegate: these folders of the DAG folder cannot be read: {closed}; mend their permissions\n"
+    said = f"note: the folder {closed} cannot be read; the plan does not concern it\nnothing changes\n"
+    assert [(it.code, it.out, it.err) for it in (other, still)] == [(0, "", said)] * 2
 
 
 async def test_broken_files_and_unknown_ones_are_errors(cli: Cli, history: History, folder: Path) -> None:

@@ -1,5 +1,7 @@
 """Following a run through outages of Postgres."""
 
+from typing import Any
+
 import anyio
 import pytest
 
@@ -13,6 +15,7 @@ from tidegate.daemon.postgres.migrate import migrate
 from tidegate.daemon.read_model.lookup import find_run
 from tidegate.daemon.request import apply_request
 from tidegate.daemon.settings import Settings
+from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.message import RunRequested
 from tidegate.schemas.queries.run_pages import RunRow
 
@@ -47,6 +50,28 @@ async def test_a_run_that_does_not_progress_says_what_it_waits_for(
     assert capsys.readouterr().err.count("task only waits: pool 'reprots'") == 1
     shown = (await cli("runs", "show", "stuck", "a")).out
     assert "`tidegate runs show stuck a --progress` says what scheduled tasks wait for\n" in shown
+
+
+async def test_failed_tasks_are_read_once_postgres_is_back(
+    history: History, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database, outages = history.database, [UnavailableError("it is away", server="Postgres")]
+    await history.file(SOURCE)
+    await apply_request(database, RunRequested(dag_id="single", run_id="a", conf={}))
+    (attempt,) = await history.attempts_begin()
+    await history.attempt_ends(attempt.submission_id, "failed", "boom")
+    run, read = await database.run(find_run, "single", "a"), database.run
+
+    async def once_away(work: Any, *args: Any) -> Any:
+        if outages:
+            raise outages.pop()
+        return await read(work, *args)
+
+    monkeypatch.setattr("tidegate.daemon.cli.pages.follow.AWAY_POLL_S", 0.0)
+    monkeypatch.setattr(database, "run", once_away)
+    await follow(database, run, SETTINGS)
+
+    assert capsys.readouterr().err.endswith("waiting for Postgres (it is away)\ntask only failed: boom\n")
 
 
 async def test_following_goes_on_when_postgres_is_back(own_postgres: StartPostgres, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,8 @@
 """`tidegate topics halted` and `resume`, with a daemon on a real Kafka."""
 
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
+from functools import partial
 
 import anyio
 import pytest
@@ -8,14 +10,23 @@ from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from structlog.testing import capture_logs
 
+from tests.integration.browser.history import HALTED, INCIDENT
 from tests.integration.cli.conftest import Answer, Cli
 from tests.integration.cli.history import History
 from tests.integration.ingest.intake import LOOK_EVERY_S, Intake, Sent
 from tests.servers import MakeSettings
+from tidegate.daemon.intake import resumption
+from tidegate.daemon.intake.batches import position_source
+from tidegate.daemon.intake.resumption import Halted, Resumed
 from tidegate.events import topics
+from tidegate.events.source import Bounds
+from tidegate.schemas.error import RequestError, UnavailableError
+from tidegate.schemas.queries import leases
 from tidegate.schemas.wire.event import Kind
 
 UPDATED = Kind.DATASET_UPDATED
+KNOWN = "INSERT INTO event_dedupe (source, event_id, scope) VALUES ($1, '0', '') ON CONFLICT DO NOTHING"
+MANY = "INSERT INTO event_dedupe SELECT source, id, '' FROM unnest($1::text[]) AS source, generate_series(0, 4) AS id"
 SAID = {"--same-topic": "records read before have no effect twice", "--new-topic": "records without an id count as new"}
 
 
@@ -33,7 +44,13 @@ class Topic:
         self._cli = cli
 
     async def resume(self, *args: str) -> Answer:
-        return await self._cli("--kafka-servers", self.intake.settings.kafka_servers, "topics", "resume", self.name, *args)
+        return await self._topics("resume", self.name, *args)
+
+    async def partitions(self, *args: str) -> Answer:
+        return await self._topics("partitions", *args)
+
+    async def _topics(self, *args: str) -> Answer:
+        return await self._cli("--kafka-servers", self.intake.settings.kafka_servers, "topics", *args)
 
     async def expire(self, before: int) -> None:
         admin = AIOKafkaAdminClient(bootstrap_servers=self.intake.settings.kafka_servers)
@@ -72,9 +89,12 @@ async def test_a_partition_whose_records_expired_goes_on_and_says_what_is_skippe
     async with topic.intake.reading(UPDATED):
         await topic.halted()
         listed = await cli("topics", "halted", "--json")
+        (behind,) = (await topic.partitions("--json")).json
         answer = await topic.resume("--at", "earliest")
         await topic.went_to(3)
 
+    assert (behind["halted"], behind["next_offset"], behind["log_start"], behind["log_end"], behind["lag"]) == (True, 1, 2, 3, 2)
+    assert (await topic.partitions()).out.splitlines()[1].split()[-4:] == ["3", "2", "3", "0"]
     (incident,) = listed.json
     assert (incident["partition"], incident["next_offset"], incident["log_start"], incident["log_end"]) == (topic.name, 1, 2, 3)
     assert answer == (0, f"{topic.name} continues at 2; offsets 1 to 1 are skipped\n", "")
@@ -135,4 +155,42 @@ async def test_an_offset_that_the_log_has_not_is_wrong_usage(topic: Topic, at: s
 async def test_a_partition_that_does_not_stand_still_is_left_alone(topic: Topic) -> None:
     answer = await topic.resume("--at", "latest")
 
-    assert answer == (1, "", f"tidegate: {topic.name} is not halted; `tidegate topics halted` shows the partitions that are\n")
+    assert answer == (1, "", f"tidegate: {topic.name!r} is not halted; `tidegate topics halted` shows the partitions that are\n")
+
+
+async def test_an_offset_that_was_chosen_for_an_earlier_halt_changes_nothing(history: History) -> None:
+    database, execute, partition = history.database, history.database.pool.execute, "updates/3"
+    await execute(HALTED, partition, 9)
+    await execute(INCIDENT, partition, 9)
+    (earlier,) = await database.run(leases.incidents)
+    await execute("UPDATE ingest_incident SET resolved_at = at")
+    await execute(INCIDENT, partition, 12)
+    (later,) = await database.run(leases.incidents)
+    back = partial(resumption.resume, database, "anna", at="0", is_new=True)
+    left: list[int] = []
+
+    for halt in (earlier, later, later):
+        await execute(KNOWN, position_source(partition))
+        with nullcontext() if len(left) == 1 else pytest.raises(RequestError, match="updates/3 was resumed meanwhile"):
+            assert await back(Halted(halt, Bounds(0, 20))) == Resumed(partition, 12, 0)
+        left.append(await database.pool.fetchval("SELECT count(*) FROM event_dedupe"))
+
+    assert left == [1, 0, 1]
+
+
+async def test_the_ids_of_a_former_topic_are_forgotten_in_portions(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resumption, "PORTION", 2)
+    database, execute, partition = history.database, history.database.pool.execute, "updates/3"
+    await execute(HALTED, partition, 9)
+    await execute(INCIDENT, partition, 9)
+    await execute(MANY, [position_source(partition), position_source("updates/30")])
+    (incident,) = await database.run(leases.incidents)
+    back = partial(resumption.resume, database, "anna", Halted(incident, Bounds(0, 20)), "0", is_new=True)
+    left = partial(database.pool.fetchval, "SELECT count(*) FROM event_dedupe")
+
+    with pytest.raises(UnavailableError, match=r"^the ids of updates/3 are too many to forget at once"):
+        await back(within_s=-1.0)
+
+    assert (await left(), await database.run(leases.incidents)) == (8, [incident])
+    assert await back() == Resumed(partition, 9, 0)
+    assert await left() == 5

@@ -1,26 +1,28 @@
 """`tidegate tasks logs`: what runners write to the spool."""
 
-import os
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
 
 import anyio
+import asyncpg
 import pytest
 
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.history import HOST, History
 from tests.integration.cli.mapped_attempts import mapped_attempts
-from tests.servers import MARK
+from tests.integration.cli.spools import begun, ended
+from tidegate.daemon.cli.pages import logs
+from tidegate.daemon.read_model.logs import LocatedLog, LogReader
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.spark import launch
 from tidegate.daemon.spark.contract import SubmissionSpec
-from tidegate.daemon.spark.process import end_all, identify, stamped
+from tidegate.daemon.spark.process import end_all, stamped
 from tidegate.daemon.spark.runner_backend import open_backends
-from tidegate.daemon.spark.spool import Outcome, Spool
+from tidegate.daemon.spark.spool import Spool
 from tidegate.schemas.dag import CommandTask
+from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import sources
+from tidegate.schemas.queries.run_pages import RunAttemptRow
 
 CHATTER = """\
 import sys, time
@@ -34,20 +36,6 @@ print("last", file=sys.stderr)
 def spool(tmp_path: Path, attempt: UUID) -> Spool:
     """What the runner of the first try of `join` has begun to write."""
     return begun(tmp_path, attempt)
-
-
-def begun(tmp_path: Path, submission_id: UUID) -> Spool:
-    spool = Spool(tmp_path / "spool", submission_id)
-    spool.path.mkdir(parents=True)
-    me = identify(os.getpid())
-    assert me is not None
-    spool.claim(me)
-    return spool
-
-
-def ended(spool: Spool) -> None:
-    now = datetime.now(UTC)
-    spool.end(Outcome(outcome="succeeded", started_at=now, finished_at=now))
 
 
 async def test_instances_of_a_mapped_task_have_logs_of_their_own(cli: Cli, history: History, tmp_path: Path) -> None:
@@ -156,6 +144,40 @@ async def test_following_waits_for_a_task_whose_turn_has_not_come(cli: Cli, hist
     assert answer == (0, "at last\n", "")
 
 
+async def test_following_waits_for_a_try_while_postgres_is_away(cli: Cli, spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool.log.write_bytes(b"at last\n")
+    ended(spool)
+    find, looks = LogReader.find, iter([True, False])
+
+    async def look(reader: LogReader) -> LocatedLog | None:
+        is_there = next(looks, None)
+        if is_there is False:
+            raise UnavailableError("Postgres is not available", server="Postgres")
+        return None if is_there else await find(reader)
+
+    monkeypatch.setattr(LogReader, "find", look)
+    monkeypatch.setattr(logs, "POLL_S", 0.0)
+
+    assert await cli("tasks", "logs", "daily_delays", "latest", "join", "--follow") == (0, "at last\n", "")
+
+
+async def test_following_ends_with_a_dag_that_is_deleted(
+    cli: Cli, dsn: str, spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool.log.write_bytes(b"cut off\n")
+    has_ended = LogReader.has_ended
+
+    async def delete_first(reader: LogReader, attempt: RunAttemptRow) -> bool:
+        db = await asyncpg.connect(dsn)
+        await db.execute("DELETE FROM submission")
+        await db.close()
+        return await has_ended(reader, attempt)
+
+    monkeypatch.setattr(LogReader, "has_ended", delete_first)
+
+    assert await cli("tasks", "logs", "daily_delays", "latest", "join", "--follow") == (0, "cut off\n", "")
+
+
 async def test_following_ends_with_a_runner_that_was_killed(cli: Cli, history: History, spool: Spool, attempt: UUID) -> None:
     spool.log.write_bytes(b"cut off\n")
     await history.attempt_ends(attempt, "lost", "the runner was killed")
@@ -170,7 +192,8 @@ async def test_a_task_whose_turn_has_not_come_has_no_log_yet(cli: Cli, attempt: 
     answer = await cli("tasks", "logs", "daily_delays", "latest", "report")
 
     assert (answer.code, answer.out) == (1, "")
-    assert answer.err.endswith(" has not begun yet; --follow waits for its log\n")
+    assert " has not begun yet; `tidegate tasks logs daily_delays " in answer.err
+    assert answer.err.endswith(" report --follow` waits for its log\n")
 
 
 async def test_a_task_that_nothing_was_run_for_has_no_log(cli: Cli, history: History, attempt: UUID) -> None:
@@ -215,10 +238,7 @@ async def test_a_log_that_is_followed_is_no_document(cli: Cli, spool: Spool) -> 
     assert answer.code == 2
 
 
-async def test_the_log_of_a_real_runner_is_followed(
-    cli: Cli, history: History, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(launch, "PASSED_ON", launch.PASSED_ON | {MARK})
+async def test_the_log_of_a_real_runner_is_followed(cli: Cli, history: History, kafka: str, tmp_path: Path) -> None:
     await history.file()
     await history.run()
     (claimed,) = await history.attempts_begin()

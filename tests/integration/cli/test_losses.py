@@ -1,11 +1,14 @@
 """`tidegate losses`, and the reminder of it in every other command."""
 
 from datetime import UTC, datetime
+from functools import partial
 
+import anyio
 import pytest
 
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.history import DAEMON, History
+from tests.waiting import until_at_locks
 from tidegate.schemas.queries import losses
 
 SINCE, UNTIL = datetime(2026, 11, 22, 11, 25, 2, tzinfo=UTC), datetime(2026, 11, 22, 11, 25, 9, tzinfo=UTC)
@@ -68,3 +71,17 @@ async def test_runs_at_work_leave_numbers_out_once(history: History) -> None:
     (after,) = await history.database.pool.fetch("SELECT state_seq, task_seq FROM dag_run")
 
     assert [number - losses.SKIPPED for number in after] == list(before)
+
+
+async def test_no_numbers_are_left_out_while_a_decision_about_the_dag_is_made(history: History) -> None:
+    """It starts queued runs with the numbers that it has read, under the lock of the DAG alone."""
+    await history.file()
+    await history.run()
+    record = partial(losses.record, timeline="00000002", since=SINCE, until=UNTIL, found_by=DAEMON)
+
+    async with history.database.pool.acquire() as elsewhere, anyio.create_task_group() as tg, elsewhere.transaction():
+        await elsewhere.execute("SELECT FROM dag FOR NO KEY UPDATE")
+        tg.start_soon(history.database.run, record)
+        await until_at_locks(history.database, 1, within_s=10)
+
+    assert await history.database.pool.fetchval("SELECT state_seq FROM dag_run") > losses.SKIPPED

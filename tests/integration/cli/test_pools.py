@@ -5,6 +5,9 @@ import pytest
 
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.history import History
+from tidegate.daemon import pools
+from tidegate.schemas.queries import pools as queries
+from tidegate.schemas.queries.db import Db
 
 WIDE = """
 from tidegate import Dag
@@ -94,6 +97,21 @@ async def test_who_changed_a_pool_is_recorded(cli: Cli, history: History) -> Non
     assert all(row["who"].endswith("@worker-1") for row in rows)
 
 
+async def test_a_pool_that_another_user_creates_meanwhile_is_changed(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock, database = queries.lock_slots, history.database
+
+    async def lock_before(db: Db, name: str) -> int | None:
+        before = await lock(db, name)
+        await database.pool.execute("INSERT INTO pool (name, slots) VALUES ($1, 5) ON CONFLICT DO NOTHING", name)
+        return before
+
+    monkeypatch.setattr(queries, "lock_slots", lock_before)
+
+    assert await pools.set_slots(database, "anna", "reports", 2) == 5
+    (entry,) = await database.pool.fetch("SELECT what, details FROM audit_log WHERE object = 'reports'")
+    assert tuple(entry) == ("changed a pool", {"slots": 2, "slots_before": 5})
+
+
 async def test_more_slots_wake_the_daemons(cli: Cli, dsn: str) -> None:
     heard: list[object] = []
     listener = await asyncpg.connect(dsn)
@@ -119,7 +137,7 @@ async def test_new_slots_are_given_away(cli: Cli, history: History) -> None:
     assert (reports["queued"], reports["waiting"], reports["open"]) == (3, 0, 0)
 
 
-@pytest.mark.parametrize("name", ["", "a\nb", "\x1b[2J", "x" * 251])
+@pytest.mark.parametrize("name", ["", "a\nb", "\x1b[2J", "x" * 251, "x/queue", ".."])
 async def test_a_name_that_cannot_be_one_is_wrong_usage(cli: Cli, name: str) -> None:
     answer = await cli("pools", "set", name, "4")
 
@@ -127,7 +145,7 @@ async def test_a_name_that_cannot_be_one_is_wrong_usage(cli: Cli, name: str) -> 
     assert answer.err.startswith("tidegate: invalid value for NAME: a name is 1 to 250 printable characters")
 
 
-@pytest.mark.parametrize("name", ["a b", "Zürich/€", "-dashed", "x" * 250])
+@pytest.mark.parametrize("name", ["a b", "Zürich/€", "a/queues", "-dashed", "x" * 250])
 async def test_a_name_may_have_any_printable_character(cli: Cli, name: str) -> None:
     await cli("pools", "set", name, "4")
 
@@ -176,7 +194,9 @@ async def test_a_pool_whose_tasks_have_ended_goes_and_says_who_will_miss_it(cli:
 
 async def test_a_pool_that_a_backfill_names_stays_until_the_backfill_has_ended(cli: Cli, history: History) -> None:
     await cli("pools", "set", "reports", "2")
-    await history.file('from tidegate import Dag\nwith Dag("d", schedule="@daily", catchup=False) as dag:\n    dag.empty("a")\n')
+    await history.file(
+        'from tidegate import Dag\nwith Dag("d", schedule="@daily", run_immediately=False) as dag:\n    dag.empty("a")\n'
+    )
     created = await cli("backfills", "create", "d", "--from", "2013-01-01", "--to", "2013-01-02", "--pool", "reports")
     assert created.err == ""
 

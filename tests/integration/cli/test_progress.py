@@ -78,6 +78,14 @@ async def test_a_limit_of_a_task_counts_its_instances_in_other_runs(cli: Cli, hi
     assert found["wide"] == [{"kind": "pool_missing", "pool": "narrow"}]
 
 
+async def test_a_task_whose_backfill_was_deleted_with_its_dag_waits_for_no_limit_of_it(cli: Cli, history: History) -> None:
+    await history.file('from tidegate import Dag\nwith Dag("d") as dag: dag.command("a", ["true"])\n')
+    await cli("runs", "trigger", "d", "--run-id", "r")
+    await history.database.pool.execute("UPDATE dag_run SET backfill_id = 7")
+
+    assert await blocks(cli, "d", "r") == {"a": []}
+
+
 async def test_a_full_pool_is_named_with_its_slots(cli: Cli, history: History) -> None:
     await cli("pools", "set", "default_pool", "1")
     await history.file(FLOW)
@@ -152,8 +160,9 @@ async def test_a_run_of_later_says_when(cli: Cli, history: History) -> None:
     assert "  waits for  its time: it may start at 2040-01-01 00:00:00Z\n" in answer.out
 
 
-async def test_the_whole_installation_may_be_full(cli: Cli, history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TIDEGATE_PARALLELISM", "1")
+async def test_the_whole_installation_may_be_full_by_the_settings_of_its_daemons(cli: Cli, history: History) -> None:
+    await history.no_daemon()
+    await history.daemon(parallelism=1)
     await history.file(FLOW)
     await cli("runs", "trigger", "flow", "--run-id", "a")
     await history.attempts_begin()

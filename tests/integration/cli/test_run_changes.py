@@ -43,6 +43,35 @@ async def test_a_cancelled_run_has_failed_and_says_who_did_it(cli: Cli, attempt:
     assert (reason.startswith("cancelled by "), reason.endswith("@worker-1")) == (True, True)
 
 
+async def test_an_empty_run_id_is_no_run_and_changes_none(cli: Cli, attempt: UUID) -> None:
+    """Such as "$RUN" of a shell where RUN is not set."""
+    commands = (
+        ("runs", "cancel", "pair", ""),
+        ("runs", "mark", "pair", "", "success"),
+        ("runs", "clear", "pair", "", "--yes"),
+        ("runs", "note", "pair", "", "late"),
+        ("tasks", "mark", "pair", "", "first", "success"),
+        ("runs", "show", "pair", ""),
+    )
+    before = await states(cli)
+
+    answers = {(answer := await cli(*command)).code: answer.err for command in commands}
+
+    assert answers == {1: "tidegate: DAG 'pair' has no run ''; `tidegate runs list pair` shows all\n"}
+    assert await states(cli) == before
+
+
+async def test_the_latest_run_of_a_dag_is_found_behind_many_of_others(cli: Cli, history: History, attempt: UUID) -> None:
+    await cli("runs", "trigger", "pair", "--run-id", "b")
+    await history.database.pool.execute("SELECT setval('dag_run_id_seq', 5000)")
+    await history.file(PAIR.replace('"pair"', '"other"'), "other.py")
+    await cli("runs", "trigger", "other", "--run-id", "c")
+
+    found = [(await cli("runs", "show", dag_id, "latest", "--json")).json["run"]["run_id"] for dag_id in ("pair", "other")]
+
+    assert found == ["b", "c"]
+
+
 async def test_a_note_is_on_a_run_or_on_a_task_until_it_is_removed(cli: Cli, attempt: UUID) -> None:
     written = await cli("runs", "note", "pair", "latest", " late:\nthe vendor delivers at noon ")
     (_, of_task) = (await cli("runs", "note", "pair", "a", "known", "--task", "first", "--json")).json

@@ -1,8 +1,11 @@
 """Databases with another schema: `tidegate migrate`, and the messages of other commands."""
 
+from uuid import uuid4
+
 import asyncpg
 import pytest
 
+from tests import servers
 from tests.integration.cli.conftest import Cli
 from tidegate.daemon.postgres.migrate import known
 
@@ -39,6 +42,19 @@ async def test_a_database_of_a_newer_version_is_left_alone(cli: Cli, dsn: str) -
     assert answers == [(1, "", sentence)] * 2
 
 
+async def test_a_database_that_cannot_hold_each_name_is_refused(cli: Cli, postgres: str, empty: str) -> None:
+    name = f"ascii_{uuid4().hex}"
+    db = await asyncpg.connect(postgres)
+    await db.execute(f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' LOCALE 'C' LOCALE_PROVIDER libc TEMPLATE template0")
+
+    answer = await cli("--postgres-dsn", servers.dsn_of(empty, name), "migrate")
+
+    await db.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    await db.close()
+    assert answer.code == 1
+    assert answer.err.startswith("tidegate: the database has the encoding SQL_ASCII, and Tidegate needs UTF8; create one with it")
+
+
 async def test_a_database_that_does_not_exist_is_a_wrong_setting(cli: Cli, dsn: str) -> None:
     answer = await cli("--postgres-dsn", f"{dsn}_no", "dags", "list")
 
@@ -47,7 +63,7 @@ async def test_a_database_that_does_not_exist_is_a_wrong_setting(cli: Cli, dsn: 
     assert answer.err.endswith("does not exist\n")
 
 
-async def test_a_user_who_may_not_log_in_is_a_wrong_setting_and_the_password_stays_ours(cli: Cli, dsn: str) -> None:
+async def test_a_user_that_may_not_log_in_is_a_wrong_setting_and_the_password_stays_ours(cli: Cli, dsn: str) -> None:
     stranger = dsn.replace("://postgres@", "://stranger:hunter2@")
 
     answer = await cli("--postgres-dsn", stranger, "dags", "list")

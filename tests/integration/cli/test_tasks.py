@@ -2,12 +2,14 @@
 
 import sys
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.history import History
 from tests.integration.cli.mapped_attempts import mapped_attempts
+from tidegate.schemas.queries import run_pages
 
 
 async def test_tasks_are_listed_in_their_order(cli: Cli, history: History) -> None:
@@ -62,6 +64,30 @@ async def test_a_run_shows_the_attempts_of_each_instance(cli: Cli, history: Hist
     assert {f"{id_}[{index}]": of for (id_, index), of in shown.items() if index is not None} == {
         name: [str(id_)] for name, id_ in attempts.items()
     }
+
+
+async def test_the_attempts_of_a_removed_task_are_not_those_of_another_one_of_its_name(cli: Cli, history: History) -> None:
+    dag = "from tidegate import Dag\nwith Dag('d') as dag: dag.command('{}', ['true'])"
+    begun: dict[UUID, str] = {}
+    for task_id in ("load", "other", "load"):
+        await history.file(dag.format(task_id))
+        made = ("clear", "d", "a", "--newest-version", "--yes") if begun else ("trigger", "d", "--run-id", "a")
+        assert (await cli("runs", *made)).code == 0
+        await history.clock("d")
+        await history.reconsidered()
+        (attempt,) = await history.attempts_begin()
+        begun[attempt.submission_id] = task_id
+        await history.attempt_ends(attempt.submission_id)
+    first, other, again = map(str, begun)
+
+    page = (await cli("runs", "show", "d", "a", "--json")).json
+    named = [await history.database.run(run_pages.attempts_of, "d", "a", task_id) for task_id in ("load", "other", "gone")]
+
+    shown = [
+        (it["task"]["task_id"], it["task"]["state"], [each["submission_id"] for each in it["attempts"]]) for it in page["tasks"]
+    ]
+    assert shown == [("load", "success", [again]), ("other", "removed", [other]), ("load", "removed", [first])]
+    assert [[str(attempt.submission_id) for attempt in of] for of in named] == [[again], [other], []]
 
 
 TRIED = """

@@ -1,15 +1,17 @@
 """`tidegate runs trigger` on a real database."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import anyio
 import asyncpg
 import pytest
+from asyncpg.transaction import Transaction
 
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.history import History
 from tests.integration.cli.sources import SINGLE, TIMED
-from tidegate.daemon import conf
+from tidegate.daemon import conf, runs
 from tidegate.events.publisher import Outcome
 
 
@@ -128,23 +130,84 @@ async def test_a_conf_that_the_dag_does_not_take_is_one_sentence(cli: Cli, histo
 async def test_a_conf_whose_check_takes_for_ever_is_refused_and_locks_nothing(
     cli: Cli, history: History, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conf, "WITHIN_S", 2.0)
+    monkeypatch.setattr(conf, "CPU_S", 1)
     await history.file('from tidegate import Dag, Param\nwith Dag("asked", params={"day": Param(pattern="^(a+)+$")}): pass\n')
-    db = await asyncpg.connect(dsn)
+    locked, begin = [], anyio.run_process
 
-    async with anyio.create_task_group() as tg:
-        tg.start_soon(_locks_at_once, db)
-        answer = await cli("runs", "trigger", "asked", "--conf", '{"day": "%sb"}' % ("a" * 60))
+    async def check(*args: Any, **options: Any) -> Any:
+        db = await asyncpg.connect(dsn)
+        locked.append(await db.execute("SELECT FROM dag FOR UPDATE NOWAIT"))
+        await db.close()
+        return await begin(*args, **options)
 
-    await db.close()
-    problem = "its check had no result within 2 s; the schemas are too costly, a pattern for instance"
+    monkeypatch.setattr(anyio, "run_process", check)
+    answer = await cli("runs", "trigger", "asked", "--conf", '{"day": "%sb"}' % ("a" * 60))
+
+    assert locked == ["SELECT 1"]
+    problem = "its check had no result within 1 s; the schemas are too costly, a pattern for instance"
     assert answer == (1, "", f"tidegate: the conf does not fit DAG 'asked': {problem}\n")
 
 
-async def _locks_at_once(db: "asyncpg.Connection[asyncpg.Record]") -> None:
-    await anyio.sleep(1.0)
-    with anyio.fail_after(0.5):
-        await db.execute("SELECT FROM dag FOR UPDATE")
+class LostAnswer:
+    """The first commit after a request was decided has no answer: Postgres stores it, or not."""
+
+    def __init__(self, *, stores: bool) -> None:
+        self._commit, self._stores, self._is_lost = Transaction.__aexit__, stores, False
+
+    async def __call__(self, transaction: Any, kind: Any, error: Any, trace: Any) -> None:
+        writes = await transaction._connection.fetchval("SELECT pg_current_xact_id_if_assigned() IS NOT NULL")
+        if writes and not self._is_lost and not self._stores:
+            kind, error = ConnectionResetError, ConnectionResetError()
+        await self._commit(transaction, kind, error, trace)
+        if writes and not self._is_lost:
+            self._is_lost = True
+            raise ConnectionResetError("no answer")
+
+
+def lose_answer(monkeypatch: pytest.MonkeyPatch, *, stores: bool) -> None:
+    lost = LostAnswer(stores=stores)
+
+    async def exit_(transaction: Transaction, *args: Any) -> None:
+        await lost(transaction, *args)
+
+    monkeypatch.setattr(Transaction, "__aexit__", exit_)
+    monkeypatch.setattr(runs, "PAUSES_S", (0.0, 0.0))
+
+
+async def test_a_run_whose_commit_has_no_answer_is_looked_for(
+    cli: Cli, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await history.file(SINGLE)
+
+    lose_answer(monkeypatch, stores=True)
+
+    assert await cli("runs", "trigger", "single", "--run-id", "a") == (0, "triggered single a\n", "")
+
+
+async def test_a_run_that_is_not_found_after_its_commit_is_named(
+    cli: Cli, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await history.file(SINGLE)
+    lose_answer(monkeypatch, stores=False)
+
+    answer = await cli("runs", "trigger", "single", "--run-id", "a")
+
+    assert (answer.code, answer.out) == (3, "")
+    assert answer.err.startswith("tidegate: run a may be started, but is not found: DAG 'single' has no run 'a'")
+    assert answer.err.endswith("; repeat it with this --run-id: no run starts twice\n")
+
+
+async def test_a_change_whose_commit_has_no_answer_may_be_done(
+    cli: Cli, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await history.file(SINGLE)
+    await cli("runs", "trigger", "single", "--run-id", "a")
+    lose_answer(monkeypatch, stores=True)
+
+    answer = await cli("runs", "cancel", "single", "a")
+
+    assert (answer.code, answer.out) == (3, "")
+    assert answer.err.startswith("tidegate: Postgres is not available: no answer; the change may be done all the same")
 
 
 @pytest.mark.parametrize("run_id", ["", "a b", "a/b", "a\n", "latest", "x" * 251, "é"])

@@ -10,6 +10,13 @@ from tests.integration.cli.conftest import Cli
 from tests.integration.cli.history import History
 from tests.integration.cli.why_not import WhyNot, one
 
+MANY = """
+from tidegate import Dag
+with Dag("d") as dag:
+    for number in range(30):
+        dag.command(f"task_{number:02}", ["true"])
+"""
+
 pytestmark = pytest.mark.usefixtures("a_daemon")
 
 
@@ -162,6 +169,16 @@ async def test_unknown_names_are_refused(why: WhyNot, history: History, args: tu
     await why.run()
 
     assert await why.cli("tasks", "why-not", *args) == (1, "", f"tidegate: {complaint}\n")
+
+
+async def test_a_refusal_names_the_first_of_many_tasks(why: WhyNot, history: History) -> None:
+    await history.file(MANY)
+    await why.run()
+
+    answers = [await why.cli("tasks", *command, "d", "r", "nope") for command in (("why-not",), ("clear", "--yes"))]
+
+    first = ", ".join(f"task_{number:02}" for number in range(20))
+    assert [answer.err.partition("; ")[2] for answer in answers] == [f"its tasks are {first}, and others\n"] * 2
 
 
 async def test_an_index_is_a_number(why: WhyNot) -> None:

@@ -3,16 +3,20 @@
 import re
 
 import anyio
+import msgspec
 import pytest
 
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.history import History
 from tests.integration.cli.why_not import DAG, WhyNoRun
-from tidegate.schemas.queries import leases
-from tidegate.schemas.queries.leases import Incident
+from tidegate.schemas.queries import leases, pending
 
 BREAK = """UPDATE dag_version SET spec = jsonb_set(spec, '{schedule,where}', '"n >"')"""
 HALT = "INSERT INTO lease (kind, key, halted) VALUES ('partition', $1, true)"
+AGE_ALL_BUT_THE_NEWEST = """
+    UPDATE dataset_dag_run_queue SET created_at = created_at - interval '2 hours'
+    WHERE dataset_event_id < (SELECT max(dataset_event_id) FROM dataset_dag_run_queue)
+"""
 RECORD = "INSERT INTO ingest_incident (partition, next_offset, log_start, log_end) VALUES ($1, 9, 0, 5)"
 
 
@@ -61,6 +65,20 @@ async def test_events_that_still_come_are_waited_for(why: WhyNoRun, history: His
 
     assert closed == {"timing": {"kind": "debouncing", "until": change["until"]}}
     assert await why.runs() == 1
+
+
+async def test_the_newest_event_counts_where_more_are_pending_than_are_read(
+    why: WhyNoRun, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pending, "SHOWN", msgspec.structs.replace(pending.SHOWN, limit=2))
+    await why.file("schedule=Timed(a, quiet_for=timedelta(hours=1))")
+    for number in range(3):
+        await history.updated("s://a", str(number))
+    await history.database.run(lambda db: db.execute(AGE_ALL_BUT_THE_NEWEST))
+
+    page, closed = await why.why(), await why.closed()
+
+    assert (page["starts"], [*closed], closed["timing"]["kind"]) == (False, ["timing"], "debouncing")
 
 
 async def test_the_time_between_two_runs_is_waited_for(why: WhyNoRun, history: History) -> None:
@@ -178,14 +196,15 @@ async def test_a_condition_that_cannot_be_read_is_to_be_mended(why: WhyNoRun, hi
 
 async def test_a_partition_that_stands_still_is_told(why: WhyNoRun, history: History) -> None:
     await why.file("schedule=a")
-    stop = Incident("tidegate.dataset-updated/3", 9, 0, 5)
-    await history.database.run(lambda db: db.execute(HALT, stop.partition))
-    await history.database.run(lambda db: db.execute(RECORD, stop.partition))
+    partition = "tidegate.dataset-updated/3"
+    await history.database.run(lambda db: db.execute(HALT, partition))
+    await history.database.run(lambda db: db.execute(RECORD, partition))
+    (stop,) = await history.database.run(leases.incidents)
 
     closed = await why.closed()
     resumed = await history.database.run(leases.resume, stop, 0, "me")
 
-    assert closed["intake"] == {"kind": "intake_halted", "partitions": [stop.partition]}
+    assert closed["intake"] == {"kind": "intake_halted", "partitions": [partition]}
     assert resumed
     assert "intake" not in await why.closed()
 

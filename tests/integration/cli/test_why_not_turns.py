@@ -7,6 +7,7 @@ import pytest
 
 from tests.integration.cli.history import History
 from tests.integration.cli.why_not import WhyNot, one
+from tidegate.handlers.explain import task_facts
 
 pytestmark = pytest.mark.usefixtures("a_daemon")
 
@@ -129,6 +130,57 @@ async def test_a_task_on_a_branch_that_was_not_chosen_can_be_run_all_the_same(wh
     closed, change = await why.closed(), await why.change()
     await why.obey()
 
-    assert closed["trigger rule"]["reason"] == {"kind": "ruled_out", "rule": "all_success", "state": "skipped"}
+    assert closed["trigger rule"]["reason"] == {"kind": "ended_apart", "state": "skipped", "reason": "choose did not choose it"}
     assert change["tasks"] == ["a"]
     assert await why.state() == "scheduled"
+
+
+async def test_a_task_that_ended_with_its_run_says_why_it_did(why: WhyNot, history: History) -> None:
+    await history.file(CHAIN)
+    await why.run()
+    await history.attempts_begin()
+    assert (await why.cli("runs", "cancel", "d", "r")).code == 0
+
+    closed, change = await why.closed("c"), await why.change("c")
+
+    listed = {task["task_id"]: task["reason"] for task in (await why.cli("tasks", "list", "d", "r", "--json")).json}
+    assert closed["trigger rule"]["reason"] == {"kind": "ended_apart", "state": "skipped", "reason": listed["c"]}
+    assert change == {"kind": "clear", "dag_id": "d", "run_id": "r", "tasks": ["a"]}
+
+
+MAPPED = """
+from tidegate import Dag
+with Dag("d") as dag:
+    dag.command("a", ["true"]).expand(over=dag.command("list", ["true"]))
+"""
+
+
+async def test_a_mapped_task_without_a_list_says_so(why: WhyNot, history: History) -> None:
+    await history.file(MAPPED)
+    await why.run()
+    (attempt,) = await history.attempts_begin()
+    await history.attempt_ends(attempt.submission_id, result={"no": "list"})
+
+    closed, change = await why.closed(), await why.change()
+
+    reason = "list returned no list to map over"
+    assert closed["next try"]["reason"] == {"kind": "task_ended", "state": "failed", "tries": 0, "reason": reason}
+    assert change == {"kind": "clear", "dag_id": "d", "run_id": "r", "tasks": ["list"]}
+
+
+async def test_of_many_instances_the_first_that_have_not_ended_are_named(
+    why: WhyNot, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_facts, "MAX_NAMED", 2)
+    await history.file(MAPPED)
+    await why.run()
+    (attempt,) = await history.attempts_begin()
+    await history.attempt_ends(attempt.submission_id, result=[1, 2, 3, 4])
+    (first, *_) = await history.attempts_begin()
+    await history.attempt_ends(first.submission_id)
+
+    closed, change = await why.closed(), await why.change()
+
+    assert closed["upstream"]["reason"] == {"kind": "elements", "left": 3, "total": 4}
+    assert change["tasks"] == ["a[1]", "a[2]"]
+    assert await why.state("a[0]") == "success"

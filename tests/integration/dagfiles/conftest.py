@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from textwrap import dedent
 
-import anyio
 import psutil
 import pytest
 
+from tests import waiting
 from tests.integration.dagfiles.watched_folder import Database
 from tidegate.daemon.dagfiles.parse import open_parser
 from tidegate.daemon.settings import Settings
@@ -95,9 +95,7 @@ def _session(process: psutil.Process) -> int | None:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    with anyio.fail_after(5):
-        while not holds():
-            await anyio.sleep(0.02)
+    await waiting.until(holds, 30)
 
 
 async def parse(settings: Settings, *paths: str) -> list[ParsedFile]:

@@ -13,7 +13,7 @@ from anyio.abc import Process
 
 from tests.integration.dagfiles.conftest import Write, until
 from tidegate.daemon.settings import Settings
-from tidegate.schemas.dag import ParsedFile
+from tidegate.schemas.dag import REPEAT_DIGEST, ParsedFile
 
 SCRIPT = """
 import ctypes, sys
@@ -31,7 +31,7 @@ async def main():
 anyio.run(main)
 """
 
-COMMAND = "from tidegate.daemon.cli.app import main; main()"
+COMMAND = "from tidegate.daemon.cli.entry import main; main()"
 
 FORBID_NAMESPACES = """
 import ctypes, os, sys
@@ -132,6 +132,7 @@ async def test_without_namespaces_a_file_that_kills_its_minder_is_a_problem_and_
 
     assert killed.problem is not None
     assert killed.problem.reason == "its parent process was killed while it ran"
+    assert killed.digest == REPEAT_DIGEST
     assert parsed.dags[0].dag_id == "d"
 
 

@@ -6,7 +6,8 @@ from zipfile import ZipFile
 
 from tests.integration.dagfiles.conftest import Write, parse, problem, until
 from tests.integration.dagfiles.watched_folder import SLOW, Database, quiet, watching
-from tidegate.daemon.dagfiles.source import MAX_BYTES, content_digest
+from tidegate.daemon.dagfiles.message import MAX_BYTES
+from tidegate.daemon.dagfiles.source import content_digest
 from tidegate.daemon.settings import Settings
 from tidegate.schemas.dag import ModuleSource
 
@@ -72,7 +73,16 @@ async def test_what_is_not_in_the_archive_is_absent_and_a_folder_may_be_named_li
     pack(root / "ignored.zip", FILES)
     write(".tidegateignore", "team.zip/names.py\nignored.zip/*.py\n")
 
-    names = ("team.zip/other.py", "no.zip/daily.py", "no.zip", "folder.zip", "team.zip/names.py", "lib.zip", "ignored.zip")
+    names = (
+        "team.zip/lib/part.py",
+        "team.zip/other.py",
+        "no.zip/daily.py",
+        "no.zip",
+        "folder.zip",
+        "team.zip/names.py",
+        "lib.zip",
+        "ignored.zip",
+    )
     found = await parse(settings, *names)
     (of_folder,) = await parse(settings, "folder.zip/daily.py")
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from tests.integration.dagfiles.conftest import Write, parse, problem, small_limits, until, write_below
 from tests.integration.dagfiles.watched_folder import SLOW, Database, quiet, watching
-from tidegate.daemon.dagfiles.message import MAX_IMPORTS, NOT_READ
+from tidegate.daemon.dagfiles.message import MAX_BYTES, MAX_IMPORTS, NOT_READ
 from tidegate.daemon.dagfiles.parse import Parser
 from tidegate.daemon.dagfiles.sandbox import Zygotes, open_zygotes
-from tidegate.daemon.dagfiles.source import MAX_BYTES, Imports, content_digest, read_imports
+from tidegate.daemon.dagfiles.source import ReadImports, content_digest, read_imports
 from tidegate.daemon.settings import Settings
 from tidegate.schemas.dag import ModuleSource, ParsedFile, SubmitTask
 
@@ -122,7 +122,7 @@ def _digests(file: ParsedFile) -> Mapping[str, str]:
 def test_files_that_changed_since_the_sandbox_read_them_are_not_mixed(root: Path, write: Write) -> None:
     write("a.py", "1")
 
-    assert read_imports(root, {"a.py": sha256("1"), "gone.py": NOT_READ}) == Imports(
+    assert read_imports(root, {"a.py": sha256("1"), "gone.py": NOT_READ}) == ReadImports(
         {"a.py": sha256("1"), "gone.py": NOT_READ}, (ModuleSource("a.py", sha256("1"), "1"),)
     )
     assert read_imports(root, {"a.py": sha256("2")}) is None

@@ -1,7 +1,7 @@
 """DAG files through the real sandbox: what is read, what comes of it."""
 
 import os
-import time
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -82,15 +82,32 @@ async def test_a_set_has_the_same_order_in_every_parser(settings: Settings, writ
     assert first.dags == second.dags
 
 
-async def test_several_files_are_parsed_at_once(settings: Settings, write: Write) -> None:
-    paths = [write(f"slow{number}.py", f"import time, tidegate\ntime.sleep(1)\ntidegate.Dag('d{number}')") for number in range(4)]
-    started = time.monotonic()
+async def test_several_files_are_parsed_at_once(settings: Settings, root: Path, write: Write) -> None:
+    """Each reads a pipe, and none is written to before all are read."""
+    names = ["a", "b", "c", "d"]
+    found: list[ParsedFile] = []
+
+    async def keep(name: str) -> None:
+        os.mkfifo(root / name)
+        text = f"import tidegate\nopen({str(root / name)!r}).read()\ntidegate.Dag({name!r})\n"
+        found.append(await parser.parse(write(f"{name}.py", text)))
 
     async with open_parser(settings) as parser, anyio.create_task_group() as tg:
-        for path in paths:
-            tg.start_soon(parser.parse, path)
+        for name in names:
+            tg.start_soon(keep, name)
+        pipes = [await pipe_that_is_read(root / name) for name in names]
+        for pipe in pipes:
+            os.close(pipe)
 
-    assert time.monotonic() - started < 3
+    assert sorted(dag.dag_id for parsed in found for dag in parsed.dags) == names
+
+
+async def pipe_that_is_read(path: Path) -> int:
+    with anyio.fail_after(30):
+        while True:
+            with suppress(OSError):
+                return os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+            await anyio.sleep(0.01)
 
 
 async def test_a_file_that_takes_long_is_parsed_beside_many_that_hang(settings: Settings, write: Write) -> None:

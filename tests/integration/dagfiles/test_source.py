@@ -1,13 +1,15 @@
 """Reading DAG files below the DAG folder, and nothing else."""
 
+import errno
 import hashlib
 import os
+import stat
 from pathlib import Path
 
 import pytest
 
-from tidegate.daemon.dagfiles.message import NOT_READ
-from tidegate.daemon.dagfiles.source import MAX_BYTES, RefusedError, Source, can_hold_dags, content_digest, differing, read
+from tidegate.daemon.dagfiles.message import MAX_BYTES, NOT_READ
+from tidegate.daemon.dagfiles.source import RefusedError, Source, _why_not_opened, can_hold_dags, content_digest, differing, read
 
 
 def test_a_file_is_read_with_its_digest(root: Path) -> None:
@@ -42,7 +44,8 @@ def test_a_file_that_is_not_there_or_ignored_is_none(root: Path, path: str) -> N
         ("dangling.py", "dangling.py is a symbolic link; put the file itself into the DAG folder"),
         ("folder.py", "it is not a regular file"),
         ("pipe.py", "it is not a regular file"),
-        (f"{'x' * 300}.py", "cannot be opened: [Errno 36] File name too long"),
+        ("socket.py", "it is not a regular file"),
+        (f"{'x' * 300}.py", "cannot be opened: File name too long"),
         ("\ud800.py", "cannot be opened: 'utf-8' codec can't encode"),
     ],
 )
@@ -53,12 +56,17 @@ def test_what_is_not_a_file_of_the_folder_is_refused_unread(root: Path, path: st
     (root / "linked").symlink_to(root.parent)
     (root / "folder.py").mkdir()
     os.mkfifo(root / "pipe.py")
+    os.mknod(root / "socket.py", stat.S_IFSOCK | 0o600)
 
     with pytest.raises(RefusedError) as caught:
         read(root, path)
 
     assert reason in str(caught.value)
     assert caught.value.digest == NOT_READ
+
+
+def test_a_file_whose_read_fails_has_no_digest() -> None:
+    assert content_digest(Path("/proc/self"), "mem") == NOT_READ  # a regular file that gives EIO
 
 
 def test_a_file_may_have_one_mebibyte_and_not_a_byte_more(root: Path) -> None:
@@ -123,3 +131,10 @@ def test_of_files_with_imports_those_are_named_of_which_one_changed(root: Path) 
     files = {"one.py": ["same.py", "missing.py"], "two.py": ["same.py", "changed.py"], "three.py": []}
 
     assert differing(root, {path: {name: before[name] for name in names} for path, names in files.items()}) == {"two.py"}
+
+
+def test_a_file_without_the_permission_says_who_needs_it() -> None:
+    denied = PermissionError(errno.EACCES, "Permission denied", "daily.py")
+
+    said = "daily.py cannot be opened: Permission denied; let the user of the daemon read it"
+    assert _why_not_opened("daily.py", denied) == said

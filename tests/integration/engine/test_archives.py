@@ -1,22 +1,26 @@
 """A zip archive in the DAG folder, from its event to the runs of its versions."""
 
 from pathlib import Path
+from typing import cast
 from uuid import uuid4
 from zipfile import ZipFile
 
 import anyio
+import pytest
 
-from tests.integration.dagfiles.conftest import small_limits
+from tests.integration.dagfiles.conftest import small_limits, until
 from tests.integration.engine.test_pinned_modules import begin, submitted
 from tests.integration.engine.world import World
 from tests.shapes import message
 from tidegate.daemon.context import Context
-from tidegate.daemon.dagfiles.parse import open_parser
+from tidegate.daemon.dagfiles.parse import Parser, open_parser
+from tidegate.daemon.duties import parse_files
 from tidegate.daemon.duties.parse_files import FileParsing
 from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.wake import Signals
+from tidegate.schemas.dag import ParsedFile
 from tidegate.schemas.queries.leases import Job
 from tidegate.schemas.wire.event import DagFileChanged
 
@@ -39,6 +43,23 @@ async def change(world: World, settings: Settings) -> None:
     await world.tell(parsed.body)
 
 
+class Held:
+    """A parser whose result of one file has to wait for `gate`. `quick` are the files with one."""
+
+    def __init__(self, parser: Parser, held: str) -> None:
+        self.gate = anyio.Event()
+        self.quick: set[str] = set()
+        self._parser = parser
+        self._held = held
+
+    async def parse(self, path: str) -> ParsedFile:
+        file = await self._parser.parse(path)
+        if path == self._held:
+            await self.gate.wait()
+        self.quick.add(path)
+        return file
+
+
 async def dags(world: World) -> list[tuple[object, ...]]:
     return await world.rows("""
         SELECT dag.path, version.number, dag.is_stale
@@ -46,6 +67,39 @@ async def dags(world: World) -> list[tuple[object, ...]]:
         JOIN dag_version AS version ON version.id = dag.version_id
         ORDER BY dag.dag_id
     """)
+
+
+async def test_an_archive_with_a_slow_file_changes_in_one_transaction_also_after_a_kill(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive, settings = tmp_path / "team.zip", small_limits(tmp_path)
+    pack(archive, "d", "e", names="before")
+    await change(world, settings)
+    pack(archive, "d", "e", names="later")
+    context = Context(settings, world.database, HeldLeases(Job(uuid4(), "here", 7, "test")), Signals(), Outages(), {})
+
+    async with open_parser(settings) as parser, anyio.create_task_group() as tg:
+        held = Held(parser, "team.zip/e.py")
+        parsing = FileParsing(context, cast(Parser, held), tg)
+        monkeypatch.setattr(parse_files, "PATIENCE_S", 0.01)
+        await parsing._begin(quick := ["team.zip", "team.zip/d.py", "team.zip/names.py"])
+        await until(lambda: held.quick >= set(quick))
+        for path in ("team.zip/d.py", "team.zip/lib/x.py", "team.zip"):
+            (early,) = await parsing.parse([message(DagFileChanged(path=path))])
+            await world.tell(early.body)
+        before, errors = await dags(world), await world.rows("SELECT path FROM import_error")
+        digests = await world.rows("SELECT path FROM dag_file WHERE digest = 'awaited' ORDER BY path")
+        monkeypatch.undo()
+        held.gate.set()
+        (late,) = await parsing.parse([message(DagFileChanged(path="team.zip/e.py"))])
+        # A daemon that is killed here leaves the archive to the next one: the watcher reports it, because of the digest.
+        tg.cancel_scope.cancel()
+    assert [file.path for file in late.body.members] == ["team.zip/d.py", "team.zip/e.py", "team.zip/names.py"]
+    assert before == [("team.zip/d.py", 1, False), ("team.zip/e.py", 1, False)]
+    assert (errors, digests) == ([("team.zip/e.py",)], [("team.zip/e.py",)])
+    await change(world, settings)
+    assert await dags(world) == [("team.zip/d.py", 2, False), ("team.zip/e.py", 2, False)]
+    assert await world.rows("SELECT path FROM import_error") == []
 
 
 async def test_runs_keep_the_code_of_an_archive_and_a_change_of_it_is_one(world: World, tmp_path: Path) -> None:

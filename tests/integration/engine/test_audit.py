@@ -56,7 +56,7 @@ async def test_every_sort_of_fate_is_counted(world: World) -> None:
     assert (report.events, report.due, report.unproven, report.wrong, report.findings) == (2, 7, 0, 0, [])
 
 
-async def test_only_who_waited_when_an_event_came_is_due_a_outcome(world: World) -> None:
+async def test_only_a_dag_that_waited_when_an_event_came_is_due_an_outcome(world: World) -> None:
     await world.updated("s://a")
     await world.file(spec("t!", schedule=AllOf((A, B))))
     await world.updated("s://a")
@@ -70,7 +70,7 @@ async def test_only_who_waited_when_an_event_came_is_due_a_outcome(world: World)
     assert (report.events, report.due, report.wrong, counts(report)) == (4, 2, 0, {LEFT: 1, "pending": 1})
 
 
-async def test_who_wants_the_history_is_due_it(world: World) -> None:
+async def test_a_dag_that_wants_the_history_is_due_it(world: World) -> None:
     await world.updated("s://a")
     world.clock.at += timedelta(hours=1)
     await world.updated("s://a")
@@ -83,7 +83,7 @@ async def test_who_wants_the_history_is_due_it(world: World) -> None:
     assert (report.due, report.wrong, counts(report)) == (3, 0, {"pending": 3})
 
 
-async def test_who_comes_back_for_the_history_is_due_each_event_once(world: World) -> None:
+async def test_a_dag_that_comes_back_for_the_history_is_due_each_event_once(world: World) -> None:
     both = spec("t!", schedule=AllOf((A, B)), missed="all")
     await world.file(both)
     await world.updated("s://a")
@@ -164,7 +164,7 @@ async def test_a_long_ledger_is_read_in_pages(world: World, monkeypatch: pytest.
     await world.file(*(spec("t!", dag_id=f"d{n}", schedule=AllOf((A, B))) for n in range(5)), spec("t!", dag_id="e", schedule=C))
     for uri in ["s://a"] * 7 + ["s://c"] * 7:
         await world.updated(uri)
-    monkeypatch.setattr(audit, "EVENTS_AT_ONCE", 4)
+    monkeypatch.setattr(audit, "FIRST_EVENTS", 4)
     monkeypatch.setattr(audit, "PAIRS_AT_ONCE", 6)
     monkeypatch.setattr(queries, "ROWS_AT_ONCE", 3)
     await world.rows("DELETE FROM dataset_dag_run_queue WHERE target_dag_id = 'd2'")

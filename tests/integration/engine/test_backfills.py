@@ -1,4 +1,4 @@
-"""Backfills (SEMANTICS 9.7): every date has one run or one reason, under limits of its own, beside the schedule.
+"""Backfills: every date has one run or one reason, under limits of its own, beside the schedule.
 
 | case | test |
 |---|---|
@@ -37,19 +37,29 @@
 """
 
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import anyio
 import msgspec
 import pytest
 
+from tests.backfill_rules import BROKEN, MISCOUNTED_STAGES
+from tests.integration.engine.chains import command
 from tests.integration.engine.world import World, states, utc
 from tidegate.daemon.containment import apply_holding
 from tidegate.daemon.engine import Batch
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.read_model.backfill import read_backfill
+from tidegate.daemon.read_model.lookup import find_run
+from tidegate.daemon.read_model.queue import PoolQueue, read_queue
+from tidegate.daemon.read_model.run_progress import read_run_progress
+from tidegate.daemon.read_model.why_not import read_task_why_not
+from tidegate.daemon.settings import Settings
 from tidegate.schemas.backfill import LAST_PRIORITY, BackfillSpec, Outlets, Reprocess, limits_version
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, ParamSpec, TaskSpec
+from tidegate.schemas.explain.gates import RunProgress, TaskExplanation
+from tidegate.schemas.explain.reasons import BackfillLimit, DagHeld
 from tidegate.schemas.message import (
     BackfillActed,
     BackfillAction,
@@ -63,7 +73,9 @@ from tidegate.schemas.message import (
     RunEndRequested,
     RunRequested,
 )
-from tidegate.schemas.queries import backfills
+from tidegate.schemas.queries import backfill_dates, backfills, tasks
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.facts import run_facts
 from tidegate.schemas.state import RunState
 from tidegate.schemas.timetable.spec import Cron, Once
 
@@ -146,6 +158,7 @@ async def counts_agree(world: World) -> None:
         """
         assert [list(row) for row in await world.rows(counted, id_)] == [counts]
     assert await world.rows(MISCOUNTED) == []
+    assert await world.rows(BROKEN[MISCOUNTED_STAGES]) == []
 
 
 MISCOUNTED = """
@@ -183,6 +196,11 @@ async def test_k01_in_reverse_the_newest_date_is_the_first(world: World) -> None
     id_ = await created(world, is_reverse=True)
 
     assert await dates(world, id_) == [(1, 5, "open", run_of(5)), (2, 4, "open", run_of(4))]
+    await work(world)
+    for number in (4, 5):
+        await world.tell(ClearRequested(dag_id="d", run_id=run_of(number)))
+    queued = [await world.database.run(run_facts, "d", run_of(number)) for number in (5, 4)]
+    assert [(run.view.state, run.runs_ahead) for run in queued] == [("queued", 0), ("queued", 1)]
     while await state_of(world, id_) != "success":
         await work(world)
     assert [found[1] for found in await dates(world, id_)] == [5, 4, 3, 2, 1]
@@ -341,6 +359,39 @@ async def test_k08_an_existing_run_runs_again_with_the_newest_version_or_stays(
         assert await world.rows(newest) == [(False, None)]
         assert await state_of(world, id_) == "success"
     await counts_agree(world)
+
+
+async def test_a_step_is_bounded_by_tasks(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of some thousand tasks each could exceed the time of a statement, so that no step ever ended."""
+    for module in ("backfill_due", "scheduling.read_plan"):
+        monkeypatch.setattr(f"tidegate.handlers.{module}.TASKS_PER_DECISION", 4)
+    await world.file(daily(WORK, CommandTask(task_id="more", argv=("true",))))
+    many = {"max_active_runs": 5}
+
+    first, rejected = await asked(world, 1, 5, limits=many)
+    assert rejected == ()
+    assert await runs_of_steps(world, first) == [2, 4, 5, 5, 5, 5]
+    await act(world, first, BackfillAction.CANCEL, kills=True)
+    assert states(await world.runs()) == ["failed"] * 5
+    assert await act(world, first, BackfillAction.RETRY) == ()
+    await settle(world)
+    assert states(await world.runs()) == ["running"] * 5
+    while await state_of(world, first) != "success":
+        await work(world)
+
+    again, rejected = await asked(world, 1, 5, limits=many, reprocess=Reprocess.COMPLETED)
+    assert rejected == ()
+    assert await runs_of_steps(world, again) == [2, 2, 4, 4, 5, 5]  # what is queued again starts at the next step
+    await counts_agree(world)
+
+
+async def runs_of_steps(world: World, backfill_id: int) -> list[int]:
+    """How many runs are those of the backfill after each of its first steps."""
+    found: list[int] = []
+    for _ in range(6):
+        await world.tell(BackfillDue(backfill_id=backfill_id))
+        found += (await world.rows("SELECT count(*)::integer FROM dag_run WHERE backfill_id = $1", backfill_id))[0]
+    return found
 
 
 async def test_a_run_that_failed_before_it_started_runs(world: World) -> None:
@@ -584,6 +635,36 @@ async def test_k21_its_tasks_obey_pools(world: World) -> None:
         ("few", "queued"),
         ("few", "scheduled"),
     ]
+
+
+async def test_pages_say_which_limits_of_its_pool_a_task_waits_for(world: World) -> None:
+    await world.database.pool.execute("INSERT INTO pool (name, slots) VALUES ('few', 2)")
+    await world.file(daily())
+    id_ = await created(world, 1, 3, limits={"pool": "few", "share": 0.5, "max_active_runs": 3})
+    await world.admit()
+    await world.rows("DELETE FROM task_instance WHERE dag_run_id = (SELECT max(id) FROM dag_run)")
+    await world.rows("UPDATE dag_run SET state = 'queued' WHERE id = (SELECT max(id) FROM dag_run)")
+    settings = Settings(postgres_dsn="", kafka_servers="")
+
+    async def read(db: Db) -> tuple[RunProgress, TaskExplanation, TaskExplanation, PoolQueue]:
+        _, second, third = [await find_run(db, "d", run_of(number)) for number in (1, 2, 3)]
+        waits, unstarted = [await read_task_why_not(db, row, "work", settings) for row in (second, third)]
+        return await read_run_progress(db, second, settings), waits, unstarted, await read_queue(db, "few", settings, 9)
+
+    progress, waits, unstarted, queue = await world.database.run(read)
+    await world.database.pool.execute("UPDATE dag SET held_since = now(), hold_reason = 'a test'")
+    held, why_held, why_queued, held_queue = await world.database.run(read)
+
+    await world.database.pool.execute("UPDATE dag_version SET spec = '{}'")
+    world.database.clear_memory()
+    unreadable = await world.database.run(partial(read_queue, name="few", settings=settings, limit=9))
+
+    share, hold = BackfillLimit(id_, "share", 1), DagHeld("a test")
+    assert unreadable == held_queue
+    assert [task.blocked_by for task in progress.waiting] == [task.blocked_by for task in queue.queue] == [(share,)]
+    assert [task.blocked_by for task in held.waiting] == [task.blocked_by for task in held_queue.queue] == [(hold, share)]
+    assert [gate.facts["pool"] for page in (waits, unstarted) for gate in page.gates if gate.name == "pool"] == ["few", "few"]
+    assert [[gate.reason for gate in page.closed if gate.name == "hold"] for page in (why_held, why_queued)] == [[hold], [hold]]
 
 
 @pytest.mark.parametrize(
@@ -1330,9 +1411,48 @@ async def test_another_pool_is_that_of_waiting_tasks_and_of_next_tries(world: Wo
     assert await world.rows("SELECT DISTINCT pool FROM task_instance") == [("own",)]
 
 
+async def test_a_task_that_leaves_its_pool_before_its_run_is_locked_gets_no_slot_there(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its new pool would have more tasks at work than slots."""
+    await world.database.pool.execute("INSERT INTO pool (name, slots) VALUES ('few', 1), ('own', 9)")
+    await world.file(POOLED)
+    id_, ready = await created(world, 1, 2), tasks.ready
+
+    async def then_they_leave(*args: Any) -> Any:
+        found = await ready(*args)
+        await world.tell(BackfillChanged(backfill_id=id_, changes={"pool": "few"}))
+        return found
+
+    monkeypatch.setattr(tasks, "ready", then_they_leave)
+    await world.admit()
+    monkeypatch.undo()
+    await world.admit()
+
+    assert await world.rows("SELECT pool, state::text, count(*) FROM task_instance GROUP BY 1, 2 ORDER BY 2") == [
+        ("few", "queued", 1),
+        ("few", "scheduled", 1),
+    ]
+
+
+async def test_instances_of_a_mapped_task_are_inserted_again_with_the_pool_and_rank_of_their_run(world: World) -> None:
+    await world.database.pool.execute("INSERT INTO pool (name, slots) VALUES ('few', 9)")
+    await world.file(daily(command("list"), command("each", "list", over="list")))
+    await created(world, 1, 1, limits={"pool": "few"})
+    await world.work(result=[1, 2])
+    await work(world)
+    await world.tell(ClearRequested(dag_id="d", run_id=run_of(1)))
+    await settle(world)
+
+    await world.work(result=[1, 2])
+
+    instances = "SELECT pool, rank, state::text, try_number FROM task_instance WHERE task_index > 1000000"
+    assert await world.rows(instances) == [("default_pool", -1, "scheduled", 1)] * 2
+
+
 async def lagging(world: World) -> list[int]:
     """Count the backfills that lag, as the sweep does."""
-    found = await world.database.run(backfills.lagging)
+    found = await world.database.run(backfill_dates.lagging)
     if found:
         await world.tell(*(BackfillLagging(backfill_id=id_) for id_ in found))
         await settle(world)

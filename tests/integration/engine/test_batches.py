@@ -237,7 +237,7 @@ async def test_the_time_of_a_transaction_is_the_servers(database: Database) -> N
 
     times = [await database.run(both) for _ in range(20)]
 
-    assert all(abs((theirs - ours).total_seconds()) < 1 for ours, theirs in times)
+    assert all(abs((theirs - ours).total_seconds()) < 10 for ours, theirs in times)
     assert [ours for ours, _ in times] == sorted(ours for ours, _ in times)
 
 

@@ -1,4 +1,4 @@
-"""Runs by time (SEMANTICS 9.4): made when they are due, in order, within limits, each once."""
+"""Runs by time: made when they are due, in order, within limits, each once."""
 
 from datetime import timedelta
 from typing import Any
@@ -7,9 +7,11 @@ from uuid import uuid4
 import pytest
 
 from tests.integration.engine.world import World, states, utc
+from tidegate.handlers.scheduling import read_plan, timetable
 from tidegate.schemas.conditions.condition import DatasetRef
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, TaskSpec
 from tidegate.schemas.message import PauseRequested, RunRequested
+from tidegate.schemas.queries import dags
 from tidegate.schemas.queries.run_pages import list_runs
 from tidegate.schemas.timetable.spec import Cron, Once
 
@@ -115,6 +117,36 @@ async def test_r10_queued_runs_start_by_logical_date(world: World) -> None:
         await world.work()
 
     assert order == ["now", "day 1", "day 2", "day 3"]
+
+
+async def test_each_tick_has_one_run_where_many_have_one_already(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (timetable, dags):
+        monkeypatch.setattr(module, "MAX_RUN_DATES", 3)
+    await world.file(timed(EmptyTask(task_id="only"), start_date=utc(2024, 5, 1), missed="skip"))
+    for hour in (0, 1, 2, 3, 4, 6, 7, 8):
+        await world.tell(RunRequested(dag_id="d", run_id=f"{hour}", conf={}, logical_date=utc(2024, 5, 1, hour)))
+
+    await world.file(timed(EmptyTask(task_id="only"), start_date=utc(2024, 5, 1), missed="all"))
+    await world.wait(seconds=1)
+
+    dates = [date for (date,) in await world.rows("SELECT logical_date FROM dag_run ORDER BY logical_date")]
+    assert dates == [utc(2024, 5, 1, hour) for hour in range(13)]
+    assert await world.rows("SELECT last_logical_date FROM dag") == [(utc(2024, 5, 1, 12),)]
+
+
+async def test_a_long_queue_starts_in_parts_after_a_pause(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_plan, "MAX_RUNS", 2)
+    await world.file(timed(EmptyTask(task_id="only"), timetable=None, start_date=None, missed="latest", max_active_runs=1))
+    await world.tell(PauseRequested(dag_id="d", is_paused=True))
+    for number in range(5):
+        await world.tell(RunRequested(dag_id="d", run_id=f"r{number}", conf={}))
+
+    await world.tell(PauseRequested(dag_id="d", is_paused=False))
+    first = [state for _, state in await world.runs()]
+    await world.wait(seconds=1)
+
+    assert (first.count("success"), first.count("queued")) == (2, 3)
+    assert {state for _, state in await world.runs()} == {"success"}
 
 
 @pytest.mark.parametrize(("missed", "made"), [("all", at(10, 11, 12)), ("latest", at(12)), ("skip", [])])

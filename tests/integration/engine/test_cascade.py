@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 import pytest
 
+from tests.integration.engine.chains import command
 from tests.integration.engine.test_backfills import act, counts_agree, created, daily, day, lagging, run_of, settle, state_of
 from tests.integration.engine.world import World, utc
+from tidegate.daemon.read_model.backfill import read_backfill_page
 from tidegate.schemas.backfill import Outlets, Reprocess
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef
 from tidegate.schemas.dag import CommandTask, DagSpec
@@ -22,7 +25,7 @@ from tidegate.schemas.message import (
     ReleaseRequested,
     RunEndRequested,
 )
-from tidegate.schemas.queries import backfills, holds
+from tidegate.schemas.queries import backfills, facts, holds
 from tidegate.schemas.state import RunState
 from tidegate.schemas.wire.event import DatasetUpdated
 
@@ -48,8 +51,10 @@ async def relay(world: World) -> None:
             await world.tell(msgspec.json.decode(payload, type=DatasetUpdated), id_=event_id, source="tidegate")
 
 
-async def run_all(world: World, failing: frozenset[str] = frozenset()) -> None:
-    """Until nothing waits: all tasks end, and consumers get their events."""
+async def run_all(
+    world: World, failing: frozenset[str] = frozenset(), ends: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+) -> None:
+    """Until nothing waits: all tasks end, some of them with facts of `ends`, and consumers get their events."""
     while True:
         world.clock.at += timedelta(seconds=1)
         await settle(world)
@@ -60,7 +65,7 @@ async def run_all(world: World, failing: frozenset[str] = frozenset()) -> None:
             return
         for attempt in attempts:
             ((run_id, task_id, _),) = await world.rows(RUN_OF, attempt)
-            await world.finish(attempt, "failed" if failing & {run_id, task_id} else "succeeded")
+            await world.finish(attempt, "failed" if failing & {run_id, task_id} else "succeeded", **ends.get(task_id, {}))
         await relay(world)
 
 
@@ -115,6 +120,20 @@ async def test_consumers_of_rewritten_runs_run_again_and_no_others(world: World)
     assert await state_of(world, id_) == "success"
     assert await world.rows("SELECT dates, succeeded, stage FROM backfill WHERE id = $1", id_) == [(7, 7, 2)]
     await counts_agree(world)
+
+
+async def test_consumers_of_single_instances_run_again(world: World) -> None:
+    """An instance that gives an outlet an extra updates it by itself."""
+    load = command("load", "list", over="list", outlets=("s://a",))
+    await world.file(daily(command("list"), load), msgspec.structs.replace(consumer("b", ["a"]), mode="each"))
+    ends: dict[str, dict[str, Any]] = {"list": {"result": [1, 2]}, "load": {"outlets": {"s://a": {"rows": 3}}}}
+    await created(world, 1, 1)
+    await run_all(world, ends=ends)
+
+    await created(world, 1, 1, **AGAIN)
+    await run_all(world, ends=ends)
+
+    assert [number for name, number in (await tries(world)).items() if name.startswith("b ")] == [2, 2, 2]
 
 
 async def test_consumers_of_failed_runs_stay_as_they_are(world: World) -> None:
@@ -216,7 +235,7 @@ async def test_a_consumer_that_a_cascade_waits_for_is_not_deleted_before_it_ends
     for (run_id,) in await world.rows("SELECT run_id FROM dag_run WHERE dag_id = 'b' AND state IN ('queued', 'running')"):
         await world.tell(RunEndRequested(dag_id="b", run_id=run_id, state=RunState.FAILED, reason="gone"))
     (rejected,) = (await world.tell(DagDeleteRequested(dag_id="b"))).rejected
-    assert f"backfill {id_} is to run runs of DAG 'b' again" in rejected.message
+    assert f"backfill {id_} waits for DAG 'b', whose runs it runs again" in rejected.message
 
     await act(world, id_, BackfillAction.CANCEL)
     assert await state_of(world, id_) == "cancelled"
@@ -237,20 +256,20 @@ async def test_a_circle_is_refused(world: World) -> None:
 
     (rejected,) = (await world.tell(asked)).rejected
 
-    assert rejected.message.startswith("DAGs consume from each other in a circle: c > b > c; ")
+    assert rejected.message.startswith("DAGs consume from each other in a cycle: c > b > c; ")
 
 
 @pytest.mark.parametrize(
-    ("facts", "file", "said"),
+    ("wrong", "file", "said"),
     [
         pytest.param({"reprocess": Reprocess.NONE}, {}, "a cascade follows runs that run again", id="nothing runs again"),
         pytest.param({}, {"allow_backfills": False}, "the cascade would come to DAG 'b'", id="a consumer refuses"),
     ],
 )
-async def test_a_cascade_that_cannot_be_is_refused(world: World, facts: dict[str, Any], file: dict[str, Any], said: str) -> None:
+async def test_a_cascade_that_cannot_be_is_refused(world: World, wrong: dict[str, Any], file: dict[str, Any], said: str) -> None:
     await world.file(daily(work_of("s://a")), msgspec.structs.replace(consumer("b", ["a"]), **file))
     id_ = await world.database.run(backfills.reserve)
-    given = {"dag_id": "d", "start_date": day(1), "end_date": day(2), **CASCADING, **facts}
+    given = {"dag_id": "d", "start_date": day(1), "end_date": day(2), **CASCADING, **wrong}
 
     (rejected,) = (await world.tell(BackfillRequested(backfill_id=id_, **given))).rejected
 
@@ -472,8 +491,10 @@ async def test_a_consumer_that_another_backfill_or_a_user_runs_is_passed_over(wo
     await counts_agree(world)
 
 
-async def test_a_held_last_consumer_does_not_keep_the_first_dates_waiting(world: World) -> None:
-    await world.file(daily(work_of("s://a")), consumer("b", ["a"], "s://b"), consumer("c", ["b"]))
+@pytest.mark.parametrize("by_version", [False, True])
+async def test_a_held_last_consumer_does_not_keep_the_first_dates_waiting(world: World, *, by_version: bool) -> None:
+    first = daily(work_of("s://a")), consumer("b", ["a"], "s://b")
+    await world.file(*first, consumer("c", ["b"]))
     await created(world, 1, 1)
     await run_all(world)
     await world.database.pool.execute("UPDATE dag SET held_since = now(), hold_reason = 'x' WHERE dag_id = 'c'")
@@ -482,7 +503,10 @@ async def test_a_held_last_consumer_does_not_keep_the_first_dates_waiting(world:
     await run_all(world)
 
     assert await world.rows("SELECT state::text, stage, succeeded FROM backfill WHERE id = $1", id_) == [("running", 2, 2)]
-    await world.tell(ReleaseRequested(dag_id="c"))
+    if by_version:
+        await world.file(*first, consumer("c", ["b"], "s://c"))
+    else:
+        await world.tell(ReleaseRequested(dag_id="c"))
     await run_all(world)
     assert await state_of(world, id_) == "success"
 
@@ -525,6 +549,67 @@ async def test_a_stage_that_begins_while_its_dag_is_paused_goes_on_later(world: 
     await run_all(world)
 
     assert await state_of(world, id_) == "success"
+
+
+@pytest.mark.parametrize(
+    ("state", "obstacle"),
+    [("paused", "is_paused = true"), ("stale", "is_stale = true"), ("held", "held_since = now(), hold_reason = 'x'")],
+)
+async def test_a_cleared_run_of_an_earlier_stage_starts_once_its_dag_may_start_runs(
+    world: World, state: str, obstacle: str
+) -> None:
+    """Its `dagrun_timeout` would pass meanwhile, and the run would occupy a slot."""
+    first = daily(work_of("s://a")), consumer("b", ["a"], "s://b")
+    await world.file(*first, consumer("c", ["b"]))
+    await created(world, 1, 1)
+    await run_all(world)
+    id_ = await created(world, 1, 1, **{**AGAIN, "limits": {"max_active_runs": 1}})
+    while not await world.rows("SELECT FROM backfill WHERE id = $1 AND stage = 2", id_):
+        await one_round(world, "c")
+    await until_at_work(world, "c", frozenset())
+    ((run_id, _),) = await world.runs("b")
+    await world.tell(ClearRequested(dag_id="b", run_id=run_id))
+    await world.database.pool.execute(f"UPDATE dag SET {obstacle} WHERE dag_id = 'b'")
+
+    await run_all(world)
+
+    assert await world.runs("b") == [(run_id, "queued")]
+    page = await world.database.run(read_backfill_page, id_)
+    assert [date.reason.split(";")[0] for date in page.dates if date.dag_id == "b"] == [f"DAG b is {state}"]
+    assert await world.rows("SELECT state::text, due_at FROM backfill WHERE id = $1", id_) == [("running", None)]
+    alone = (await world.database.run(facts.run_facts, "b", run_id)).inactive
+    await world.tell(PauseRequested(dag_id="d", is_paused=True))
+    beside = (await world.database.run(facts.run_facts, "b", run_id)).inactive
+    assert (alone, beside and (beside.dag_id, beside.state)) == (None, ("d", "paused"))
+    await world.tell(PauseRequested(dag_id="d", is_paused=False))
+    await world.database.pool.execute("UPDATE dag SET is_stale = false WHERE dag_id = 'b'")
+    await world.tell(ReleaseRequested(dag_id="b"))
+    await world.tell(PauseRequested(dag_id="b", is_paused=False))
+    await run_all(world)
+    assert await state_of(world, id_) == "success"
+    await counts_agree(world)
+
+
+async def test_a_cleared_run_of_an_earlier_stage_keeps_its_dag_when_a_stop_is_lifted(world: World) -> None:
+    """The stop ends it, and it runs again: not with the version of the stage that the cascade had come to."""
+    await world.file(daily(work_of("s://a")), consumer("b", ["a"]))
+    await created(world, 1, 2, limits={"max_active_runs": 2})
+    await run_all(world)
+    id_ = await created(world, 1, 2, **{**AGAIN, "limits": {"max_active_runs": 1, "max_failed_runs": 1}})
+    await until_at_work(world, "b", frozenset())
+    await world.tell(ClearRequested(dag_id="d", run_id=run_of(1)))
+    ((at_work, _),) = await world.rows("SELECT run_id, id FROM dag_run WHERE dag_id = 'b' AND state = 'running'")
+    await run_all(world, frozenset({at_work}))
+    stopped = await world.rows("SELECT state::text, stage, cancelled > 0 FROM backfill WHERE id = $1", id_)
+
+    await world.tell(BackfillChanged(backfill_id=id_, changes={"max_failed_runs": 9}))
+    await run_all(world)
+
+    assert stopped == [("failed", 1, True)]
+    sql = "SELECT run_id FROM dag_run AS run JOIN dag_version AS it ON it.id = version_id WHERE it.dag_id <> run.dag_id"
+    assert await world.rows(sql) == []
+    assert await state_of(world, id_) == "failed"
+    await counts_agree(world)
 
 
 async def test_a_consumer_in_no_file_is_left_out(world: World) -> None:
@@ -576,6 +661,18 @@ async def test_runs_that_datasets_started_are_replayed_with_their_events(world: 
     assert await world.rows("SELECT * FROM dagrun_dataset_event ORDER BY 1, 2") == before
     assert await state_of(world, id_) == "success"
     await counts_agree(world)
+
+
+async def test_a_cascade_of_a_replay_without_runs_ends(world: World) -> None:
+    """The clock would visit it without a pause, and neither a stage nor a cancel would end."""
+    await world.file(consumer("b", ["a"], "s://b"), consumer("c", ["b"]))
+    id_ = await world.database.run(backfills.reserve)
+    dates: dict[str, Any] = {"start_date": day(1), "end_date": utc(2024, 5, 2)}
+
+    assert not (await world.tell(BackfillRequested(backfill_id=id_, dag_id="b", **dates, **CASCADING))).rejected
+    await run_all(world)
+
+    assert await world.rows("SELECT state::text, stage, due_at FROM backfill") == [("success", 0, None)]
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,23 @@
 """What becomes of events when their consumers change, are paused or deleted; on a real Postgres."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from tests.integration.engine.world import World
+from tests.integration.engine.ledger import look
+from tests.integration.engine.world import World, states
 from tests.shapes import spec
+from tidegate.daemon import runs
+from tidegate.daemon.postgres.database import Database
+from tidegate.daemon.request import apply_request
 from tidegate.handlers.dag_file_changed import ABSENT_SCANS
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef, PatternRef
 from tidegate.schemas.dag import ParsedFile
-from tidegate.schemas.message import DagDeleteRequested, PauseRequested
+from tidegate.schemas.error import RequestError
+from tidegate.schemas.message import DagDeleteRequested, HistoryPart, PauseRequested
+from tidegate.schemas.queries import dag_history
 from tidegate.schemas.timetable.spec import Cron
 
 A, B = DatasetRef("s://a"), DatasetRef("s://b")
@@ -128,29 +135,53 @@ async def test_of_two_files_with_one_dag_the_second_takes_it_over_when_the_first
     assert await world.rows("SELECT FROM import_error") == []
 
 
+BACKFILLED = """
+    WITH ended AS (
+        INSERT INTO backfill (
+            dag_id, version_id, relative_fileloc, origin_code, state, start_date, end_date, max_active_runs, priority, reprocess,
+            is_reverse, outlets, submitted_at, submitted_by, horizon
+        )
+        SELECT dag_id, version_id, path, '', 'cancelled', now(), now(), 1, 0, 'none', false, 'none', now(), 'ann', now() FROM dag
+        RETURNING id
+    )
+    INSERT INTO backfill_date (backfill_id, ordinal, logical_date, state, reason)
+    SELECT id, number, now(), 'cancelled', 'a test' FROM ended, generate_series(1, 3) AS number
+"""
+
+
 # Deleted DAGs -----------------------------------------------------------------------------------------------------
 
 
-async def test_a_dag_that_is_deleted_takes_its_rows_along_and_leaves_the_ledger(world: World) -> None:
+@pytest.mark.parametrize("portion", [runs.PORTION, 1])
+async def test_a_dag_that_is_deleted_takes_its_rows_along_and_leaves_the_ledger(
+    world: World, monkeypatch: pytest.MonkeyPatch, portion: int
+) -> None:
+    monkeypatch.setattr(runs, "PORTION", portion)
+    monkeypatch.setattr(dag_history, "ROWS_PER_RUN", min(portion, dag_history.ROWS_PER_RUN))
     gone = spec("t!", dag_id="gone", schedule=AnyOf((A, AllOf((B, PatternRef("s://*"))))), callbacks=())
+    await world.file(spec("u!", dag_id="gone", schedule=A), path="gone.py")
     await world.file(gone, path="gone.py")
+    await world.rows(BACKFILLED)
     await world.file(spec("t!", schedule=A))
     before = await tables(world)
+    await world.updated("s://a")
     await world.updated("s://a")
     await world.updated("s://other")
     await world.tell(PauseRequested(dag_id="gone", is_paused=True))
     await world.updated("s://b")
     await world.file(path="gone.py")
 
-    applied = await world.tell(DagDeleteRequested(dag_id="gone"))
+    portions: list[HistoryPart] = []
+    await runs.delete(world.database, "gone", portions.append)
 
-    assert applied.rejected == ()
+    assert Counter(portions) == ({} if portion > 1 else {"runs": 2, "consumed": 2, "discarded": 1, "dates": 3, "versions": 1})
+    assert await world.rows("SELECT count(*) FROM backfill_date") == [(0,)]
     assert [table for table, rows in (await tables(world)).items() if any("gone" in str(row) for row in rows)] == [
         "dag_file",
         "outbox",
     ]
-    assert len((await tables(world))["dataset_event"]) == 3
-    assert (before["dag"] != [], await world.outcomes()) == (True, {"consumed": 1})
+    assert len((await tables(world))["dataset_event"]) == 4
+    assert (before["dag"] != [], await world.outcomes()) == (True, {"consumed": 2})
     assert await world.rows("SELECT uri, is_active FROM dataset ORDER BY uri") == [
         ("s://a", True),
         ("s://b", False),
@@ -168,6 +199,43 @@ async def test_a_dag_that_is_in_a_file_or_has_runs_is_not_deleted(world: World) 
 
     refused = [applied.rejected[0].reason for applied in (in_a_file, has_runs, missing)]
     assert (refused, len(await world.runs())) == (["in_a_file", "has_runs", "no_such_dag"], 1)
+
+
+async def test_a_dag_that_comes_back_while_it_is_deleted_keeps_the_rest(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "PORTION", 1)
+    await world.file(spec("t!", schedule=A))
+    for _ in range(3):
+        await world.updated("s://a")
+    await world.file()
+
+    async def comes_back(database: Database, request: Any) -> None:
+        await apply_request(database, request)
+        await world.file(spec("t!", schedule=A))
+
+    monkeypatch.setattr(runs, "apply_request", comes_back)
+    with pytest.raises(RequestError, match=r"still in a DAG file; .* the rest stays"):
+        await runs.delete(world.database, "d")
+    await world.updated("s://a")
+
+    assert (states(await world.runs()), await world.outcomes()) == (["success"] * 3, {"consumed": 4})
+    assert (await look(world)).wrong == 0
+
+
+async def test_a_portion_of_runs_has_few_tasks(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    await world.file(spec("t!", "u!", "v!", schedule=A))
+    for _ in range(4):
+        await world.updated("s://a")
+    next_parts = []
+    for rows_per_run in (3, 2):
+        monkeypatch.setattr(dag_history, "ROWS_PER_RUN", rows_per_run)
+        next_parts.append(await world.database.run(dag_history.next_part, "d", 4, has_begun=False))
+
+    portions = [
+        len(await world.database.run(dag_history._oldest_runs, "d", most, tasks))
+        for most, tasks in ((9, 100), (3, 100), (9, 12), (9, 11), (9, 6), (9, 1))
+    ]
+
+    assert (next_parts, portions) == ([None, "runs"], [4, 3, 4, 3, 2, 1])
 
 
 async def tables(world: World) -> dict[str, list[tuple[Any, ...]]]:

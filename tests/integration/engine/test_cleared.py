@@ -2,10 +2,13 @@
 
 from datetime import timedelta
 
+import pytest
+
 from tests.integration.engine.chains import clear, command, moves, started
 from tests.integration.engine.world import World, states
 from tidegate.schemas.conditions.condition import DatasetRef
 from tidegate.schemas.dag import DagSpec
+from tidegate.schemas.message import AttemptTimedOut
 
 
 async def test_r12_of_runs_cleared_at_once_no_more_start_than_may(world: World) -> None:
@@ -63,6 +66,22 @@ async def test_a_task_cleared_at_work_is_killed_and_tried_again_even_if_it_succe
 
     assert await world.runs() == [("r1", "success")]
     assert await world.rows("SELECT max(try_number) FROM submission") == [(2,)]
+
+
+@pytest.mark.parametrize("outcome", ["killed", "succeeded"])
+async def test_a_task_that_is_cleared_while_it_is_killed_waits_for_its_upstream(world: World, outcome: str) -> None:
+    """By itself, one that timed out would have failed, and one that was not submitted would wait in its queue again."""
+    await started(world)
+    await world.work()
+    await world.admit()
+    await world.submit()
+    (attempt,) = await world.attempts()
+    await world.tell(AttemptTimedOut(submission_id=attempt))
+
+    await clear(world, task_ids=("a",))
+    await world.finish(attempt, outcome)
+
+    assert await world.tasks("r1") == {"a": "scheduled", "b": "none", "c": "none"}
 
 
 async def test_a_cleared_task_has_all_its_retries_again(world: World) -> None:

@@ -2,14 +2,18 @@
 
 from datetime import timedelta
 from functools import partial
+from random import randrange
 from typing import Any
+from uuid import uuid4
 
 import anyio
+import pytest
 
 from tests.integration.engine.world import World, utc
 from tests.shapes import spec
 from tidegate.daemon.engine import Batch, apply
 from tidegate.daemon.postgres.database import Database, connect
+from tidegate.handlers import dag_file_changed
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef, InputDeadlineSpec, PatternRef, Timing
 from tidegate.schemas.message import Message
 from tidegate.schemas.timetable.spec import Cron
@@ -108,7 +112,7 @@ async def test_a_batch_costs_the_same_number_of_statements_whatever_its_size_and
     assert few == many <= 20
 
 
-async def test_who_looks_at_datasets_only_pays_for_nothing_else(world: World) -> None:
+async def test_a_condition_of_one_dataset_takes_no_further_statements(world: World) -> None:
     await world.file(*(spec("t!", dag_id=f"d{number}", schedule=A) for number in range(10)))
     await statements(world, "s://a")
 
@@ -144,6 +148,30 @@ async def test_a_new_consumer_with_catchup_gets_the_history_from_its_start_date_
     await world.tick()
 
     assert (len(await world.runs()), await world.outcomes()) == (1, {"consumed": 2})
+
+
+async def test_a_file_with_a_new_consumer_of_too_long_a_history_is_not_taken_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dag_file_changed, "MAX_HISTORY", 2)
+    await world.file(spec("t!", schedule=A, missed="all"))
+    for _ in range(2):
+        await world.wait(hours=1)
+        await world.updated("s://a")
+        await world.updated("s://b")
+    both = spec("t!", schedule=AnyOf((A, B)), missed="all")
+
+    await world.file(both, spec("t!", dag_id="e", schedule=A, missed="all"))
+    refused = await world.rows("SELECT reason FROM import_error")
+    await world.file(both, spec("t!", dag_id="e", schedule=A, missed="all", start_date=utc(2025, 1, 1)))
+    await world.tick()
+
+    assert [text for (text,) in refused] == [
+        "DAG 'e' has catchup=True, but more than 2 recorded events would become pending for the new inputs of this file; "
+        "set a start_date of 2024-05-01 14:10:01Z or later, or catchup=False"
+    ]
+    assert await world.rows("SELECT FROM import_error") == []
+    assert (await world.outcomes(), await world.outcomes("e")) == ({"consumed": 4}, {})
 
 
 async def test_each_event_of_the_history_makes_a_run_where_each_event_does(world: World) -> None:
@@ -195,6 +223,20 @@ async def test_ticks_that_find_the_condition_unmet_are_recorded_and_the_others_r
     assert await world.rows("SELECT reason FROM schedule_note") == [
         ("the tick of 2024-05-01 13:00:00Z made no run: it waited for its condition to hold: no event is pending of s://b",)
     ]
+
+
+async def test_a_tick_at_which_many_long_inputs_are_missing_is_recorded_and_holds_no_dag(world: World) -> None:
+    inputs = tuple(DatasetRef(f"s://{uuid4()}") for _ in range(200))
+    longest_id = "".join(chr(0x20000 + randrange(40_000)) for _ in range(250))
+    hourly: dict[str, Any] = {"timetable": Cron(("0 * * * *",)), "start_date": utc(2024, 5, 1, 13)}
+    await world.file(spec("t!", dag_id=longest_id, schedule=AllOf(inputs), together=True, **hourly))
+
+    await world.go_to(utc(2024, 5, 1, 13, 30))
+
+    assert await world.rows("SELECT hold_reason FROM dag") == [(None,)]
+    ((reason,),) = await world.rows("SELECT reason FROM schedule_note")
+    assert reason.startswith("the tick of 2024-05-01 13:00:00Z made no run: it waited for its condition to hold")
+    assert reason.endswith(" more characters)")
 
 
 async def test_the_end_of_a_run_starts_what_a_deadline_wants(world: World) -> None:

@@ -1,8 +1,9 @@
 """What daemons tell of themselves while they live: by what they decide, and whom they cannot reach."""
 
-from asyncio import create_task, sleep
+from asyncio import create_task
 from uuid import uuid4
 
+from tests.waiting import until, until_at_locks
 from tidegate.daemon.leases import HeldLeases, register, release, renew
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database
@@ -74,9 +75,9 @@ async def test_a_daemon_that_has_left_comes_back_by_no_renewal(database: Databas
     async with database.pool.acquire() as other, other.transaction():
         await other.execute("SELECT FROM job FOR UPDATE")
         under_way = create_task(renew(database, held_leases))
-        await sleep(0.1)
+        await until_at_locks(database, 1)
         leaving = create_task(release(database, held_leases))
-        await sleep(0.1)
+        await until(lambda: held_leases.lock.statistics().tasks_waiting, 30)
     await under_way
     await leaving
     await renew(database, held_leases)

@@ -1,4 +1,4 @@
-"""The cases of dataset events and their queue, on a real Postgres (SEMANTICS 9.1)."""
+"""The cases of dataset events and their queue, on a real Postgres."""
 
 from itertools import product
 from typing import Any

@@ -16,8 +16,9 @@ from tests.integration.engine.random_consumers import URIS, extra
 from tests.integration.engine.random_edits import DAGS, KINDS, START, Files, kinds
 from tests.integration.engine.test_lives import TABLES
 from tests.integration.engine.world import OUTCOMES, World
-from tidegate.daemon import file_plan
-from tidegate.daemon.file_plan import FilePlan, PlannedDag, plan_files
+from tests.shapes import spec
+from tidegate.daemon import file_groups, file_plan
+from tidegate.daemon.file_plan import TOO_LARGE, FilePlan, PlannedDag, Unplanned, plan_files
 from tidegate.handlers.dag_file_changed import ABSENT_SCANS
 from tidegate.schemas.dag import ParsedFile
 from tidegate.schemas.message import PauseRequested, RunRequested
@@ -123,7 +124,7 @@ def _of_dag(before: Stand, after: Stand, dag_id: str) -> tuple[Any, ...]:
 @pytest.mark.timeout(3600 if LONG else 120)
 async def test_a_plan_is_what_then_happens_and_changes_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that share no DAG are planned each by itself."""
-    monkeypatch.setattr(file_plan, "BATCH", 1)
+    monkeypatch.setattr(file_groups, "BATCH", 1)
     print(f"TEST_SEED={SEED}")  # noqa: T201 - to draw the same again
     chance, drawn, reached = Random(SEED), Counter[str](), Counter[str]()
     upcoming = kinds(chance)
@@ -172,3 +173,27 @@ def _reached(plan: FilePlan) -> Counter[str]:
         found.update(run=sum(dag.new_runs.values()), start=dag.started_runs, discard=sum(dag.events.discarded.values()))
         found.update(record=max(dag.events.recorded, 0))
     return +found
+
+
+SLOW_VERSIONS = (
+    "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.1); RETURN NEW; END'",
+    "CREATE TRIGGER slow BEFORE INSERT ON dag_version FOR EACH ROW EXECUTE FUNCTION slow()",
+)
+
+
+@pytest.mark.parametrize(("alone_s", "planned"), [(10.0, ["a", "b", "c"]), (0.05, [])])
+async def test_files_that_take_too_long_together_are_planned_apart(
+    world: World, monkeypatch: pytest.MonkeyPatch, alone_s: float, planned: Sequence[str]
+) -> None:
+    for statement in SLOW_VERSIONS:
+        await world.rows(statement)
+    monkeypatch.setattr(file_plan, "HOLD_S", 0.15)
+    monkeypatch.setattr(file_plan, "ALONE_S", alone_s)
+    names = ["a", "b", "c"]
+
+    plan = await plan_files(
+        world.database, [ParsedFile(path=f"{name}.py", digest="1", dags=(spec("t", dag_id=name),)) for name in names]
+    )
+
+    assert [dag.dag_id for dag in plan.dags] == planned
+    assert list(plan.unplanned) == [Unplanned([f"{name}.py"], TOO_LARGE) for name in names if name not in planned]

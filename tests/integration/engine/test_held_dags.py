@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import asyncpg
 import pytest
 
 from tests.integration.engine.world import World, utc
@@ -16,13 +17,17 @@ from tidegate.schemas.effect import Effect
 from tidegate.schemas.message import (
     AttemptStuck,
     AttemptTimedOut,
+    ClearRequested,
     DagDeleteRequested,
+    HistoryPart,
     ReleaseRequested,
     RetryDue,
     RunEndRequested,
+    RunReconsidered,
+    RunTimedOut,
     SubmissionAccepted,
 )
-from tidegate.schemas.queries import holds, runs, submissions
+from tidegate.schemas.queries import holds, runs, submissions, tasks
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import RunState
 from tidegate.schemas.timetable.spec import Cron
@@ -99,6 +104,27 @@ async def test_a_version_that_was_mended_is_read_again_before_its_dag_is_held(wo
     assert await run_ids(world, "bad") == ["dataset"]
 
 
+async def test_a_dag_that_gets_a_good_version_while_its_decision_fails_is_not_held(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file waits for the lock that the decision has, and has it before the hold."""
+    await damage(world, "nothing")
+    hold = holds.hold
+
+    async def hold_after_a_file(db: Db, *args: Any) -> list[str]:
+        monkeypatch.setattr(holds, "hold", hold)
+        await world.file(consumer("bad", max_active_runs=3), path="bad.py")
+        return await hold(db, *args)
+
+    monkeypatch.setattr(holds, "hold", hold_after_a_file)
+    await world.updated("s://a")
+    await world.wait(hours=1)
+    await world.work()
+
+    assert await world.rows(HELD) == []
+    assert await run_ids(world, "bad") == ["dataset", "scheduled"]
+
+
 async def test_runs_of_a_held_dag_wait_and_go_on_after_its_release(world: World) -> None:
     await world.file(consumer("bad"), path="bad.py")
     await world.updated("s://a")
@@ -130,7 +156,7 @@ async def test_attempts_under_way_are_left_alone_while_their_dag_is_held(world: 
     await world.database.pool.execute("UPDATE submission SET state = 'submitting'")
     await world.database.pool.execute("UPDATE dag SET held_since = now(), hold_reason = 'another daemon says so'")
 
-    for message in (accepted, AttemptTimedOut(submission_id=attempt), AttemptStuck(submission_id=attempt)):
+    for message in (accepted, AttemptTimedOut(submission_id=attempt), AttemptStuck(submission_id=attempt, queued_s=0)):
         await world.tell(message)
     held = await world.rows("SELECT state::text FROM submission")
     await world.tell(ReleaseRequested(dag_id="bad"))
@@ -157,6 +183,54 @@ async def test_a_retry_that_is_due_waits_while_its_dag_is_held(world: World) -> 
     await world.tell(RetryDue(dag_run_id=run, task_index=index))
 
     assert held == [("up_for_retry",)]
+    assert await world.rows("SELECT state::text FROM task_instance") == [("scheduled",)]
+
+
+async def test_a_request_to_reconsider_a_run_waits_for_the_release_of_its_dag(world: World) -> None:
+    last = CommandTask(task_id="last", argv=("true",), upstream=("work",))
+    await world.file(DagSpec(dag_id="bad", tasks=(WORK, last), schedule=DatasetRef("s://a")), path="bad.py")
+    await world.updated("s://a")
+    await world.work()
+    ((spec,),) = await world.rows("SELECT spec FROM dag_version")
+    await world.tell(ClearRequested(dag_id="bad", start=utc(2024, 1, 1), end=utc(2025, 1, 1)))
+    await world.database.pool.execute(DAMAGES["nothing"])
+    world.database.clear_memory()
+
+    (run,) = await world.database.run(runs.to_reconsider, 1)
+    await world.tell(RunReconsidered(dag_run_id=run))
+    held = await world.rows(f"SELECT state::text FROM task_instance WHERE task_id = 'work' AND EXISTS ({HELD})")
+    await world.database.pool.execute("UPDATE dag_version SET spec = $1", spec)
+    await world.tell(ReleaseRequested(dag_id="bad"))
+    await world.reconsider()
+
+    assert held == [("none",)]
+    assert await world.rows("SELECT state::text FROM task_instance WHERE task_id = 'work'") == [("scheduled",)]
+
+
+async def test_a_dag_that_is_held_meanwhile_is_not_released_while_its_limits_are_counted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited = CommandTask(task_id="work", argv=("true",), max_active_per_dag=1)
+    await world.file(DagSpec(dag_id="bad", tasks=(limited,), schedule=DatasetRef("s://a")))
+    await world.updated("s://a")
+    ready, lock = tasks.ready, runs.lock
+
+    async def held(*args: Any) -> Any:
+        found = await ready(*args)
+        await world.database.pool.execute("UPDATE dag SET held_since = now(), hold_reason = 'a test'")
+        return found
+
+    async def released(db: Db, ids: Collection[int]) -> Mapping[int, RunView]:
+        async with world.database.pool.acquire() as another, another.transaction():
+            await another.execute("SET LOCAL lock_timeout = '20ms'")
+            with pytest.raises(asyncpg.LockNotAvailableError):
+                await another.execute("UPDATE dag SET held_since = NULL, hold_reason = NULL")
+        return await lock(db, ids)
+
+    monkeypatch.setattr(tasks, "ready", held)
+    monkeypatch.setattr(runs, "lock", released)
+    await world.admit()
+
     assert await world.rows("SELECT state::text FROM task_instance") == [("scheduled",)]
 
 
@@ -189,7 +263,7 @@ async def test_only_an_end_with_the_token_of_its_attempt_may_hold_the_dag(
     end = TaskFinished(submission_id=attempt, token=token, outcome="failed")
 
     assert await world.database.run(holds.dag_of, end) == found
-    assert await world.database.run(holds.dag_of, AttemptStuck(submission_id=attempt)) == "bad"
+    assert await world.database.run(holds.dag_of, AttemptStuck(submission_id=attempt, queued_s=0)) == "bad"
 
 
 async def test_an_end_that_comes_while_its_dag_is_released_has_the_right_reason(
@@ -200,6 +274,33 @@ async def test_an_end_that_comes_while_its_dag_is_released_has_the_right_reason(
     await world.admit()
     await world.submit()
     (attempt,) = await world.attempts()
+    await hold_until_runs_are_locked(world, monkeypatch)
+
+    applied = await world.tell(TaskFinished(submission_id=attempt, token=token_of(attempt), outcome="succeeded"))
+
+    assert [rejected.reason for rejected in applied.rejected] == ["dag_held"]
+
+
+@pytest.mark.parametrize("message", [RunReconsidered, RunTimedOut])
+async def test_a_run_whose_dag_is_released_meanwhile_waits_for_the_next_decision(
+    world: World, monkeypatch: pytest.MonkeyPatch, message: type[RunReconsidered | RunTimedOut]
+) -> None:
+    await world.file(consumer("bad"), path="bad.py")
+    await world.updated("s://a")
+    ((run,),) = await world.rows("UPDATE dag_run SET times_out_at = $1 RETURNING id", world.at)
+    await world.rows("INSERT INTO run_to_reconsider (dag_run_id, stop_reason) VALUES ($1, 'a test')", run)
+    with monkeypatch.context() as patch:
+        await hold_until_runs_are_locked(world, patch)
+        await world.tell(message(dag_run_id=run))
+
+    early = await world.rows("SELECT state::text FROM dag_run")
+    await world.tick()
+
+    assert (early, await world.rows("SELECT state::text FROM dag_run WHERE id = $1", run)) == ([("running",)], [("failed",)])
+
+
+async def hold_until_runs_are_locked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All DAGs are held while a message locks them, and released before it locks their runs."""
     await world.database.pool.execute("UPDATE dag SET held_since = now(), hold_reason = 'a test'")
     lock = runs.lock
 
@@ -208,9 +309,6 @@ async def test_an_end_that_comes_while_its_dag_is_released_has_the_right_reason(
         return await lock(db, ids)
 
     monkeypatch.setattr(runs, "lock", released)
-    applied = await world.tell(TaskFinished(submission_id=attempt, token=token_of(attempt), outcome="succeeded"))
-
-    assert [rejected.reason for rejected in applied.rejected] == ["dag_held"]
 
 
 async def test_a_failing_decision_about_one_consumer_of_an_event_holds_that_one(
@@ -327,11 +425,14 @@ async def test_a_held_dag_in_no_file_can_be_deleted(world: World) -> None:
     for _ in range(2):
         await world.tell(ParsedFile(path="bad.py", digest=None))
 
-    refused = await world.tell(DagDeleteRequested(dag_id="bad"))
+    oldest = DagDeleteRequested(dag_id="bad", portion=(HistoryPart.RUNS, 1))
+    refused = [(await world.tell(request)).rejected[0].reason for request in (DagDeleteRequested(dag_id="bad"), oldest)]
     await cancelled(world)
+    await world.tell(oldest)
+    left = [(await world.rows(f"SELECT count(*) FROM {table}"))[0][0] for table in ("dag", "dag_run", "submission")]
     await world.tell(DagDeleteRequested(dag_id="bad"))
 
-    assert [rejected.reason for rejected in refused.rejected] == ["has_runs"]
+    assert (refused, left) == (["has_runs", "has_runs"], [1, 0, 0])
     for table in ("dag", "dag_version", "dag_run", "submission"):
         assert await world.rows(f"SELECT count(*) FROM {table}") == [(0,)]
 

@@ -1,6 +1,6 @@
-"""Several leases are locked in the order of their keys, so that transactions do not deadlock."""
+"""Leases in Postgres: the order in which they are locked, and who halts a partition; and the markers of commits."""
 
-from asyncio import create_task, sleep
+from asyncio import create_task
 from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID, uuid4
@@ -8,20 +8,15 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
+from tests.waiting import until_at_locks
 from tidegate.daemon.leases import HeldLeases, register, renew
 from tidegate.daemon.postgres.database import Database
-from tidegate.schemas.queries import inbox, leases
+from tidegate.schemas.error import FencedError
+from tidegate.schemas.queries import inbox, leases, losses
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import OffsetMove
-from tidegate.schemas.queries.leases import PARTITION, Group, Job, Lease, LeaseSpec
+from tidegate.schemas.queries.leases import PARTITION, Group, Incident, Job, Lease, LeaseSpec
 from tidegate.schemas.queries.memory import Memory
-
-WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-
-
-async def until_waiting(database: Database, how_many: int) -> None:
-    while await database.pool.fetchval(WAITING) < how_many:
-        await sleep(0.01)
 
 
 async def release(db: Db, owner: UUID) -> Any:
@@ -58,9 +53,9 @@ async def test_a_batch_and_the_renewal_of_leases_do_not_deadlock(
 
     moves = [OffsetMove(key, 1, 0, 1) for key in order]
     keeping = create_task(alone(lambda db: meanwhile(db, owner)))
-    await until_waiting(database, 1)
+    await until_at_locks(database, 1)
     taking = create_task(alone(lambda db: inbox.record_batch(db, moves, [])))
-    await until_waiting(database, 2)
+    await until_at_locks(database, 2)
     await holding.rollback()
 
     await keeping
@@ -78,3 +73,29 @@ async def test_a_renewal_does_not_wait_for_a_batch(database: Database) -> None:
         await renew(database, held_leases)
 
         assert held_leases.of(PARTITION).keys() == {"a", "b"}
+
+
+async def test_a_daemon_halts_only_a_partition_that_it_still_owns_where_it_read(database: Database) -> None:
+    owner, key = uuid4(), "t/0"
+    await register(database, [LeaseSpec(PARTITION, key, 0)])
+    await database.run(leases.claim, owner, Group(PARTITION, "t"), 1)
+    await database.pool.execute("UPDATE lease SET next_offset = 50 WHERE key = $1", key)
+    for who, offset in ((uuid4(), 50), (owner, 10)):
+        with pytest.raises(FencedError):
+            await database.run(leases.halt, who, Incident(key, offset, 70, 90))
+    before = await database.pool.fetchval("SELECT count(*) FROM ingest_incident")
+    for end in (90, 99):
+        await database.run(leases.halt, owner, Incident(key, 50, 70, end))
+
+    halted = await database.pool.fetch("SELECT halted, log_end FROM lease JOIN ingest_incident ON partition = key")
+    assert (before, [tuple(row) for row in halted]) == (0, [(True, 99)])
+
+
+async def test_a_daemon_reads_only_the_markers_that_may_prove_its_receipts(database: Database) -> None:
+    daemon = uuid4()
+    for backend, number in ((1, 3), (2, 5), (1, 9)):
+        await database.pool.execute("INSERT INTO commit_mark VALUES ($1, $2, $3, now())", daemon, backend, number)
+    async with database.pool.acquire() as connection:
+        found = [await losses.marks(connection, daemon, least) for least in (0, 6)]
+
+    assert [{backend: mark.number for backend, mark in marks.items()} for marks in found] == [{1: 9, 2: 5}, {1: 9}]

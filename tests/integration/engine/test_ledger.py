@@ -189,9 +189,9 @@ async def test_an_event_is_known_again_for_as_long_as_its_id_is_remembered(world
     await world.tell(DatasetUpdated(uri="s://a"), id_="one")
     await world.rows("UPDATE event_dedupe SET received_at = now() - interval '13 days 23 hours'")
 
-    kept = await world.database.run(inbox.forget, days=14, limit=10)
+    kept = await world.database.run(inbox.forget, days=14, pages=range(1))
     await world.rows("UPDATE event_dedupe SET received_at = now() - interval '14 days 1 second'")
-    gone = await world.database.run(inbox.forget, days=14, limit=10)
+    gone = await world.database.run(inbox.forget, days=14, pages=range(1))
 
     assert (kept, gone) == (0, 1)
     assert await world.database.run(inbox.known, ids=[Identity("test", "one", "data")]) == set()

@@ -47,7 +47,9 @@ async def listener(dsn: str, *, other_than: int = 0) -> int:
         await db.close()
 
 
-async def test_who_is_told_that_postgres_ends_listens_anew(dsn: str, way: LateEnd, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_listener_that_is_told_that_postgres_ends_listens_anew(
+    dsn: str, way: LateEnd, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(wake, "CHECK_EVERY_S", 0.1)
     monkeypatch.setattr(wake, "RECONNECT_S", 0.1)
     async with anyio.create_task_group() as tg:

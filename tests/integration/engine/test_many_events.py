@@ -26,7 +26,7 @@ from tidegate.daemon.spark.runner_backend import RunnerBackend
 from tidegate.daemon.spark.spool import Spool
 from tidegate.daemon.wake import Signals
 from tidegate.schemas.conditions.condition import DatasetRef
-from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.error import NotStartedError
 from tidegate.schemas.queries import sources, submissions
 from tidegate.schemas.queries.leases import Job
 from tidegate.schemas.wire.event import DatasetUpdated
@@ -92,11 +92,11 @@ async def test_few_events_are_in_the_submission(world: World, tmp_path: Path) ->
     assert [event.extra["n"] for event in found.run.events] == list(range(sources.MAX_EVENTS))
 
 
-async def test_a_spool_that_cannot_be_written_is_an_outage(world: World, tmp_path: Path) -> None:
+async def test_with_a_spool_that_cannot_be_written_nothing_was_started(world: World, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     found = msgspec.structs.replace(await submission(world, 1), events_of=1)
 
-    with pytest.raises(UnavailableError, match="the events of a run cannot be stored"):
+    with pytest.raises(NotStartedError, match="the events of a run cannot be stored"):
         async with with_events(context(world, tmp_path / "file"), found):
             raise AssertionError
 
@@ -147,8 +147,17 @@ async def test_a_full_spool_is_no_outage_of_postgres(world: World, tmp_path: Pat
 
     monkeypatch.setattr(event_file, "append", full)
 
-    with pytest.raises(UnavailableError, match="No space left") as caught:
+    with pytest.raises(NotStartedError, match="No space left") as caught:
         async with with_events(daemon, found):
             raise AssertionError
     assert caught.value.server == "the spool"
     assert [path.name for path in tmp_path.rglob("events*")] == []
+
+
+async def test_an_error_of_the_submit_is_not_one_of_the_events(world: World, tmp_path: Path) -> None:
+    """The submit may have started something before it failed."""
+    found = await submission(world, 2, "x" * (sources.MAX_EXTRA_BYTES // 2))
+
+    with pytest.raises(OSError, match="of the submit"):
+        async with with_events(context(world, tmp_path), found):
+            raise OSError(errno.ENOSPC, "of the submit")

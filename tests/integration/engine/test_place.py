@@ -1,14 +1,15 @@
-"""Which of the daemons that live a daemon is."""
+"""What a daemon learns when it asks where it stands: its rank among those alive, the leases to share, and lost commits."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 from tidegate.daemon.postgres.database import Database
-from tidegate.schemas.queries import leases
+from tidegate.schemas.queries import leases, losses
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.leases import DaemonRank
+from tidegate.schemas.queries.leases import OUTBOX, PARTITION, DaemonRank, Group, LeaseSpec, Standing
 
 TTL_S = 10.0
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
 async def begun(database: Database, heard_of: timedelta) -> UUID:
@@ -22,14 +23,18 @@ async def begun(database: Database, heard_of: timedelta) -> UUID:
     return id_
 
 
-async def place(database: Database, id_: UUID) -> DaemonRank:
-    async def work(db: Db) -> DaemonRank:
-        return await leases.daemon_rank(db, id_)
+async def standing(database: Database, id_: UUID) -> Standing:
+    async def work(db: Db) -> Standing:
+        return await leases.standing(db, id_)
 
     return await database.run(work)
 
 
-async def test_they_are_numbered_by_age_and_who_was_not_heard_of_does_not_count(database: Database) -> None:
+async def place(database: Database, id_: UUID) -> DaemonRank:
+    return (await standing(database, id_)).rank
+
+
+async def test_daemons_are_numbered_by_age_and_silent_ones_do_not_count(database: Database) -> None:
     oldest = await begun(database, timedelta())
     await begun(database, timedelta(seconds=TTL_S + 1))
     youngest = await begun(database, timedelta())
@@ -38,7 +43,7 @@ async def test_they_are_numbered_by_age_and_who_was_not_heard_of_does_not_count(
     assert await place(database, youngest) == DaemonRank(1, 2)
 
 
-async def test_who_asks_lives_also_when_it_was_frozen_since_its_heartbeat(database: Database) -> None:
+async def test_a_daemon_that_asks_lives_also_when_it_was_frozen_since_its_heartbeat(database: Database) -> None:
     frozen = await begun(database, timedelta(seconds=TTL_S + 1))
 
     assert await place(database, frozen) == DaemonRank(0, 1)
@@ -46,3 +51,27 @@ async def test_who_asks_lives_also_when_it_was_frozen_since_its_heartbeat(databa
     await begun(database, timedelta())
 
     assert await place(database, frozen) == DaemonRank(0, 2)
+
+
+async def test_the_leases_of_each_topic_are_counted_without_halted_ones(database: Database) -> None:
+    owned = [(PARTITION, "a/0"), (PARTITION, "a/1"), (PARTITION, "a/2"), (PARTITION, "b/0"), (OUTBOX, "0")]
+    await database.run(leases.create_leases, [LeaseSpec(*lease) for lease in owned])
+    await database.pool.execute("UPDATE lease SET halted = true WHERE key IN ('a/1', 'b/0')")
+    alone = await begun(database, timedelta())
+
+    assert (await standing(database, alone)).counts == {Group(PARTITION, "a"): 2, Group(OUTBOX, ""): 1}
+
+
+async def test_a_loss_of_commits_is_open_until_a_user_settles_it(database: Database) -> None:
+    alone = await begun(database, timedelta())
+    before = await standing(database, alone)
+    for timeline in ("00000002", "00000003"):
+        await database.run(losses.record, timeline=timeline, since=NOON, until=NOON, found_by="here")
+
+    found = await standing(database, alone)
+    await database.run(losses.settle, 1, "a user", "looked through")
+    left = await standing(database, alone)
+    await database.run(losses.settle, 2, "a user", "looked through")
+    settled = await standing(database, alone)
+
+    assert [each.has_open_loss for each in (before, found, left, settled)] == [False, True, True, False]

@@ -1,4 +1,4 @@
-"""Who gets a slot, on a real Postgres (SEMANTICS 9.5): the order, the limits, and that nothing holds up what is behind it."""
+"""Who gets a slot, on a real Postgres: the order, the limits, and that nothing holds up what is behind it."""
 
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The order in which a pool gives out its slots; a task that does not fit blocks no other."""
 
+from typing import Any
+
 import pytest
 
 from tests.integration.engine.slots import admitted, command, dag, pool, waiting
@@ -103,7 +105,7 @@ async def test_p16_two_dags_share_a_pool_of_one_slot(world: World) -> None:
     assert await world.runs("a") == await world.runs("b") == [("r1", "success"), ("r2", "success")]
 
 
-async def test_who_waits_for_long_gets_every_fourth_slot(world: World) -> None:
+async def test_a_task_that_waits_for_long_gets_every_fourth_slot(world: World) -> None:
     await pool(world, "default_pool", 1)
     await waiting(world, dag("light", *(command(f"t{n}") for n in range(3))))
     await waiting(world, dag("heavy", *(command(f"t{n:02}", weight=9) for n in range(12))))
@@ -132,7 +134,7 @@ async def test_p16_a_full_pool_keeps_no_dag_from_getting_its_runs(world: World) 
     assert len(await admitted(world)) == 1
 
 
-async def test_slots_are_kept_for_who_waits_for_several(world: World) -> None:
+async def test_slots_are_kept_for_a_task_that_waits_for_several(world: World) -> None:
     """Those before it take one slot each and never leave two."""
     await pool(world, "default_pool", 2)
     await waiting(world, dag("light", command("large", pool_slots=2)))
@@ -149,7 +151,7 @@ async def test_slots_are_kept_for_who_waits_for_several(world: World) -> None:
     assert order[:5] == [["heavy"] * 2, ["heavy"] * 2, ["heavy"], ["light"], ["heavy"] * 2]
 
 
-async def test_pools_are_in_the_order_of_who_has_waited_longest_in_them(world: World) -> None:
+async def test_pools_are_in_the_order_of_their_longest_waits(world: World) -> None:
     await pool(world, "a", 10)
     await pool(world, "b", 10)
     await waiting(world, dag("first", command("t", pool="b")))
@@ -171,6 +173,40 @@ async def test_instances_of_a_limited_task_that_wait_long_hide_no_task_that_wait
     await world.admit(fair_after_s=30.0)
 
     assert [each.partition(".")[0] for each in await admitted(world)] == [*["heavy"] * 6, "light", "limited"]
+
+
+MANY_MORE = """
+    INSERT INTO task_instance (dag_run_id, task_index, task_id, state, pool, per_dag, rank, order_at, scheduled_at)
+    SELECT dag_run_id, 1048576 + element, task_id, 'scheduled', pool, per_dag, rank, order_at, scheduled_at
+    FROM task_instance CROSS JOIN generate_series(0, 999) AS element
+"""
+
+
+@pytest.mark.parametrize("limit", [{}, {"max_active_tasks": 1}, {"max_active_per_dag": 1}], ids=["pause", "run", "task"])
+async def test_a_thousand_tasks_that_are_held_back_hide_no_task_that_waits_less_long(world: World, limit: dict[str, Any]) -> None:
+    of_task = {name: limit[name] for name in limit if name == "max_active_per_dag"}
+    of_dag = {name: limit[name] for name in limit if name == "max_active_tasks"}
+    await pool(world, "default_pool", 1)
+    await waiting(world, dag("many", command("t", weight=3, **of_task), **of_dag))
+    if limit:
+        await world.admit()
+        await world.submit()
+    await world.tell(PauseRequested(dag_id="many", is_paused=not limit))
+    await world.rows(MANY_MORE)
+    await pool(world, "default_pool", 2 if limit else 1)
+    await world.wait(seconds=1)
+    await waiting(world, dag("light", command("t")))
+    await world.wait(seconds=61)
+    await waiting(world, dag("heavy", *(command(f"t{n}", weight=9) for n in range(9))))
+
+    order = []
+    for _ in range(4):
+        await world.admit(fair_after_s=60.0)
+        order += [task.partition(".")[0] for task in await admitted(world) if task != "many.t"]
+        await world.submit()
+        await world.finish((await world.attempts())[-1])
+
+    assert sorted(order) == ["heavy", "heavy", "heavy", "light"]
 
 
 @pytest.mark.parametrize("at", ["-infinity", "infinity", "4713-01-01 BC", "294276-12-31Z"])

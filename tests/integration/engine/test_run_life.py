@@ -1,14 +1,17 @@
-"""Runs from their start to their end and back: limits, timeouts, clearing, ending and marking (SEMANTICS 3, 9.4)."""
+"""Runs from their start to their end and back: limits, timeouts, clearing, ending and marking."""
 
 import msgspec
 import pytest
 
-from tests.integration.engine.chains import command, started
-from tests.integration.engine.world import World
-from tidegate.schemas.dag import TriggerRule
-from tidegate.schemas.message import RunRequested, TaskMarked
-from tidegate.schemas.state import TaskState
-from tidegate.schemas.wire.event import DagRunStateChanged
+from tests.integration.engine.chains import clear, command, started
+from tests.integration.engine.world import World, utc
+from tests.tokens import token_of
+from tidegate.handlers import clear_requested
+from tidegate.schemas.dag import DagSpec, TriggerRule
+from tidegate.schemas.message import ClearRequested, RunEndRequested, RunReconsidered, RunRequested, TaskMarked
+from tidegate.schemas.queries import runs
+from tidegate.schemas.state import RunState, TaskState
+from tidegate.schemas.wire.event import DagRunStateChanged, TaskFinished
 
 
 async def test_r14_when_a_run_times_out_the_next_one_starts_at_once(world: World) -> None:
@@ -80,6 +83,44 @@ async def test_the_first_failure_ends_the_run_of_a_dag_that_is_to_fail_fast(worl
     assert await world.rows("SELECT count(*) FROM submission WHERE desired_state = 'kill'") == [(2,)]
 
 
+async def test_a_request_to_reconsider_a_run_that_does_not_exist_is_done_without_an_effect(world: World) -> None:
+    await started(world, command("work"))
+    await world.rows("INSERT INTO run_to_reconsider (dag_run_id, stop_reason) VALUES (4711, 'a test')")
+    await world.rows("INSERT INTO run_to_reconsider (dag_run_id) SELECT id FROM dag_run")
+
+    await world.tell(*(RunReconsidered(dag_run_id=id_) for id_ in await world.database.run(runs.to_reconsider, 2)))
+
+    assert await world.rows("SELECT dag_run_id FROM run_to_reconsider") == []
+    assert await world.runs() == [("r1", "running")]
+
+
+async def test_a_failure_that_was_cleared_at_once_ends_no_run(world: World) -> None:
+    await started(world, command("a"), command("b"), fail_fast=True)
+    await world.admit()
+    await world.submit()
+    first, _ = await world.attempts()
+    await world.tell(TaskFinished(submission_id=first, token=token_of(first), outcome="failed"))
+
+    await clear(world, task_ids=("a",))
+
+    assert await world.runs() == [("r1", "running")]
+    assert await world.tasks("r1") == {"a": "scheduled", "b": "running"}
+
+
+@pytest.mark.parametrize("limit", ["MAX_CLEARED_RUNS", "MAX_CLEARED_TASKS"])
+async def test_too_many_runs_are_not_cleared_at_once(world: World, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    await started(world, command("a"), runs=2)
+    await world.work("failed")
+    monkeypatch.setattr(clear_requested, limit, 1)
+
+    applied = await world.tell(ClearRequested(dag_id="d"))
+    await world.tell(ClearRequested(dag_id="d", run_id="r1"))
+
+    assert [each.reason for each in applied.rejected] == ["too_many_runs"]
+    assert applied.rejected[0].message.startswith("these are 2 runs; one request clears at most")
+    assert await world.runs() == [("r1", "queued"), ("r2", "failed")]
+
+
 async def test_failures_in_a_row_pause_the_dag(world: World) -> None:
     await started(world, command("a"), runs=3, max_failed_runs=2, max_active_runs=1)
     await world.work("failed")
@@ -91,6 +132,20 @@ async def test_failures_in_a_row_pause_the_dag(world: World) -> None:
     await world.work("failed")
 
     assert await world.rows("SELECT is_paused, failed_runs FROM dag") == [(True, 2)]
+
+
+async def test_a_run_that_fails_again_after_a_clear_counts_once_until_it_is_marked(world: World) -> None:
+    await started(world, command("a"), max_failed_runs=2)
+    await world.work("failed")
+    await world.tell(ClearRequested(dag_id="d", run_id="r1", only_failed=True))
+    await world.tick()
+    await world.work("failed")
+    failed = await world.rows("SELECT is_paused, failed_runs FROM dag")
+
+    await world.tell(RunEndRequested(dag_id="d", run_id="r1", state=RunState.SUCCESS, reason="fine"))
+
+    assert failed == [(False, 1)]
+    assert await world.rows("SELECT is_paused, failed_runs FROM dag") == [(False, 0)]
 
 
 @pytest.mark.parametrize(
@@ -110,6 +165,47 @@ async def test_a_task_waits_for_the_run_before(world: World, past: dict[str, boo
         await world.work(outcome)
 
     assert (await world.tasks("r2"))["a"] == expected
+
+
+WAITING = command("a", depends_on_past=True)
+
+
+async def test_a_run_that_waits_for_one_of_a_version_that_did_not_wait_starts_after_it(world: World) -> None:
+    await started(world, command("a"), max_active_runs=2)
+    await world.file(DagSpec(dag_id="d", tasks=(WAITING,), max_active_runs=2))
+    await world.tell(RunRequested(dag_id="d", run_id="r2", conf={}, logical_date=utc(2024, 4, 2)))
+    await world.reconsider()
+    before = await world.tasks("r2")
+
+    await world.work()
+
+    assert (before, await world.tasks("r2")) == ({"a": "none"}, {"a": "scheduled"})
+
+
+async def test_a_run_goes_on_after_the_one_before_it_was_cleared_on_a_version_that_does_not_wait(world: World) -> None:
+    await started(world, WAITING, runs=2)
+    await world.work("failed")
+    await world.file(DagSpec(dag_id="d", tasks=(command("a"),)))
+    await clear(world, newest=True)
+    await world.work()
+    waiting = await world.tasks("r2")
+
+    await world.database.run(runs.reconsider_after_other_versions)
+    await world.reconsider()
+
+    assert (waiting, await world.tasks("r2")) == ({"a": "none"}, {"a": "scheduled"})
+
+
+async def test_an_end_reconsiders_the_next_run_only(world: World) -> None:
+    await started(world, WAITING, runs=3)
+    await world.admit()
+    await world.submit()
+    (attempt,) = await world.attempts()
+
+    await world.tell(TaskFinished(submission_id=attempt, token=token_of(attempt), outcome="succeeded"))
+
+    sql = "SELECT run_id FROM run_to_reconsider JOIN dag_run ON id = dag_run_id"
+    assert await world.rows(sql) == [("r2",)]
 
 
 async def last_failure(world: World, run_id: str = "r1") -> tuple[str, list[str]]:

@@ -2,6 +2,7 @@
 
 import tracemalloc
 from datetime import timedelta
+from string import ascii_letters
 from typing import Any
 
 import pytest
@@ -54,7 +55,17 @@ async def test_the_rest_makes_the_next_run_at_once(few: World) -> None:
 
     await arrive(few, "a1", "a2", "a3", "a4", "a5", "a6", "a7")
 
-    assert await consumed(few) == [("a1 a2 a3", 4), ("a4 a5 a6", 1), ("a7", 0)]
+    assert await consumed(few) == [("a1 a2 a3", 3), ("a4 a5 a6", 1), ("a7", 0)]
+
+
+async def test_the_rest_is_noticed_whatever_the_number_of_inputs(few: World) -> None:
+    """A run has the oldest event of each input, also where these are many times the limit."""
+    await few.file(consumer(AnyOf(tuple(DatasetRef(f"s://{letter}") for letter in ascii_letters))))
+
+    await arrive(few, *(f"{letter}1" for letter in ascii_letters), "a2")
+
+    firsts = " ".join(f"{letter}1" for letter in ascii_letters)
+    assert await consumed(few) == [(firsts, 1), ("a2", 0)]
 
 
 async def test_the_rest_waits_for_a_slot(few: World) -> None:
@@ -181,7 +192,7 @@ async def test_dags_are_decided_about_while_their_versions_do_not_fit_into_memor
 async def test_a_dag_is_held_whose_condition_needs_more_events_than_fit_into_memory(
     few: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_plan, "MOST_READ", 5)
+    monkeypatch.setattr(read_plan, "MAX_READ_EVENTS", 5)
     await few.file(consumer(AllOf((A, DatasetRef("s://a", "n == 'never'")))))
 
     await arrive(few, *(f"a{number}" for number in range(1, 9)))
@@ -190,6 +201,27 @@ async def test_a_dag_is_held_whose_condition_needs_more_events_than_fit_into_mem
         ("its 5 oldest pending events do not meet its condition; let its events expire, or change the condition",)
     ]
     assert await few.outcomes() == {"pending": 8}
+
+
+@pytest.mark.parametrize(
+    ("fallback", "left"),
+    [
+        pytest.param("alert", {"pending": 8}, id="alert"),
+        pytest.param("skip", {"the other inputs had not arrived by the deadline": 8}, id="skip"),
+    ],
+)
+async def test_a_deadline_needs_no_more_events_than_a_run(
+    few: World, monkeypatch: pytest.MonkeyPatch, fallback: Any, left: dict[str, int]
+) -> None:
+    monkeypatch.setattr(read_plan, "MAX_READ_EVENTS", 5)
+    await few.file(consumer(AllOf((A, B)), timing=Timing(deadline=InputDeadlineSpec(after_s=MINUTE, fallback=fallback))))
+    await arrive(few, *(f"a{number}" for number in range(1, 9)))
+
+    await few.wait(seconds=MINUTE)
+
+    assert await few.rows("SELECT hold_reason FROM dag") == [(None,)]
+    assert {kind for (kind,) in await few.rows("SELECT kind FROM schedule_note")} == {f"deadline_{fallback}"}
+    assert await few.outcomes() == left
 
 
 async def test_each_event_has_a_run_in_order(few: World) -> None:
@@ -207,7 +239,7 @@ async def test_late_inputs_are_consumed_in_parts(few: World) -> None:
 
     await few.wait(seconds=MINUTE)
 
-    assert await consumed(few) == [("a1 a2 a3", 5), ("a4 a5 a6", 2), ("a7 a8", 0)]
+    assert await consumed(few) == [("a1 a2 a3", 3), ("a4 a5 a6", 2), ("a7 a8", 0)]
 
 
 async def test_a_window_is_consumed_in_parts(few: World) -> None:
@@ -215,4 +247,4 @@ async def test_a_window_is_consumed_in_parts(few: World) -> None:
 
     await arrive(few, *(f"a{number}" for number in range(1, 8)))
 
-    assert await consumed(few) == [("a1 a2 a3", 4), ("a4 a5 a6", 1), ("a7", 0)]
+    assert await consumed(few) == [("a1 a2 a3", 3), ("a4 a5 a6", 1), ("a7", 0)]

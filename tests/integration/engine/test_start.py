@@ -22,11 +22,11 @@ async def test_postgres_may_go_away_again_during_the_start(
 ) -> None:
     tries: list[Sequence[LeaseSpec]] = []
 
-    async def cut_the_first_time(database: Database, duties: Sequence[LeaseSpec]) -> None:
-        tries.append(duties)
+    async def cut_the_first_time(database: Database, specs: Sequence[LeaseSpec]) -> None:
+        tries.append(specs)
         if len(tries) == 1:
             raise UnavailableError("connection was closed in the middle of operation", server="Postgres")
-        await register(database, duties)
+        await register(database, specs)
 
     monkeypatch.setattr(supervisor, "register", cut_the_first_time)
     mine = settings()

@@ -2,7 +2,7 @@
 
 from tests.integration.engine.chains import clear, command, started
 from tests.integration.engine.world import World
-from tidegate.handlers.attempt_stuck import NOT_SUBMITTED
+from tidegate.handlers.attempt_stuck import not_submitted
 from tidegate.schemas.message import AttemptStuck
 from tidegate.schemas.queries import submissions
 
@@ -11,7 +11,7 @@ async def stuck(world: World) -> list[tuple[str, str]]:
     """The sweep finds what is queued; (state, reason) of all attempts afterwards."""
     await world.admit()
     for id_ in await world.database.run(submissions.stuck, 0):
-        await world.tell(AttemptStuck(submission_id=id_))
+        await world.tell(AttemptStuck(submission_id=id_, queued_s=0))
     await world.submit()
     rows = await world.rows("SELECT state::text, reason FROM submission ORDER BY try_number")
     return [(row[0], row[1]) for row in rows]
@@ -22,7 +22,7 @@ async def test_an_attempt_is_queued_anew_twice_before_its_task_fails(world: Worl
 
     attempts = [await stuck(world) for _ in range(3)]
 
-    assert attempts[-1] == [("killed", NOT_SUBMITTED)] * 3
+    assert attempts[-1] == [("killed", not_submitted(number, 0)) for number in (1, 2, 3)]
     assert (await world.runs(), await world.tasks("r1")) == ([("r1", "failed")], {"a": "failed"})
 
 
@@ -31,7 +31,7 @@ async def test_each_try_is_queued_anew_twice(world: World) -> None:
 
     attempts = [await stuck(world) for _ in range(6)]
 
-    assert attempts[-1] == [("killed", NOT_SUBMITTED)] * 6
+    assert attempts[-1] == [("killed", not_submitted(number, 0)) for number in range(1, 7)]
     assert await world.tasks("r1") == {"a": "failed"}
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.integration.engine.slots import command, dag, pool, waiting
 from tests.integration.engine.world import World
+from tidegate.daemon import outage
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties import dispatch
 from tidegate.daemon.duties.dispatch import Dispatcher
@@ -20,10 +21,10 @@ from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.daemon.spark.runner_backend import open_backends
 from tidegate.daemon.wake import Signals
-from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.error import NotStartedError, UnavailableError
 from tidegate.schemas.queries import submissions
 from tidegate.schemas.queries.leases import Job, Terms
-from tidegate.schemas.queries.submissions import Claimed
+from tidegate.schemas.queries.submissions import ClaimedAttempt
 
 WITHIN_S = 30.0
 
@@ -43,9 +44,9 @@ async def test_a_connection_lost_after_the_claim_ends_no_daemon(
     await world.admit()
     await world.database.run(submissions.claim_intents, uuid4(), "here", "command", 10)
     await world.rows("UPDATE submission SET desired_state = 'kill', kill_reason = 'by a user'")
-    lost: list[Sequence[Claimed]] = []
+    lost: list[Sequence[ClaimedAttempt]] = []
 
-    async def lose_once(database: Database, claims: Sequence[Claimed]) -> list[Step]:
+    async def lose_once(database: Database, claims: Sequence[ClaimedAttempt]) -> list[Step]:
         if not lost:
             lost.append(claims)
             await database.autocommit(lambda db: db.execute("SELECT pg_terminate_backend(pg_backend_pid())"))
@@ -92,6 +93,55 @@ async def test_an_unexpected_error_of_one_submit_stops_no_other(
 
     assert sorted(submitted) == ["a", "b"]
     assert sorted(await world.rows("SELECT state::text FROM submission")) == [("accepted",), ("submitting",)]
+
+
+@pytest.mark.parametrize(("error", "left"), [(NotStartedError, "intent"), (UnavailableError, "submitting")])
+async def test_a_host_that_can_start_nothing_tries_one_intent_at_a_time_and_gives_it_back(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[UnavailableError], left: str
+) -> None:
+    await pool(world, "default_pool", -1)
+    await waiting(world, dag("d", *(command(f"t{number:02}") for number in range(40)), max_active_tasks=40))
+    await world.admit()
+    context = await daemon_on(world, tmp_path)
+    submitted: list[str] = []
+    is_full = True
+    monkeypatch.setattr(dispatch, "FIRST_PAUSE_S", dispatch.LONGEST_PAUSE_S)
+    monkeypatch.setattr(outage, "LONGEST_PAUSE_S", 0.01)
+
+    async def submit(spec: SubmissionSpec) -> dict[str, str]:
+        submitted.append(spec.task.task_id)
+        if is_full:
+            raise error("no space left on device", server="the spool")
+        return {}
+
+    monkeypatch.setattr(context.backends["command"], "submit", submit)
+    dispatcher = Dispatcher(context, context.backends["command"])
+    counts: list[int] = []
+    for works in (False, False, False, True, True):
+        is_full = not works
+        await dispatcher._claim_and_submit(dispatcher._claim_intents, dispatcher._submit_batch)
+        counts.append(len(submitted))
+
+    first = context.settings.dispatch_concurrency
+    assert (counts[:4], counts[4] >= first + 3 + first) == ([first, first + 1, first + 2, first + 3], True)
+    assert len(set(submitted)) == len(submitted)
+    failed = "SELECT state::text, owner IS NULL, host, count(*) FROM submission WHERE task_index < $1 GROUP BY 1, 2, 3"
+    is_free, host = (True, None) if left == "intent" else (False, "here")
+    assert await world.rows(failed, first + 2) == [(left, is_free, host, first + 2)]
+
+
+async def test_only_its_owner_gives_an_attempt_back(world: World) -> None:
+    await waiting(world, dag("d", command("t")))
+    await world.admit()
+    mine, other = uuid4(), uuid4()
+    (claimed,) = await world.database.run(submissions.claim_intents, mine, "here", "command", 10)
+
+    states = []
+    for owner in (other, mine):
+        await world.database.run(submissions.give_back, claimed.submission_id, owner)
+        states += await world.rows("SELECT state::text FROM submission")
+
+    assert states == [("submitting",), ("intent",)]
 
 
 async def test_attempts_that_cannot_be_resolved_pause_and_starve_no_other(

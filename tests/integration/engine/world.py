@@ -14,13 +14,12 @@ from tidegate.daemon.duties.clock import KINDS
 from tidegate.daemon.engine import Applied, Batch
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.postgres.low_watermark import LowWatermark
-from tidegate.schemas.dag import DagSpec, ParsedFile
+from tidegate.schemas.dag import BACKENDS, DagSpec, ParsedFile
 from tidegate.schemas.message import Message, RunReconsidered, SubmissionAccepted, TasksReady
 from tidegate.schemas.queries import clock, pools, runs, submissions, writers
 from tidegate.schemas.wire.event import DatasetUpdated, EventId, TaskFinished
 
 SHARDS = range(clock.SHARDS)
-BACKENDS = ("command", "spark-connect", "spark-submit")
 _NUMBERS = count(1)
 MOST_LOOKS = 50
 """So often a moment is looked at by the clock at most."""
@@ -123,7 +122,7 @@ class World:
         for killed in await self.database.run(submissions.killed_intents):
             await self.finish(killed.submission_id, "killed", reason=killed.kill_reason)
         me = uuid4()
-        for backend in BACKENDS:
+        for backend in sorted(set(BACKENDS.values())):
             claim = partial(submissions.claim_intents, owner=me, host="here", backend=backend, limit=1000)
             for claimed in await self.database.run(claim):
                 await self.tell(SubmissionAccepted(submission_id=claimed.submission_id, handle={}))

@@ -51,8 +51,9 @@ class Fragile:
         os.kill(self.server.pid, signal.SIGCONT)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def fragile_server(portal: BlockingPortal, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Kafka]:
+    """A Kafka at rest takes a fiftieth of a core: it ends with its file."""
     server = Kafka(tmp_path_factory.mktemp("fragile"), cache)
     with portal.wrap_async_context_manager(server):
         yield server

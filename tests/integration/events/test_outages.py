@@ -8,8 +8,9 @@ import anyio
 import pytest
 
 from tests.integration.events.conftest import Fragile, beginning, read
+from tests.waiting import until
 from tidegate.events import Publisher, SyncPublisher, topics
-from tidegate.events.sink import OutMessage, Sink, UndeliveredError
+from tidegate.events.sink import ProducerRecord, Sink, UndeliveredError
 from tidegate.events.source import Source
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.wire.event import Kind
@@ -42,7 +43,7 @@ class Stream:
     async def _send(self, batch: list[int]) -> list[int]:
         """What is left to be sent again."""
         try:
-            answers = await self.sink.send_all([OutMessage(self.topic, b"%d" % (n % 7), b"%d" % n) for n in batch])
+            answers = await self.sink.send_all([ProducerRecord(self.topic, b"%d" % (n % 7), b"%d" % n) for n in batch])
         except UndeliveredError as error:
             answers = error.acknowledged
             self.failures += 1
@@ -51,12 +52,10 @@ class Stream:
         return [n for n, arrived in zip(batch, answers, strict=True) if not arrived]
 
 
-async def until(stream: Stream, more: int) -> None:
+async def acknowledged(stream: Stream, more: int) -> None:
     """Wait until so many more messages were acknowledged."""
     target = len(stream.acknowledged) + more
-    with anyio.fail_after(90):
-        while len(stream.acknowledged) < target:
-            await anyio.sleep(0.05)
+    await until(lambda: len(stream.acknowledged) >= target, 90)
 
 
 async def stored(fragile: Fragile, topic: str) -> list[tuple[bytes | None, int]]:
@@ -72,10 +71,10 @@ async def test_nothing_acknowledged_is_lost_when_kafka_is_killed(fragile: Fragil
         stream = Stream(sink, topic)
         group.start_soon(stream.run)
         for _ in range(2):
-            await until(stream, 1000)
+            await acknowledged(stream, 1000)
             await fragile.kill()
             await fragile.start()
-        await until(stream, 1000)
+        await acknowledged(stream, 1000)
         stream.going = False
 
     found = await stored(fragile, topic)
@@ -86,7 +85,7 @@ async def test_nothing_acknowledged_is_lost_when_kafka_is_killed(fragile: Fragil
 
 
 async def test_a_frozen_kafka_is_reported_in_time_and_used_again_afterwards(fragile: Fragile, topic: str) -> None:
-    messages = [OutMessage(topic, b"k", b"1")]
+    messages = [ProducerRecord(topic, b"k", b"1")]
 
     async with Sink(fragile.bootstrap, delivery_timeout_s=2.0) as sink:
         await until_delivered(sink, messages)
@@ -101,7 +100,7 @@ async def test_a_frozen_kafka_is_reported_in_time_and_used_again_afterwards(frag
     assert (list(caught.value.acknowledged), after) == ([False], [True])
 
 
-async def until_delivered(sink: Sink, messages: list[OutMessage]) -> list[bool]:
+async def until_delivered(sink: Sink, messages: list[ProducerRecord]) -> list[bool]:
     with anyio.fail_after(60):
         while True:
             with suppress(UndeliveredError):
@@ -111,12 +110,12 @@ async def until_delivered(sink: Sink, messages: list[OutMessage]) -> list[bool]:
 async def test_a_source_goes_on_where_it_was_after_an_outage(fragile: Fragile, topic: str) -> None:
     async with Sink(fragile.bootstrap) as sink, Source(fragile.bootstrap) as source:
         source.assign(beginning(topic))
-        await sink.send_all([OutMessage(topic, b"k", b"%d" % n) for n in range(10)])
+        await sink.send_all([ProducerRecord(topic, b"k", b"%d" % n) for n in range(10)])
         before = await read(source, 10)
         await fragile.kill()
         during = await source.fetch(0.5, 10)
         await fragile.start()
-        await until_delivered(sink, [OutMessage(topic, b"k", b"10")])
+        await until_delivered(sink, [ProducerRecord(topic, b"k", b"10")])
         after = await read(source, 1)
 
     values = [record.value for record in before + after]
@@ -134,7 +133,7 @@ async def test_questions_during_an_outage_are_answered_with_an_error(fragile: Fr
             with pytest.raises(UnavailableError):
                 await source.lag()
             with pytest.raises(UnavailableError):
-                await source.partitions_of(topic)
+                await source.has_leader(topic)
 
 
 async def test_advisory_commits_during_an_outage_are_silent(fragile: Fragile, topic: str) -> None:
@@ -187,10 +186,10 @@ async def test_a_publisher_is_closed_in_time_whatever_kafka_does(fragile: Fragil
     assert took < 30
 
 
-async def test_who_gives_up_hears_of_it_and_the_log_does_not(
+async def test_a_caller_that_gives_up_hears_of_it_and_the_log_does_not(
     fragile: Fragile, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    messages = [OutMessage(topic, b"key-%d" % number, b"x") for number in range(20)]
+    messages = [ProducerRecord(topic, b"key-%d" % number, b"x") for number in range(20)]
     async with Sink(fragile.bootstrap, delivery_timeout_s=2.0) as sink:
         await sink.send_all(messages)
         fragile.freeze()

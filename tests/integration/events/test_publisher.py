@@ -155,10 +155,14 @@ async def test_a_publisher_is_opened_and_closed_by_hand(kafka: str, topic: str, 
     def notebook() -> None:
         publisher = SyncPublisher(kafka, source="notebook", topic_prefix=topic_prefix).open()
         publisher.dataset_updated("lake://a")
+        with pytest.raises(RequestError, match="the publisher is open already"):
+            publisher.open()
         publisher.close()
         publisher.close()
         with pytest.raises(RequestError, match="the publisher is not open"):
             publisher.dataset_updated("lake://b")
+        with pytest.raises(RequestError, match="the publisher was closed; create another one"):
+            publisher.open()
 
     await anyio.to_thread.run_sync(notebook)
 
@@ -166,10 +170,12 @@ async def test_a_publisher_is_opened_and_closed_by_hand(kafka: str, topic: str, 
 
 
 async def test_closing_lets_what_is_under_way_arrive(kafka: str, topic: str, topic_prefix: str) -> None:
-    publisher = Publisher(kafka, source="test", topic_prefix=topic_prefix)
-    async with anyio.create_task_group() as group, publisher:
-        for number in range(50):
-            group.start_soon(publisher.dataset_updated, f"lake://{number}")
-        await anyio.lowlevel.checkpoint()
+    publisher = Publisher(kafka, source="test", topic_prefix=topic_prefix, timeout_s=120)
+    with anyio.fail_after(60):  # the second of two calls of `close` does not delay the first
+        async with anyio.create_task_group() as group, publisher:
+            for number in range(50):
+                group.start_soon(publisher.dataset_updated, f"lake://{number}")
+            await anyio.lowlevel.checkpoint()
+            group.start_soon(publisher.close)
 
     assert len(await published(kafka, topic_prefix, Kind.DATASET_UPDATED)) == 50

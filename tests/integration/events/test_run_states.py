@@ -11,7 +11,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from tests.integration.events.conftest import Fragile, beginning
 from tests.integration.events.states import Relay, run, task
 from tidegate.events import GapError, RunStates, topics
-from tidegate.events.sink import OutMessage, Sink
+from tidegate.events.sink import ProducerRecord, Sink
 from tidegate.events.source import Source
 from tidegate.schemas.error import RequestError, UnavailableError
 from tidegate.schemas.wire.event import Kind, StateChanged
@@ -120,7 +120,7 @@ async def test_a_run_whose_first_events_are_gone_has_no_gap(relay: Relay, states
 
 async def test_what_is_no_event_is_passed_over(relay: Relay, states: RunStates, topic_prefix: str) -> None:
     await relay.send(run(1))
-    await relay.sink.send_all([OutMessage(topics.name(topic_prefix, Kind.DAG_RUN_STATE), b"d/r", b"not JSON")])
+    await relay.sink.send_all([ProducerRecord(topics.name(topic_prefix, Kind.DAG_RUN_STATE), b"d/r", b"not JSON")])
 
     with anyio.fail_after(WITHIN_S):
         await states.catch_up()

@@ -1,7 +1,9 @@
 """TLS, logins and client certificates on a real broker, and the reasons of refusals."""
 
+import gc
 import os
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -11,12 +13,21 @@ from anyio import to_thread
 
 from tests.secured_kafka import PASSWORD, USER, SecuredKafka, token
 from tidegate.events import KafkaSecurity, Kind, Publisher, SyncPublisher, topics
-from tidegate.events.sink import OutMessage, Sink
+from tidegate.events.sink import ProducerRecord, Sink
 from tidegate.events.source import Partition, Source
 from tidegate.schemas.error import UnavailableError
 
 Change = Callable[[SecuredKafka, Path], tuple[str, KafkaSecurity]]
 replace = msgspec.structs.replace
+
+
+@pytest.fixture(autouse=True)
+def _leave_farewells() -> Iterator[None]:
+    """A closed TLS connection waits for the answer of the broker; a loop that ends sooner leaves it to the garbage collector."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def scram(server: SecuredKafka) -> tuple[str, KafkaSecurity]:
@@ -166,7 +177,7 @@ async def test_a_renewed_password_needs_no_new_client(secured_kafka: SecuredKafk
             await sink.connect()
         (tmp_path / "wrong").write_text(PASSWORD)
 
-        (sent,) = await sink.send_all([OutMessage(topics.name(topic_prefix, Kind.DATASET_UPDATED), b"k", b"v")])
+        (sent,) = await sink.send_all([ProducerRecord(topics.name(topic_prefix, Kind.DATASET_UPDATED), b"k", b"v")])
 
     assert sent
 

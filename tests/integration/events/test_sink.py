@@ -8,7 +8,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from tests.integration.events.conftest import PARTITIONS, beginning, read
-from tidegate.events.sink import MAX_MESSAGE_BYTES, OutMessage, Sink, UndeliveredError
+from tidegate.events.sink import MAX_SENT_BYTES, ProducerRecord, Sink, UndeliveredError
 from tidegate.events.source import Record, Source
 from tidegate.schemas.error import RejectedError, UnavailableError
 
@@ -20,8 +20,8 @@ async def everything(kafka: str, topic: str) -> list[Record]:
         return await read(source, sum(end for _, end in bounds.values()))
 
 
-def numbered(topic: str, count: int, keys: int = 5, size: int = 0) -> Sequence[OutMessage]:
-    return [OutMessage(topic, b"key-%d" % (n % keys), b"%d" % n + b" " * size, [("n", b"%d" % n)]) for n in range(count)]
+def numbered(topic: str, count: int, keys: int = 5, size: int = 0) -> Sequence[ProducerRecord]:
+    return [ProducerRecord(topic, b"key-%d" % (n % keys), b"%d" % n + b" " * size, [("n", b"%d" % n)]) for n in range(count)]
 
 
 async def test_all_messages_are_acknowledged_and_stored(kafka: str, topic: str) -> None:
@@ -34,7 +34,7 @@ async def test_all_messages_are_acknowledged_and_stored(kafka: str, topic: str) 
 
 async def test_a_message_is_stored_whole(kafka: str, topic: str) -> None:
     async with Sink(kafka) as sink:
-        await sink.send_all([OutMessage(topic, b"k", b"v", [("a", b"1"), ("b", b"\xff")])])
+        await sink.send_all([ProducerRecord(topic, b"k", b"v", [("a", b"1"), ("b", b"\xff")])])
 
     (record,) = await everything(kafka, topic)
     assert (record.key, record.value, record.headers) == (b"k", b"v", (("a", b"1"), ("b", b"\xff")))
@@ -70,7 +70,7 @@ async def test_a_key_goes_where_other_clients_put_it(kafka: str, topic: str, pro
     theirs = {key: (await producer.send_and_wait(topic, b"", key=key)).partition for key in keys}
 
     async with Sink(kafka) as sink:
-        await sink.send_all([OutMessage(topic, key, b"ours") for key in keys])
+        await sink.send_all([ProducerRecord(topic, key, b"ours") for key in keys])
 
     ours = {record.key: record.partition for record in await everything(kafka, topic) if record.value == b"ours"}
     assert ours == theirs
@@ -78,7 +78,7 @@ async def test_a_key_goes_where_other_clients_put_it(kafka: str, topic: str, pro
 
 async def test_messages_without_a_key_spread_over_the_partitions(kafka: str, topic: str) -> None:
     async with Sink(kafka) as sink:
-        await sink.send_all([OutMessage(topic, None, b"v")] * PARTITIONS)
+        await sink.send_all([ProducerRecord(topic, None, b"v")] * PARTITIONS)
 
     assert {record.partition for record in await everything(kafka, topic)} == {0, 1, 2}
 
@@ -87,7 +87,7 @@ async def test_messages_of_several_topics_travel_together(kafka: str, topic: str
     other = f"{topic_prefix}task-finished"
 
     async with Sink(kafka) as sink:
-        await sink.send_all([OutMessage(topic, b"k", b"here"), OutMessage(other, b"k", b"there")])
+        await sink.send_all([ProducerRecord(topic, b"k", b"here"), ProducerRecord(other, b"k", b"there")])
 
     found = [(await everything(kafka, name))[0].value for name in (topic, other)]
     assert found == [b"here", b"there"]
@@ -95,16 +95,16 @@ async def test_messages_of_several_topics_travel_together(kafka: str, topic: str
 
 async def test_the_largest_message_there_may_be_is_taken(kafka: str, topic: str) -> None:
     async with Sink(kafka) as sink:
-        await sink.send_all([OutMessage(topic, b"k", b"x" * (MAX_MESSAGE_BYTES - 1))])
+        await sink.send_all([ProducerRecord(topic, b"k", b"x" * (MAX_SENT_BYTES - 1))])
 
     (record,) = await everything(kafka, topic)
-    assert len(record.value or b"") == MAX_MESSAGE_BYTES - 1
+    assert len(record.value or b"") == MAX_SENT_BYTES - 1
 
 
 async def test_of_a_larger_message_and_its_company_nothing_is_sent(kafka: str, topic: str) -> None:
     async with Sink(kafka) as sink:
-        with pytest.raises(RejectedError, match=f"a message of {MAX_MESSAGE_BYTES + 1} bytes for {topic}"):
-            await sink.send_all([OutMessage(topic, b"k", b"small"), OutMessage(topic, b"k", b"x" * MAX_MESSAGE_BYTES)])
+        with pytest.raises(RejectedError, match=f"a record of {MAX_SENT_BYTES + 1} bytes for {topic}"):
+            await sink.send_all([ProducerRecord(topic, b"k", b"small"), ProducerRecord(topic, b"k", b"x" * MAX_SENT_BYTES)])
 
     assert await everything(kafka, topic) == []
 
@@ -118,7 +118,7 @@ async def test_many_callers_at_once_are_all_served(kafka: str, topic: str) -> No
 
 
 async def test_a_caller_that_gives_up_does_not_hurt_the_others(kafka: str, topic: str) -> None:
-    async def impatient(sink: Sink, message: OutMessage) -> None:
+    async def impatient(sink: Sink, message: ProducerRecord) -> None:
         with anyio.move_on_after(0):
             await sink.send_all([message])
 
@@ -139,7 +139,7 @@ async def test_a_cancelled_call_leaves_the_sink_usable(kafka: str, topic: str) -
             group.start_soon(sink.send_all, numbered(topic, 5000))
             await anyio.sleep(0.005)
             group.cancel_scope.cancel()
-        acknowledged = await sink.send_all([OutMessage(topic, b"k", b"999999")])
+        acknowledged = await sink.send_all([ProducerRecord(topic, b"k", b"999999")])
 
     stored = [int(record.value or b"") for record in await everything(kafka, topic)]
     assert (list(acknowledged), 999999 in stored) == ([True], True)
@@ -148,7 +148,7 @@ async def test_a_cancelled_call_leaves_the_sink_usable(kafka: str, topic: str) -
 async def test_a_missing_topic_is_reported(kafka: str, topic: str) -> None:
     async with Sink(kafka, delivery_timeout_s=1.0) as sink:
         with pytest.raises(UndeliveredError, match=f"has no topic {topic}-not; create it with") as caught:
-            await sink.send_all([OutMessage(f"{topic}-not", b"k", b"v")])
+            await sink.send_all([ProducerRecord(f"{topic}-not", b"k", b"v")])
 
     assert list(caught.value.acknowledged) == [False]
 

@@ -1,13 +1,13 @@
-"""Positions outside the log."""
+"""Positions that cannot be read: they are outside the log, or their records cannot be decoded."""
 
 import pytest
-from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition, codec
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.records_to_delete import RecordsToDelete
 
 from tests.integration.events.conftest import PARTITIONS, beginning, read
 from tests.integration.events.sourcing import fill, values
-from tidegate.events.source import Bounds, OffsetOutOfRangeError, Partition, Source
+from tidegate.events.source import Bounds, OffsetOutOfRangeError, Partition, Source, UnreadableBatchError
 
 
 async def delete_before(kafka: str, partition: Partition, offset: int) -> None:
@@ -81,3 +81,28 @@ async def test_a_partition_put_right_is_read_again(kafka: str, topic: str, produ
         records = await read(source, 1)
 
     assert values(records) == [1]
+
+
+async def test_a_batch_that_cannot_be_decoded_is_told_with_its_place_and_the_others_are_read(
+    kafka: str, topic: str, producer: AIOKafkaProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one whose checksum is wrong, which no broker accepts."""
+    partition = Partition(topic, 0)
+    await fill(producer, topic, 1)
+    async with AIOKafkaProducer(bootstrap_servers=kafka, compression_type="lz4") as compressing:
+        await fill(compressing, topic, 1)
+    await fill(producer, topic, 2)
+    monkeypatch.setattr(codec, "has_lz4", lambda: False)
+
+    async with Source(kafka) as source:
+        source.assign({partition: 0, Partition(topic, 1): 0})
+        before = await read(source, 1)
+        with pytest.raises(UnreadableBatchError, match=r"the records from 1 to 1 cannot be decoded: .*lz4") as caught:
+            await source.fetch(20.0, 10)
+        await fill(producer, topic, 3, partition=1)
+        beside = await read(source, 3)
+        source.assign({partition: caught.value.next_offset})
+        behind = await read(source, 2)
+
+    assert [values(records) for records in (before, beside, behind)] == [[0], [0, 1, 2], [0, 1]]
+    assert (caught.value.position, caught.value.bounds) == (1, Bounds(0, 4))

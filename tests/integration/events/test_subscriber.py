@@ -1,7 +1,8 @@
 """Subscribers get each state once, and are notified of gaps."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import aclosing
+from itertools import count
 from typing import Any
 
 import anyio
@@ -10,10 +11,13 @@ from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.records_to_delete import RecordsToDelete
 
-from tests.integration.events.conftest import Fragile
-from tests.integration.events.states import Relay, run, task
-from tidegate.events import DagRunStateChanged, GapError, Kind, TaskStateChanged, subscribe, topics
-from tidegate.events.sink import OutMessage, Sink
+from tests.integration.events.conftest import PARTITIONS, Fragile
+from tests.integration.events.states import Relay, add_partitions, run, run_of_new_partition, task
+from tidegate.events import DagRunStateChanged, GapError, Kind, TaskStateChanged, subscribe, subscriber, topics
+from tidegate.events.partitioner import partition_of
+from tidegate.events.sink import ProducerRecord, Sink
+from tidegate.events.source import Partition, Source
+from tidegate.events.subscriber import LastSeqs, Subscription, read_states
 from tidegate.schemas.error import RequestError, UnavailableError
 from tidegate.schemas.wire.event import StateChanged
 
@@ -108,7 +112,7 @@ async def test_a_subscription_with_a_name_goes_on_where_it_stopped(kafka: str, t
 
 async def test_a_record_that_is_no_event_is_passed_over(kafka: str, topic_prefix: str, relay: Relay) -> None:
     await relay.send(run(1))
-    await relay.sink.send_all([OutMessage(topics.name(topic_prefix, Kind.DAG_RUN_STATE), b"d/r", b"not JSON")])
+    await relay.sink.send_all([ProducerRecord(topics.name(topic_prefix, Kind.DAG_RUN_STATE), b"d/r", b"not JSON")])
     await relay.send(run(2))
 
     received = await take(2, kafka, topic_prefix, from_beginning=True)
@@ -117,20 +121,118 @@ async def test_a_record_that_is_no_event_is_passed_over(kafka: str, topic_prefix
 
 
 async def test_events_that_expired_before_they_were_read_are_a_gap(kafka: str, topic_prefix: str, relay: Relay) -> None:
-    named: dict[str, Any] = {"from_beginning": True, "group": topic_prefix, "kinds": [Kind.TASK_STATE]}
+    topic = topics.name(topic_prefix, Kind.TASK_STATE)
     gaps: list[GapError] = []
+    subscription = Subscription({topic: Kind.TASK_STATE}, gaps.append, LastSeqs())
     await relay.send(task(1))
-
-    async with aclosing(subscribe(kafka, topic_prefix=topic_prefix, on_gap=gaps.append, **named)) as events:
-        first = await anext(events)
-        await relay.send(task(2))
-        second = await anext(events)
-    await relay.send(task(3), task(4))
-    await expire(kafka, topics.name(topic_prefix, Kind.TASK_STATE))
+    first = await following(kafka, subscription, topic_prefix)
+    await relay.send(task(2), task(3))
+    await expire(kafka, topic)
+    await relay.send(task(4))
+    second = await following(kafka, subscription, topic_prefix)
     await relay.send(task(5))
-    third = await take(1, kafka, topic_prefix, on_gap=gaps.append, **named)
+    await expire(kafka, topic)
+    await relay.send(task(6))
+    later = await take(1, kafka, topic_prefix, group=topic_prefix, kinds=[Kind.TASK_STATE])
 
-    assert [first, second, *third] == [task(1), task(2), task(5)]
+    assert [first, second, *later] == [task(1), task(4), task(6)]
+    assert [(gap.event, gap.expected) for gap in gaps] == [(task(4), 2)]
+
+
+async def test_partitions_that_a_topic_gets_later_are_read(
+    kafka: str, topic_prefix: str, relay: Relay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriber, "PARTITIONS_EVERY_S", 0.0)
+    before, named = run(1, "before"), {"group": topic_prefix, "kinds": [Kind.DAG_RUN_STATE]}
+    after = run(1, run_of_new_partition(PARTITIONS))
+    await relay.send(before)
+    await take(1, kafka, topic_prefix, from_beginning=True, **named)
+
+    async with aclosing(subscribe(kafka, topic_prefix=topic_prefix, from_beginning=True)) as events:
+        with anyio.fail_after(60):
+            first = await anext(events)
+            await add_partitions(kafka, topics.name(topic_prefix, Kind.DAG_RUN_STATE), PARTITIONS)
+            async with Sink(kafka) as sink:
+                await Relay(sink, topic_prefix).send(after)
+            second = await anext(events)
+    resumed = await take(2, kafka, topic_prefix, **named)
+
+    assert [first, second] == [before, after]
+    assert {event.run_id for event in resumed} == {before.run_id, after.run_id}
+
+
+class PartlyLed(Source):
+    """Only these partitions of each topic have a leader."""
+
+    led: Collection[int] = (0,)
+
+    async def has_leader(self, topic: str) -> Mapping[int, bool]:
+        return {number: number in self.led for number in await super().has_leader(topic)}
+
+
+def run_of(partition: int, name: str) -> StateChanged:
+    """A run whose states are in this partition."""
+    runs = (f"{name}-{n}" for n in count())
+    return run(1, next(each for each in runs if partition_of(topics.run_key("d", each).encode(), PARTITIONS) == partition))
+
+
+@pytest.mark.parametrize("from_beginning", [False, True])
+async def test_a_partition_without_a_leader_is_read_once_it_has_one_and_the_others_meanwhile(
+    kafka: str, topic_prefix: str, relay: Relay, monkeypatch: pytest.MonkeyPatch, from_beginning: bool
+) -> None:
+    monkeypatch.setattr(subscriber, "Source", PartlyLed)
+    monkeypatch.setattr(subscriber, "LEADERS_EVERY_S", 0.0)
+    before, waiting, led = run_of(1, "before"), run_of(1, "waiting"), run_of(0, "led")
+    topic = topics.name(topic_prefix, Kind.DAG_RUN_STATE)
+    subscription = Subscription({topic: Kind.DAG_RUN_STATE}, None, LastSeqs())
+    await relay.send(before)
+    received: list[StateChanged | None] = []
+
+    with anyio.fail_after(60):
+        async with aclosing(read_states(kafka, subscription, from_beginning=from_beginning)) as events:
+            await anext(events)  # it has begun
+            await relay.send(waiting, led)
+            while led not in received:
+                received.append(await anext(events))
+            had_caught_up = subscription.has_caught_up
+            monkeypatch.setattr(PartlyLed, "led", range(PARTITIONS))
+            while waiting not in received or not subscription.has_caught_up:
+                received.append(await anext(events))
+
+    assert [event for event in received if event] == [led, *([before] if from_beginning else []), waiting]
+    assert not had_caught_up
+
+
+async def test_a_subscription_without_any_leader_does_not_start(
+    kafka: str, topic_prefix: str, relay: Relay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriber, "Source", PartlyLed)
+    monkeypatch.setattr(PartlyLed, "led", ())
+    await relay.send(run(1))
+
+    with pytest.raises(UnavailableError, match=r"^Kafka has no leader for any partition of test-\w+\.dag-run-state$"):
+        await take(1, kafka, topic_prefix, kinds=[Kind.DAG_RUN_STATE])
+
+
+async def test_a_topic_that_was_created_again_with_fewer_partitions_is_read(kafka: str, topic_prefix: str, relay: Relay) -> None:
+    topic = topics.name(topic_prefix, Kind.DAG_RUN_STATE)
+    subscription = Subscription({topic: Kind.DAG_RUN_STATE}, None, LastSeqs())
+    await relay.send(run(1))
+    first = await following(kafka, subscription, topic_prefix)
+    subscription.positions[Partition(topic, PARTITIONS)] = 5
+    await relay.send(run(2))
+
+    second = await following(kafka, subscription, topic_prefix)
+
+    assert [first, second] == [run(1), run(2)]
+    assert len(subscription.positions) == PARTITIONS
+
+
+async def following(kafka: str, subscription: Subscription, group: str) -> StateChanged | None:
+    """The next event of the subscription, over a connection of its own."""
+    with anyio.fail_after(60):
+        async with aclosing(read_states(kafka, subscription, from_beginning=True, group=group)) as events:
+            return await anext(event async for event in events if event is not None)
 
 
 async def expire(kafka: str, topic: str) -> None:

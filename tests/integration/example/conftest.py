@@ -8,9 +8,7 @@ from anyio.from_thread import BlockingPortal
 
 from tests import servers
 from tests.integration.example.host import Host
-from tests.servers import MARK
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.spark import launch
 from tidegate.events import topics
 
 
@@ -28,7 +26,5 @@ def host(portal: BlockingPortal, broker: str, spark_connect: str, tmp_path_facto
         spool_dir=str(folder / "spool"),
         spark_remote=spark_connect,
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launch, "PASSED_ON", launch.PASSED_ON | {MARK})
-        yield Host(settings)
+    yield Host(settings)
     portal.call(servers.delete_topics, broker, prefix)

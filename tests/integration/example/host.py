@@ -35,7 +35,8 @@ class Host:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.dags = dags_root(settings)
-        pipelines.install(self.dags)
+        self.dags.mkdir(exist_ok=True)
+        pipelines.install(self.dags.parent, self.dags)
         self.lake = self.dags.resolve().parent / "lake"
 
     def arrive(self, dataset: str, day: date, change: Callable[[pa.Table], pa.Table] | None = None) -> ConsumedEvent:

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import anyio
+import anyio.lowlevel
 import msgspec
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 
 from tidegate.daemon.context import Context
-from tidegate.daemon.duties.relay import duties, outbox_sinks, relay_batch
+from tidegate.daemon.duties.outbox_sinks import outbox_sinks
+from tidegate.daemon.duties.relay import leases, relay_batch
 from tidegate.daemon.intake.ingest import ingest
 from tidegate.daemon.leases import HeldLeases, register, renew, renew_leases
 from tidegate.daemon.outage import Outages
@@ -84,11 +86,11 @@ class Intake:
     async def relay(self, kind: Kind) -> "list[ConsumerRecord[bytes, bytes]]":
         """Publish what waits in the outbox; the records that a topic has then."""
         self._be_there()
-        await register(self.database, duties())
+        await register(self.database, leases())
         await renew(self.database, self.context.held_leases)
         async with outbox_sinks(self.settings) as sinks:
-            while await relay_batch(self.context, sinks, self.watermark):
-                pass
+            while await relay_batch(self.context, sinks, self.watermark) or sinks.resting:
+                await anyio.lowlevel.checkpoint()
         return await self.published(kind)
 
     async def published(self, kind: Kind) -> "list[ConsumerRecord[bytes, bytes]]":
@@ -102,23 +104,23 @@ class Intake:
                 found += (await consumer.getmany(timeout_ms=500)).get(partition, [])
             return found
 
-    async def send(self, kind: Kind, *records: Sent) -> int:
+    async def send(self, kind: Kind, *records: Sent, partition: int = 0) -> int:
         """The offset behind the last one."""
         async with AIOKafkaProducer(
             bootstrap_servers=self.settings.kafka_servers, max_request_size=MAX_REQUEST_BYTES
         ) as producer:
             for record in records:
                 sent = await producer.send_and_wait(
-                    self.settings.topic(kind), record.value, record.key, partition=0, headers=list(record.headers)
+                    self.settings.topic(kind), record.value, record.key, partition=partition, headers=list(record.headers)
                 )
         return int(sent.offset) + 1
 
     def partition(self, kind: Kind) -> Partition:
         return Partition(self.settings.topic(kind), 0)
 
-    async def stands(self, kind: Kind) -> int | None:
+    async def stands(self, kind: Kind, partition: int = 0) -> int | None:
         """The recorded offset."""
-        rows = await self.rows(STANDS, f"{self.settings.topic(kind)}/0")
+        rows = await self.rows(STANDS, f"{self.settings.topic(kind)}/{partition}")
         return rows[0]["next_offset"] if rows else None
 
     async def letters(self) -> list[dict[str, Any]]:

@@ -57,9 +57,14 @@ async def test_the_pauses_of_ingest_grow_until_records_are_committed(intake: Int
     apply = Context.apply
 
     class Recorded(Backoff):
+        failures = 0
+
         async def pause(self) -> None:
-            pauses.append(self._failures)
-            self._failures += 1
+            pauses.append(self.failures)
+            self.failures += 1
+
+        def reset(self) -> None:
+            self.failures = 0
 
     async def fails_first(context: Context, batch: Batch) -> Applied:
         if failures:

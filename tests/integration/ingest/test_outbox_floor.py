@@ -88,7 +88,7 @@ async def test_rows_that_cannot_be_published_delay_no_others(intake: Intake, mon
 
     assert [entry["reason"] for entry in logged if entry["event"] == "outbox_row_unreadable"] == [
         "invalid literal for int() with base 10: 'x'",
-        "its message is larger than 1047552 bytes",
+        "its record is larger than 1047552 bytes",
     ]
     assert len(await intake.rows("SELECT id FROM outbox")) == 3
 

@@ -27,6 +27,34 @@ STUCK = """
     FROM task_instance AS task JOIN dag_run AS run ON run.id = task.dag_run_id
     WHERE run.state = 'running' ORDER BY run.id, task.task_index
 """
+WORKING = """
+    SELECT submission_id, version.spec -> 'tasks' @> jsonb_build_array(jsonb_build_object('over', task.task_id))
+    FROM submission
+    JOIN task_instance AS task USING (dag_run_id, task_index)
+    JOIN dag_run AS run ON run.id = dag_run_id JOIN dag_version AS version ON version.id = run.version_id
+    WHERE submission.state = 'accepted' ORDER BY submission.created_at, task_index
+"""
+"""The attempts at work, and whether a task is mapped over what they return."""
+
+TASKS = """
+    SELECT run.dag_id, run.run_id, task.task_id FROM task_instance AS task JOIN dag_run AS run ON run.id = task.dag_run_id
+    ORDER BY run.id, task.task_index
+"""
+AT_WORK = TASKS.replace("ORDER", "WHERE task.state IN ('queued', 'running') ORDER")
+NAMED = """
+    SELECT run.dag_id, run.run_id, 't' || number FROM dag_run AS run, generate_series(0, 6) AS number ORDER BY run.id, number
+"""
+"""Tasks by name, also of runs that have not started, and some that their runs lack."""
+
+KEPT = """
+    SELECT run.dag_id, run.run_id, task.task_id
+    FROM submission
+    JOIN task_instance AS task USING (dag_run_id, task_index)
+    JOIN dag_run AS run ON run.id = dag_run_id
+    WHERE submission.ended_at IS NULL AND submission.desired_state = 'run'
+"""
+"""The tasks whose attempts are not to end."""
+
 PATIENCE = 15
 """After so many rounds in which nothing moves nothing will."""
 
@@ -50,7 +78,9 @@ def tasks(draw: st.DrawFn) -> tuple[TaskSpec, ...]:
         if draw(st.integers(0, 3)) == 0:
             found.append(EmptyTask(**common))
             continue
-        over = upstream[0] if upstream and draw(st.integers(0, 4)) == 0 and not _is_empty(found, upstream[0]) else None
+        over = upstream[0] if upstream and draw(st.integers(0, 1)) == 0 and not _is_empty(found, upstream[0]) else None
+        if over is not None:
+            common |= {"upstream": (over,), "trigger_rule": TriggerRule.ALL_SUCCESS} if draw(st.booleans()) else {}
         found.append(
             CommandTask(
                 argv=("true",),
@@ -133,10 +163,11 @@ class Life(RuleBasedStateMachine):
 
     @rule(place=PLACES, outcome=OUTCOMES, result=st.sampled_from([None, None, [], [1], [1, 2, 3], 5]))
     def finish(self, place: int, outcome: str, result: Any) -> None:
-        if found := self.pick(
-            place, "SELECT submission_id FROM submission WHERE state = 'accepted' ORDER BY created_at, task_index"
-        ):
-            self.do(self.world.finish, found[0], outcome, **({} if result is None else {"result": result}))
+        if found := self.pick(place, WORKING):
+            attempt, is_mapped_over = found
+            if is_mapped_over and place % 2:
+                outcome, result = "succeeded", [1, 2, 3]
+            self.do(self.world.finish, attempt, outcome, **({} if result is None else {"result": result}))
 
     @rule(seconds=st.sampled_from([1, 30, 120]))
     def wait(self, seconds: int) -> None:
@@ -150,26 +181,30 @@ class Life(RuleBasedStateMachine):
     def pause(self, dag_id: str, paused: bool) -> None:
         self.do(self.world.tell, PauseRequested(dag_id=dag_id, is_paused=paused))
 
-    @rule(place=PLACES, number=st.integers(0, 6), downstream=st.booleans(), only_failed=st.booleans())
-    def clear(self, place: int, number: int, downstream: bool, only_failed: bool) -> None:
-        if run := self.pick(place, "SELECT dag_id, run_id FROM dag_run ORDER BY id"):
+    @rule(
+        place=PLACES,
+        downstream=st.booleans(),
+        only_failed=st.booleans(),
+        among=st.sampled_from([*[AT_WORK] * 4, *[TASKS] * 3, NAMED]),
+    )
+    def clear(self, place: int, downstream: bool, only_failed: bool, among: str) -> None:
+        if task := self.pick(place, among):
+            dag_id, run_id, task_id = task
             asked = ClearRequested(
-                dag_id=run[0], run_id=run[1], task_ids=(f"t{number}",), downstream=downstream, only_failed=only_failed
+                dag_id=dag_id, run_id=run_id, task_ids=(task_id,), downstream=downstream, only_failed=only_failed
             )
-            self.do(self.world.tell, asked)
+            answer = self.do(self.world.tell, asked)
+            kept = [row for row in self.rows(KEPT) if row == task]
+            assert only_failed or answer.rejected or not kept, f"a cleared task keeps its attempt: {kept}"
 
     @rule(place=PLACES, state=st.sampled_from([RunState.FAILED, RunState.SUCCESS]))
     def end(self, place: int, state: RunState) -> None:
         if run := self.pick(place, "SELECT dag_id, run_id FROM dag_run ORDER BY id"):
             self.do(self.world.tell, RunEndRequested(dag_id=run[0], run_id=run[1], state=state, reason="by a user"))
 
-    @rule(place=PLACES, state=st.sampled_from([TaskState.FAILED, TaskState.SUCCESS]))
-    def mark(self, place: int, state: TaskState) -> None:
-        sql = """
-            SELECT run.dag_id, run.run_id, task.task_id FROM task_instance AS task JOIN dag_run AS run ON run.id = task.dag_run_id
-            ORDER BY run.id, task.task_index
-        """
-        if task := self.pick(place, sql):
+    @rule(place=PLACES, state=st.sampled_from([TaskState.FAILED, TaskState.SUCCESS]), at_work=st.booleans())
+    def mark(self, place: int, state: TaskState, at_work: bool) -> None:
+        if task := self.pick(place, AT_WORK if at_work else TASKS):
             self.do(self.world.tell, TaskMarked(dag_id=task[0], run_id=task[1], task_id=task[2], state=state))
 
     @invariant()

@@ -55,3 +55,23 @@ BEGIN
 END $$;
 CREATE CONSTRAINT TRIGGER model_watch_pools AFTER UPDATE ON task_instance DEFERRABLE INITIALLY DEFERRED
 FOR EACH ROW WHEN (NEW.state = 'queued' AND OLD.state <> 'queued') EXECUTE FUNCTION model_watch_pools();
+
+CREATE FUNCTION model_count_elements() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO model_overrun
+    SELECT 'mapped task ' || NEW.task_id, instances, elements
+    FROM dag_run AS run
+    JOIN dag_version AS version ON version.id = run.version_id
+    CROSS JOIN jsonb_array_elements(version.spec -> 'tasks') WITH ORDINALITY AS over (spec, number)
+    JOIN task_result AS result ON result.dag_run_id = run.id AND result.task_index = over.number - 1
+    CROSS JOIN LATERAL (SELECT jsonb_array_length(result.value) AS elements) AS list
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS instances FROM task_instance AS instance
+        WHERE instance.dag_run_id = run.id AND (instance.task_index - 1048576) >> 14 = NEW.task_index AND instance.state <> 'removed'
+    ) AS now
+    WHERE run.id = NEW.dag_run_id AND over.spec ->> 'task_id' = version.spec -> 'tasks' -> NEW.task_index ->> 'over'
+      AND instances <> elements;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER model_count_elements AFTER UPDATE ON task_instance DEFERRABLE INITIALLY DEFERRED
+FOR EACH ROW WHEN (OLD.elements = 0 AND NEW.elements > 0) EXECUTE FUNCTION model_count_elements();

@@ -1,4 +1,4 @@
-"""Random lives of DAGs on a real Postgres; after every step all rules hold (SEMANTICS 3 to 5)."""
+"""Random lives of DAGs on a real Postgres; after every step all rules hold."""
 
 import os
 from collections.abc import Iterator
@@ -12,12 +12,16 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests import servers
 from tests.integration.engine.world import World, utc
+from tests.integration.model.faults import MODEL_FAULTS, NOTICED_BY
 from tests.integration.model.machine import Life
+from tests.storms.replace import seed_for_now
 from tidegate.daemon.postgres.database import connect
 
 LONG = bool(os.environ.get("TEST_LONG"))
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES") or (2_000 if LONG else 14))
 STEPS = 60
+WITHIN = 200
+"""So many lives a seeded fault survives at most."""
 
 
 @pytest.fixture
@@ -42,15 +46,29 @@ async def _prepare(dsn: str, name: str) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(7200 if LONG else 300)
 def test_the_rules_hold_after_every_step(portal: BlockingPortal, watched: World) -> None:
-    machine = type("Life", (Life,), {"portal": portal, "world": watched})
+    live(portal, watched, EXAMPLES)
 
+
+def live(portal: BlockingPortal, world: World, lives: int) -> None:
+    """Raises AssertionError at the first step after which a rule does not hold."""
+    machine = type("Life", (Life,), {"portal": portal, "world": world})
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=EXAMPLES,
+            max_examples=lives,
             stateful_step_count=STEPS,
             deadline=None,
             phases=[Phase.explicit, Phase.generate],
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not LONG, reason="takes up to a minute for each fault: make test-long")
+@pytest.mark.parametrize("fault", MODEL_FAULTS)
+def test_a_seeded_fault_is_noticed(fault: str, portal: BlockingPortal, watched: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    seed_for_now(MODEL_FAULTS[fault], monkeypatch)
+
+    with pytest.raises(AssertionError, match=NOTICED_BY[fault]):
+        live(portal, watched, WITHIN)

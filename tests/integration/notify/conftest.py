@@ -36,7 +36,7 @@ def settings(dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Settings:
         spool_dir=str(home / "spool"),
         sweep_s=0.05,
         notify_retry_s=0.01,
-        notify_timeout_s=2.0,
+        notify_timeout_s=10.0,
         webhook_secret=SECRET,
         runner_heartbeat_s=0.2,
     )

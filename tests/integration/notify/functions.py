@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-import anyio
 import msgspec
 
+from tests.waiting import until
 from tidegate.schemas.notice import CallbackContext
 
 FUNCTIONS = """
@@ -40,9 +40,7 @@ class Told:
         return [msgspec.json.decode(line, type=CallbackContext) for line in lines]
 
     async def until(self, count: int) -> None:
-        with anyio.fail_after(30):
-            while len(self.all()) < count:
-                await anyio.sleep(0.02)
+        await until(lambda: len(self.all()) >= count, 30)
 
     def go(self) -> None:
         """End every waiting function."""

@@ -8,8 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-import anyio
 import msgspec
+
+from tests.waiting import until
 
 HANG = 0
 """In place of a status: take the request, and never answer."""
@@ -71,9 +72,7 @@ class Hook:
 
     async def until(self, count: int) -> list[Delivery]:
         """Wait for so many requests."""
-        with anyio.fail_after(PATIENCE_S):
-            while len(self.got) < count:
-                await anyio.sleep(0.01)
+        await until(lambda: len(self.got) >= count, PATIENCE_S)
         return self.got
 
     def take(self, headers: Mapping[str, str], body: bytes) -> int:

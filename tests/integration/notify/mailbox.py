@@ -8,8 +8,9 @@ from email import message_from_bytes, policy
 from email.message import EmailMessage
 from typing import Any, cast
 
-import anyio
 from aiosmtpd.smtp import SMTP, Envelope, Session
+
+from tests.waiting import until
 
 PATIENCE_S = 20.0
 
@@ -45,9 +46,7 @@ class Mailbox:
 
     async def until(self, count: int) -> list[EmailMessage]:
         """Wait for so many messages to be taken."""
-        with anyio.fail_after(PATIENCE_S):
-            while len(self.took) < count:
-                await anyio.sleep(0.01)
+        await until(lambda: len(self.took) >= count, PATIENCE_S)
         return self.took
 
 

@@ -83,6 +83,11 @@ class NotifiedDag:
     async def journal(self) -> list[tuple[Any, ...]]:
         return await self.rows("SELECT seq, state::text, reason FROM run_state_log ORDER BY dag_run_id, seq")
 
+    async def states_of(self, run_id: str) -> list[tuple[Any, ...]]:
+        """The numbered states of a run."""
+        sql = "SELECT seq, log.state::text FROM run_state_log AS log JOIN dag_run ON id = dag_run_id WHERE run_id = $1"
+        return await self.rows(f"{sql} ORDER BY seq", run_id)
+
     async def published(self) -> Sequence[DagRunStateChanged]:
         """The events about runs that wait for Kafka."""
         rows = await self.rows("SELECT payload FROM outbox WHERE kind = 'dag-run-state' ORDER BY id")

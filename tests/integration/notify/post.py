@@ -11,7 +11,7 @@ import anyio
 import msgspec
 
 from tidegate.daemon.context import Context
-from tidegate.daemon.duties.notify import Notifier, notify, open_senders
+from tidegate.daemon.duties.notify import CONCURRENCY, Notifier, notify, open_senders
 from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database
@@ -56,6 +56,7 @@ class Post:
         context = self.context()
         took: list[bool] = []
         async with open_senders(context) as senders, anyio.create_task_group() as tg:
+            assert senders.keys() == CONCURRENCY.keys()
             took.append(await Notifier(context, senders, tg).send_due())
         return took == [True]
 

@@ -48,13 +48,13 @@ async def test_r25_a_callback_is_sent_only_after_the_commit(
         at_last(monkeypatch, wait)
         tg.start_soon(notified.ends, attempt, "failed")
         await decided.wait()
-        await anyio.sleep(0.3)
-        before = list(hook.got)
+        before = (await post.once(), list(hook.got))
         may_commit.set()
         await hook.until(1)
         await notified.until("sent")
 
-    assert (before, len(hook.got)) == ([], 1)
+    assert before == (False, [])
+    assert len(hook.got) == 1
 
 
 async def test_r25_a_callback_of_what_was_rolled_back_is_never_sent(
@@ -68,10 +68,9 @@ async def test_r25_a_callback_of_what_was_rolled_back_is_never_sent(
     at_last(monkeypatch, fail)
     with pytest.raises(ZeroDivisionError):
         await notified.ends(attempt, "failed")
-    async with post.at_work():
-        await anyio.sleep(0.3)
+    was_due = await post.once()
 
-    assert (hook.got, await notified.notifications()) == ([], [])
+    assert (was_due, hook.got, await notified.notifications()) == (False, [], [])
 
 
 async def test_a_transition_that_is_taken_twice_is_told_once(notified: NotifiedDag, post: Post, hook: Hook) -> None:
@@ -167,7 +166,7 @@ async def test_a_daemon_that_dies_between_send_and_record_leaves_it_to_another_w
 
     with process(mine, "--die-before-record", "--margin", "0.5") as dying:
         code = await ended(dying)
-    with process(mine):
+    with process(mine, "--margin", "0.5"):
         (sent,) = await notified.until("sent")
 
     assert code == -signal.SIGKILL
@@ -184,7 +183,7 @@ async def test_a_daemon_that_dies_in_the_middle_of_a_send_leaves_it_to_another_w
     with process(mine, "--margin", "0.5") as dying:
         await hook.until(1)
         os.kill(dying.pid, signal.SIGKILL)
-    with process(mine):
+    with process(mine, "--margin", "0.5"):
         await notified.until("sent")
 
     assert (len(hook.got), len({got.key for got in hook.got})) == (2, 1)

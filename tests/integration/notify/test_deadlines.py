@@ -1,5 +1,7 @@
 """Deadlines in Postgres: met by whatever ends in time, missed once, by whichever daemon."""
 
+from collections.abc import Mapping
+
 import anyio
 import asyncpg
 import pytest
@@ -8,7 +10,10 @@ from tests.integration.notify.missed_deadlines import AT_WORK, LATE_INPUTS, SOON
 from tests.integration.notify.notified_dag import NotifiedDag
 from tidegate.daemon.postgres.database import Database
 from tidegate.schemas.message import ClearRequested, DagDeleteRequested
+from tidegate.schemas.queries import dags
+from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import RunState
+from tidegate.schemas.view import QueuedRun
 
 LATER = "deadlines=[Deadline('later', after=timedelta(hours=1))]"
 
@@ -92,7 +97,7 @@ async def test_r26_a_row_that_another_transaction_has_locked_is_passed_over(noti
 
     async with elsewhere.transaction():
         await elsewhere.execute(f"SELECT FROM {row} FOR NO KEY UPDATE")
-        with anyio.fail_after(2):
+        with anyio.fail_after(10):
             passed_over = await notified.deadlines_pass()
     processed = await notified.deadlines_pass()
 
@@ -114,6 +119,29 @@ async def test_r26_a_locked_run_holds_up_no_others(notified: NotifiedDag, dsn: s
 
     await elsewhere.close()
     assert await notified.deadlines() == [("soon", False, False), ("soon", False, True)]
+
+
+async def test_a_run_that_starts_while_its_deadline_passes_counts_both(
+    notified: NotifiedDag, other: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of the first run has read the queue of its DAG; the clock of another daemon comes before it writes."""
+    await notified.dag(f"max_active_runs=1, {SOON}", task=AT_WORK)
+    await notified.run("r1")
+    await notified.run("r2")
+    await the_time_comes()
+    attempt, first_queued = await notified.attempt(), dags.first_queued
+
+    async def then_deadlines_pass(db: Db, slots: Mapping[str, int]) -> Mapping[str, tuple[QueuedRun, ...]]:
+        found = await first_queued(db, slots)
+        await notified.deadlines_pass(other)
+        return found
+
+    monkeypatch.setattr(dags, "first_queued", then_deadlines_pass)
+    await notified.ends(attempt)
+    monkeypatch.undo()
+    await notified.deadlines_pass()
+
+    assert await notified.states_of("r2") == [(1, "queued"), (2, "running"), (3, "running")]
 
 
 async def test_a_run_that_ends_in_time_has_met_its_deadlines(notified: NotifiedDag) -> None:
@@ -173,10 +201,7 @@ async def test_a_run_may_miss_a_deadline_while_it_waits_and_run_all_the_same(not
     for _ in range(2):
         await notified.ends(await notified.attempt())
 
-    journal = await notified.rows(
-        "SELECT seq, log.state::text FROM run_state_log AS log JOIN dag_run ON id = dag_run_id WHERE run_id = 'r2' ORDER BY seq"
-    )
-    assert journal == [(1, "queued"), (2, "queued"), (3, "running"), (4, "success")]
+    assert await notified.states_of("r2") == [(1, "queued"), (2, "queued"), (3, "running"), (4, "success")]
 
 
 async def test_a_cleared_run_keeps_what_it_met_and_missed(notified: NotifiedDag) -> None:

@@ -1,6 +1,5 @@
 """Functions of a DAG file that are told what happened: in a process of their own, once, with a log, and never in the daemon."""
 
-import os
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,18 +12,15 @@ from tests.integration.notify.functions import FUNCTIONS, Told
 from tests.integration.notify.missed_deadlines import LATE_INPUTS
 from tests.integration.notify.notified_dag import Notification, NotifiedDag
 from tests.integration.notify.post import Post
-from tests.servers import MARK
 from tidegate.daemon.duties import notify
 from tidegate.daemon.duties.receivers.function import submission_id
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.spark import launch
-from tidegate.daemon.spark.process import end_all, stamped
+from tidegate.daemon.spark.process import end_all, send, stamped
 from tidegate.daemon.spark.spool import Spool, spools
 
 
 @pytest.fixture
 async def told(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Told]:
-    monkeypatch.setattr(launch, "PASSED_ON", launch.PASSED_ON | {MARK})
     monkeypatch.setattr(notify, "POLL_MARGIN_S", 0.5)
     told = Told(tmp_path / "told")
     yield told
@@ -77,7 +73,7 @@ async def test_it_is_no_attempt_of_a_task_and_sends_nothing_to_kafka(notified: N
     async with post.at_work():
         await notified.until("sent")
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(9):
         while list(stamped(submission_id(await delivery(notified), 1))):
             await anyio.sleep(0.02)
     assert await notified.rows("SELECT count(*) FROM submission") == [(1,)]
@@ -140,12 +136,17 @@ async def test_no_more_functions_run_at_a_time_than_there_are_places(
 
 
 async def test_a_function_whose_process_was_killed_is_called_again(notified: NotifiedDag, post: Post, told: Told) -> None:
+    """Its runner is in contact until then."""
     await failed_run(notified, told, "wait")
 
     async with post.at_work():
         await told.until(1)
-        for process in stamped(submission_id(await delivery(notified), 1)):
-            os.kill(process.pid, signal.SIGKILL)
+        spool = Spool(Path(post.settings.spool_dir), submission_id(await delivery(notified), 1))
+        with anyio.fail_after(30):
+            while spool.confirmed_beat() != spool.last_beat():
+                await anyio.sleep(0.01)
+        for process in stamped(spool.submission_id):
+            send(process, signal.SIGKILL)
         await told.until(2)
         told.go()
         (sent,) = await notified.until("sent")
@@ -173,7 +174,8 @@ async def test_another_host_leaves_it_alone_until_the_first_one_has_been_silent_
 
     patient = await post.other(**elsewhere).once()
     told.go()
-    async with post.other(**elsewhere, runner_silent_s=0.01).at_work():
+    await notified.database.pool.execute("UPDATE notification SET due_at = due_at - interval '1 day'")
+    async with post.other(**elsewhere).at_work():
         (sent,) = await notified.until("sent")
 
     assert (patient, sent.tries, len(told.all())) == (False, 2, 2)

@@ -8,6 +8,7 @@ from anyio.from_thread import BlockingPortal
 
 from tests import servers
 from tests.integration.queries.blocks import Connection
+from tidegate.daemon.postgres import types
 from tidegate.daemon.postgres.database import register_codecs
 
 
@@ -21,7 +22,7 @@ def schema(portal: BlockingPortal, postgres: str, template: str) -> Iterator[str
 
 @pytest.fixture
 async def connection(schema: str) -> AsyncIterator[Connection]:
-    connection = await asyncpg.connect(schema)
+    connection = await asyncpg.connect(schema, connection_class=types.Connection)
     await register_codecs(connection)
     yield connection
     await connection.close()

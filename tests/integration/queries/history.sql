@@ -114,4 +114,11 @@ SELECT 'dag_' || (dataset_id + 1) / 2, id, 'ttl' FROM dataset_event WHERE id % 1
 INSERT INTO outbox (shard, kind, key, event_id, time, payload)
 SELECT n % 8, 'task-state', 'k', n::text, now(), '' FROM generate_series(1, 5000) AS n;
 
+-- The chain of entries would take a second.
+ALTER TABLE audit_log DISABLE TRIGGER audit_log_chain;
+INSERT INTO audit_log (who, what, object, at)
+SELECT 'anna', 'triggered a run', 'dag_7', now() - make_interval(mins => 20000 - n)
+FROM generate_series(1, 20000) AS n;
+ALTER TABLE audit_log ENABLE TRIGGER audit_log_chain;
+
 ANALYZE;

@@ -1,7 +1,7 @@
 """History must not cost: the statements that run all the time never read what is over."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from anyio.from_thread import BlockingPortal
 
 from tests import servers
 from tests.integration.queries.blocks import BLOCKS
-from tidegate.daemon.postgres.database import SERVER_SETTINGS
+from tidegate.daemon.postgres.session_settings import FOR_PEOPLE, SERVER_SETTINGS
 
 HISTORY = {
     *("dag_run", "task_instance", "submission", "dataset_event", "dagrun_dataset_event", "outbox"),
@@ -58,31 +58,50 @@ READ = {
     "pending.extras": ("ARRAY[2611000000104012, 2611000000104014]", "dataset_event_pkey"),
     "queue_pages.queue": ("'default_pool', 50", "task_instance_ready dag_run_pkey"),
     "pools.list_pools": ("NULL, 10001, NULL, 100", "task_instance_oldest task_instance_occupying"),
+    "losses.marks": ("'00000000-0000-0000-0000-000000000001', 5", "commit_mark_pkey"),
+    "grid.cells": ("{runs}, ARRAY['t'], 0, 1, 1048576, 1064960", "task_instance_pkey"),
     "grid.range": ("'dag_7'", "dag_run_order"),
+    "dag_pages.list_dags": ("'dag_7', NULL, NULL, NULL, 10001", "dag_pkey dag_run_active"),
+    "run_pages.list_runs": ("NULL, NULL, NULL, 1, NULL, NULL, NULL, NULL, NULL, 7", "dag_run_pkey dag_version_pkey"),
+    "run_pages.newest_number": ("'dag_7'", "dag_run_pkey"),
+    "datasets.pending_counts": ("'dag_7', 10001", "dataset_dag_run_queue_dataset dataset_pkey"),
+    "dataset_pages.consumers": ("'s://7', 100, 10001", "dataset_dag_run_queue_dataset dataset_uri_key"),
     "grid.days": ("'dag_7', now() - interval '1 year', now(), 20000", "dag_run_order"),
     "dataset_pages.edges": (
         "{dags}, ARRAY['s://7', 's://8'], 1500",
         "task_outlet_dataset_reference_dag task_outlet_dataset_reference_pkey"
         " dag_schedule_dataset_reference_dag dag_schedule_dataset_reference_pkey dataset_uri_key",
     ),
+    "dead_letters.read": ("1", "dead_letter_pkey outbox_replay"),
     "datasets.event": ("2611000000104012", "dataset_event_pkey"),
-    "datasets.made_by_runs": ("{dags}, ARRAY['r7', 'r8'], 50", "dataset_event_producer"),
+    "datasets.made_by_runs": ("{dags}, ARRAY['r7', 'r8'], 50, 1048576", "dataset_event_producer"),
+    "references.recent_history": ("'dag_7', ARRAY[7, 8], now(), 1000", "dataset_event_dataset"),
     "references.patterns_near": ("ARRAY['s://new/1', 's://new/2']", "dag_schedule_pattern_reference_pkey"),
     "references.datasets_matching": ("ARRAY['s://1', 's://2'], ARRAY['^s://1.*$', '^s://2.*$']", "dataset_uri_key"),
     "tasks.ready": ("'default_pool', 100, 100", "task_instance_ready task_instance_limited dag_run_pkey"),
     "tasks.ready_behind": ("'default_pool', 100, 100", "task_instance_ready task_instance_limited dag_run_pkey"),
-    "tasks.longest_waiting": ("'default_pool', now(), 100, 100", "task_instance_oldest task_instance_limited dag_run_pkey"),
-    "tasks.waiting": ("{runs}, ARRAY[0, 1]", "task_instance_pkey dag_run_pkey"),
+    "starving.longest_waiting": (
+        "'default_pool', now(), 100, 100, false",
+        "task_instance_oldest task_instance_ready task_instance_limited dag_run_pkey",
+    ),
+    "tasks.waiting": ("{runs}, ARRAY[0, 1], 'default_pool'", "task_instance_pkey dag_run_pkey"),
     "tasks.of_runs": ("{runs}", "task_instance_pkey"),
+    "tasks.without_elements": ("7", "task_instance_pkey"),
+    "tasks.undone_elements": ("7, 1048576, 1064959, ARRAY['success']::task_state[], 20", "task_instance_pkey"),
+    "tasks.first_runs": ("{runs}, 20000", "task_instance_pkey"),
     "tasks.lengths": ("{runs}, ARRAY[0, 1]", "task_instance_pkey task_result_pkey"),
     "tasks.results": ("{runs}, ARRAY[0, 1]", "task_result_pkey"),
     "tasks.results_of_elements": ("{runs}, ARRAY[0, 1], ARRAY[5, 6]", "task_result_pkey"),
+    "tasks.sizes_of_elements": ("{runs}, ARRAY[0, 1], ARRAY[5, 6]", "task_result_pkey"),
+    "results.elements": ("{runs}" + ", ARRAY[0, 1]" * 4, "task_instance_pkey task_result_pkey"),
     "tasks.states": ("{runs}", "task_instance_pkey"),
     "pools.read_pool": ("'default_pool'", "task_instance_occupying"),
     "pools.occupied": ("'default_pool'", "task_instance_occupying"),
     "pools.active_everywhere": ("", "task_instance_occupying"),
     "pools.pools_in_demand": ("", "task_instance_oldest"),
-    "backfills.lagging": ("", "backfill_active dag_run_backfill dag_run_pkey"),
+    "backfill_pages.failures": ("1, 20", "backfill_date_failed dag_run_pkey"),
+    "backfill_pages.stages": ("1", "backfill_stage_pkey"),
+    "backfill_dates.lagging": ("", "backfill_active dag_run_backfill dag_run_pkey"),
     "clock.dag": ("{shards}, now(), 100", "dag_due"),
     "clock.retry": ("{shards}, now(), 100", "task_instance_retry"),
     "clock.run": ("{shards}, now(), 100", "dag_run_times_out"),
@@ -93,11 +112,14 @@ READ = {
         "dag_due task_instance_retry dag_run_times_out submission_times_out deadline_due",
     ),
     "facts.occupying": ("NULL, 7, NULL, NULL, 5", "task_instance_occupying"),
-    "deadlines.lock_runs": ("{runs}", "deadline_pkey dag_run_pkey"),
+    "deadlines.lock_dags": ("{runs}", "deadline_pkey dag_run_pkey dag_pkey"),
+    "deadlines.lock_runs": ("{runs}, {dags}", "deadline_pkey dag_run_pkey"),
     "deadlines.lock_due": ("{runs}, {runs}, now()", ""),
+    "dag_history.next_part": ("'dag_7', 1000, 20000, 20000", "dagrun_dataset_event_pkey"),
+    "dag_history.oldest_runs": ("'dag_7', 100", "dag_run_order"),
     "runs.run_before": ("{runs}", "dag_run_pkey dag_run_order"),
     "runs.dags_of": ("{runs}", "dag_run_pkey"),
-    "dags.run_dates": ("{dags}, ARRAY[now(), now()]", "dag_run_logical_date"),
+    "dags.run_dates": ("{dags}, ARRAY[now(), now()], 1000", "dag_run_logical_date"),
     "tasks.instances": ("{runs}, ARRAY[0, 1]", "task_instance_pkey"),
     "runs.lock": ("{runs}", "dag_run_pkey"),
     "runs.exists": ("'dag_7', 'mine'", "dag_run_dag_id_run_id_key"),
@@ -107,6 +129,10 @@ READ = {
     "sources.files": ("{runs}", "dag_version_pkey"),
     "submissions.running": ("ARRAY['command'], 'here', ARRAY['command']", "submission_open"),
     "submissions.submitting": ("{attempts}", "submission_pkey"),
+    "submissions.earlier": (
+        "{attempts}, {runs}, ARRAY[0, 1], ARRAY[2, 3], 3",
+        "submission_dag_run_id_task_index_try_number_key",
+    ),
     "submissions.killed_intents": ("100", "submission_open"),
     "submissions.open_on_host": ("'here'", "submission_open"),
     "tasks.failures": ("{runs}, 3", "task_instance_pkey submission_dag_run_id_task_index_try_number_key"),
@@ -128,8 +154,8 @@ WRITE = {
         "{none}, {none}, {none}, {none}, {none}, now(), {none}, {none}, {none}, {none}",
         "dag_schedule_dataset_reference_pkey dag_pkey",
     ),
-    "datasets.consume": ("{none}, {none}, {none}, {none}", "dataset_dag_run_queue_pkey"),
-    "datasets.discard": ("{none}, {none}, {none}, {none}, now()", "dataset_dag_run_queue_pkey"),
+    "datasets.consume": ("{none}, {none}, {none}", "dataset_dag_run_queue_pkey"),
+    "datasets.discard": ("{none}, {none}, {none}, now()", "dataset_dag_run_queue_pkey"),
     "references.queue_history": ("{dags}, {none}, {none}, now()", "dataset_event_dataset dagrun_dataset_event_pkey dag_pkey"),
     "references.drop_schedule_references": ("{dags}, {none}, {none}", "dag_schedule_dataset_reference_dag"),
     "references.refresh_activity": (
@@ -137,27 +163,49 @@ WRITE = {
         "dataset_pkey dag_schedule_dataset_reference_pkey task_outlet_dataset_reference_pkey",
     ),
     "dags.note_schedule": (many(4), ""),
+    "dag_history.delete_runs": (
+        "{runs}",
+        "dag_run_pkey run_state_log_pkey task_instance_pkey task_result_pkey deadline_run"
+        " submission_dag_run_id_task_index_try_number_key notification_dag_run_id_about_seq_receiver_id_key",
+    ),
+    "dag_history.delete_consumed": ("'dag_7', 100", "dagrun_dataset_event_pkey"),
+    "dag_history.delete_discarded": ("'dag_7', 100", "discarded_dataset_event_pkey"),
+    "dag_history.delete_pending": ("'dag_7', 100", "dataset_dag_run_queue_pkey"),
+    "dag_history.delete_dates": ("'dag_7', 100", "backfill_dag backfill_date_pkey"),
+    "dag_history.delete_versions": ("'dag_7', 100", "dag_version_dag_id_number_key dag_version_pkey notification_version"),
     "runs.update_runs": (many(10), "dag_run_pkey"),
     "runs.reconsider": (many(2), ""),
-    "runs.reconsider_after": (many(2), "dag_run_pkey dag_run_active"),
+    "runs.reconsider_after": (many(2), "dag_run_pkey dag_run_order"),
     "tasks.update_tasks": (many(16), "task_instance_pkey"),
     "tasks.move_tasks": (many(5), "task_instance_pkey"),
     "submissions.kill": (many(4), "submission_dag_run_id_task_index_try_number_key"),
     "submissions.accept": ("{attempts}, {none}, {none}, {none}", ""),
     "submissions.end_submissions": (many(8), "submission_pkey"),
     "submissions.record_heartbeats": ("{attempts}, ARRAY[0.5, 1.5]", "submission_pkey"),
-    "submissions.claim_intents": ("{me}, 'here', 'command', 8", "submission_open submission_pkey"),
+    "submissions.claim_intents": ("{me}, 'here', 'command', 8, {none}", "submission_open submission_pkey"),
     "submissions.claim_abandoned": ("{me}, 'here', 'command', NULL, {none}", "submission_open submission_pkey"),
     "deadlines.meet_deadlines": (many(3), "deadline_run"),
     "deadlines.miss_deadlines": (many(3), "deadline_pkey"),
-    "notifications.claim": (
-        "ARRAY['email', 'webhook'], ARRAY[16, 16], {me}, 'here', now(), 30, 300, {none}, {none}",
-        "notification_due notification_pkey",
+    "notifications.due": ("ARRAY['email', 'webhook'], ARRAY[16, 16], 'here', now(), 300, {none}", "notification_due"),
+    "notifications.due_of_others": (
+        "ARRAY['email', 'webhook'], ARRAY[16, 16], 'here', now(), 300, {none}, {none}",
+        "notification_receiver",
     ),
+    "notifications.take_over": ("{runs}, {me}, 'here', now(), 20", "notification_pkey"),
+    "notifications.claim": ("{runs}, {me}, 'here', now(), 30", "notification_pkey"),
     "notifications.record_sent": ("1, ''", "notification_pkey"),
     "notifications.conclude_try": ("1, {me}, 1, 'failed', '', now()", "notification_pkey"),
     "outbox.delete_outbox": ("ARRAY[1, 2], ARRAY[1, 2]::smallint[], ARRAY[1, 1]", "lease_pkey outbox_pkey"),
 }
+
+MOST_PROCESSES = 3
+"""A part of a parallel plan is executed once in each process."""
+
+A_HUNDRED_TIMES_THE_RUNS = """
+    UPDATE pg_class SET reltuples = reltuples * 100 WHERE oid = 'dag_run'::regclass;
+    SET LOCAL work_mem = '64kB';
+    SET LOCAL hash_mem_multiplier = 1;
+"""
 
 PARENTS = "SELECT inhrelid::regclass::text, inhparent::regclass::text FROM pg_inherits"
 
@@ -207,6 +255,8 @@ FENCED = {
     "references.refresh_activity": {"dag_schedule_dataset_reference", "task_outlet_dataset_reference"},
     "tasks.results": {"task_result"},
     "tasks.results_of_elements": {"task_result"},
+    "tasks.sizes_of_elements": {"task_result"},
+    "results.elements": {"task_result"},
 }
 """Statements with tables that Postgres, where it knows them as small, would rather read whole, even by an index."""
 
@@ -267,6 +317,84 @@ async def test_the_days_of_a_dag_are_counted_from_an_index_alone(state: str, req
     assert reads == [("Index Only Scan", "dag_run_order")]
 
 
+async def test_the_failed_dates_of_a_backfill_are_found_without_the_others(schema: str) -> None:
+    nodes = await settled_plan(schema, "backfill_pages.dates", "1, 'failed', 0, 51, NULL", settings=FOR_PEOPLE)
+
+    assert [node["Index Name"] for node in nodes if node.get("Relation Name") == "backfill_date"] == ["backfill_date_failed"]
+
+
+async def test_old_ids_are_looked_for_on_some_pages_alone(history: str) -> None:
+    nodes = await settled_plan(history, "inbox.forget", "14, '(0,0)', '(256,0)'")
+
+    assert [node["Node Type"] for node in nodes] == ["ModifyTable", "Tid Range Scan"]
+
+
+async def test_a_run_is_found_by_its_number_alone(history: str) -> None:
+    nodes = await settled_plan(history, "run_pages.list_runs", options="ANALYZE, TIMING OFF")
+
+    (run,) = [node for node in nodes if node.get("Relation Name") == "dag_run"]
+    assert (run["Actual Rows"], run["Rows Removed by Filter"]) == (1, 0)
+
+
+async def test_the_notifications_of_a_dag_are_found_without_the_runs_of_others(history: str) -> None:
+    nodes = await settled_plan(
+        history, "notifications.list_notifications", "'dag_none', NULL, false, NULL, 50, NULL", "ANALYZE, TIMING OFF"
+    )
+
+    runs = [node for node in nodes if node.get("Relation Name") == "dag_run"]
+    assert max(node["Actual Loops"] for node in runs) <= MOST_PROCESSES
+    assert [node for node in runs if reads_everything(node)] == []
+
+
+async def test_a_backlog_of_a_busy_receiver_is_not_read(history: str) -> None:
+    busy = "ARRAY['webhook'], ARRAY[4], 'here', now(), 300, {none}, ARRAY[receiver_key('webhook', '{{}}', '{{}}')]"
+
+    nodes = await settled_plan(history, "notifications.due_of_others", busy.format(**SAMPLES), "ANALYZE, TIMING OFF")
+
+    read = [node for node in nodes if node.get("Relation Name") == "notification"]
+    counted = [(node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"] for node in read]
+    assert sum(counted) == 1
+
+
+async def test_the_notifications_of_a_run_are_found_without_the_other_runs_of_its_dag(history: str) -> None:
+    nodes = await settled_plan(
+        history, "notifications.list_notifications", "'dag_7', 'r6', false, NULL, 50, NULL", "ANALYZE, TIMING OFF"
+    )
+
+    runs = [node for node in nodes if node.get("Relation Name") == "dag_run"]
+    assert sum(node["Actual Rows"] * node["Actual Loops"] for node in runs) <= 2
+
+
+async def test_the_runs_of_a_dag_are_hashed_for_its_notifications_however_many_they_are(history: str) -> None:
+    connection = await asyncpg.connect(history, server_settings=SERVER_SETTINGS)
+    work = connection.transaction()
+    await work.start()
+    await connection.execute(A_HUNDRED_TIMES_THE_RUNS)
+    await connection.execute(f"PREPARE hot AS {BLOCKS['notifications.list_notifications']}")
+    plan = await connection.fetchval("EXPLAIN (FORMAT JSON) EXECUTE hot ('dag_7', NULL, false, NULL, 50, NULL)")
+    await work.rollback()
+    await connection.close()
+
+    assert "Materialize" not in {node["Node Type"] for node in nodes_of(json.loads(plan)[0]["Plan"])}
+
+
+async def test_the_newest_run_of_a_dag_is_found_among_the_last_ones(history: str) -> None:
+    nodes = await settled_plan(history, "run_pages.newest_number", options="ANALYZE, TIMING OFF")
+
+    runs = [node for node in nodes if node.get("Relation Name") == "dag_run"]
+    assert sum(node["Actual Rows"] * node["Actual Loops"] for node in runs) < 110
+
+
+@pytest.mark.parametrize("state", ["schema", "history"])
+async def test_runs_that_wait_for_a_run_of_another_version_are_found_among_the_running_ones(
+    state: str, request: pytest.FixtureRequest
+) -> None:
+    nodes = await settled_plan(request.getfixturevalue(state), "runs.reconsider_after_other_versions", "")
+
+    assert indexes_of(nodes) >= {"dag_run_active", "dag_run_order", "task_instance_pkey"}
+    assert {node["Relation Name"] for node in nodes if reads_everything(node)} <= {"dag"}
+
+
 @pytest.mark.parametrize("state", ["schema", "history"])
 async def test_offsets_are_moved_where_they_were_last(state: str, request: pytest.FixtureRequest) -> None:
     """By its key, a row is found behind all that it was before."""
@@ -293,11 +421,18 @@ def reads_everything(node: dict[str, Any]) -> bool:
     return node["Node Type"] == "Seq Scan" or (node["Node Type"].startswith("Index") and "Index Cond" not in node)
 
 
-async def settled_plan(dsn: str, block: str, arguments: str | None = None, options: str = "COSTS") -> list[dict[str, Any]]:
+async def settled_plan(
+    dsn: str,
+    block: str,
+    arguments: str | None = None,
+    options: str = "COSTS",
+    settings: Mapping[str, str] = SERVER_SETTINGS,
+) -> list[dict[str, Any]]:
     """The nodes of the plan that Postgres has settled on once it knows the statement. Nothing is changed."""
-    connection = await asyncpg.connect(dsn, server_settings=SERVER_SETTINGS)
+    connection = await asyncpg.connect(dsn, server_settings=dict(settings))
     try:
-        given = f" ({sample})" if (sample := arguments or HOT[block][0].format(**SAMPLES)) else ""
+        sample = HOT[block][0].format(**SAMPLES) if arguments is None else arguments
+        given = f" ({sample})" if sample else ""
         call = f"EXECUTE hot{given}"
         await connection.execute(f"PREPARE hot AS {BLOCKS[block]}")
         await connection.execute("BEGIN")
@@ -321,3 +456,11 @@ def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
     for inner in plan.get("Plans", ()):
         yield from nodes_of(inner)
+
+
+async def test_entries_of_a_day_are_found_without_those_before(history: str) -> None:
+    """An export asks for more entries than there are."""
+    chosen = "NULL, NULL, now() - interval '1 day', NULL, NULL, 100000"
+    nodes = await settled_plan(history, "audit_log.list", chosen, settings=FOR_PEOPLE)
+
+    assert [node.get("Index Name") for node in nodes if node.get("Relation Name") == "audit_log"] == ["audit_log_at"]

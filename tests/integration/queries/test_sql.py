@@ -17,7 +17,7 @@ from tests.integration.queries.blocks import (
     names_in,
     written_in_modules,
 )
-from tidegate.schemas.backfill import Activity, BackfillCapacity, BackfillView, EndedDate, ExistingRun, Retry, TaskCounts
+from tidegate.schemas.backfill import BackfillActivity, BackfillCapacity, BackfillView, EndedDate, ExistingRun, Retry, TaskCounts
 from tidegate.schemas.effect.backfill import CloseDate, InsertDate, TakeRun
 from tidegate.schemas.effect.dag import AdoptDag, CountFailures, RecordFile, RecordImportError, SetPaused, UpdateSchedule
 from tidegate.schemas.effect.deadline import InsertDeadline, MissDeadline, Notify
@@ -27,7 +27,7 @@ from tidegate.schemas.effect.task import InsertTask, MoveTask, SetTaskDemand, Up
 from tidegate.schemas.explain.facts import AttemptFacts, OccupyingTask, RunFacts, TaskRow
 from tidegate.schemas.notice import FailedTask
 from tidegate.schemas.queries import datasets, run_pages, sql
-from tidegate.schemas.queries.audit import Page
+from tidegate.schemas.queries.audit import EventPage
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, FailedDate, PoolShare, ScheduledTask, StageRow
 from tidegate.schemas.queries.backfills import RewrittenOutlet
 from tidegate.schemas.queries.credentials import Owner
@@ -37,18 +37,19 @@ from tidegate.schemas.queries.db import paths
 from tidegate.schemas.queries.dead_letters import DeadLetterRow, DeadLetterStatus
 from tidegate.schemas.queries.files import StoredDag
 from tidegate.schemas.queries.grid import GridCell, StoredVersion
-from tidegate.schemas.queries.idempotency import Known
-from tidegate.schemas.queries.inbox import DeadLetter
+from tidegate.schemas.queries.idempotency import KnownRequest
 from tidegate.schemas.queries.leases import DaemonRank, JobRow, Lease
 from tidegate.schemas.queries.ledger import Retired
 from tidegate.schemas.queries.losses import ServerIdentity
-from tidegate.schemas.queries.notifications import Claimed
+from tidegate.schemas.queries.notifications import ClaimedNotification
 from tidegate.schemas.queries.outbox import OutboxRow
-from tidegate.schemas.queries.pending import EventRow
+from tidegate.schemas.queries.pending import QueuedEvent
 from tidegate.schemas.queries.run_pages import RunEventRow, RunTaskRow, Steps
 from tidegate.schemas.queries.submissions import AttemptRef
+from tidegate.schemas.queries.system_pages import DaemonLine
 from tidegate.schemas.run import ConsumedEvent
 from tidegate.schemas.view import DagActivity, Instance, LockedDag, RunView, SubmissionView, WaitingTask
+from tidegate.schemas.wire.dead_letter import DeadLetter
 from tidegate.schemas.wire.event import Producer
 
 
@@ -70,14 +71,14 @@ DECODED: Mapping[str, Sequence[str]] = {
     ),
     "dags.lock_unread": ("dag_id", *UnreadDag._fields),
     **dict.fromkeys(("dags.lock", "facts.dag"), fields(LockedDag, graph=("dag_id", "version_id"), last_tick=TICK)),
-    **dict.fromkeys(("tasks.instances", "tasks.of_runs"), ("dag_run_id", *fields(Instance, reason=()))),
-    **dict.fromkeys(("pending.oldest", "pending.oldest_of_each"), ("target_dag_id", *EventRow._fields)),
-    "pending.arrived": ("target_dag_id", *EventRow._fields, "extra"),
-    "audit.page_of_events": Page._fields,
+    **dict.fromkeys(("tasks.instances", "tasks.of_runs", "tasks.without_elements"), ("dag_run_id", *fields(Instance, reason=()))),
+    **dict.fromkeys(("pending.oldest", "pending.oldest_of_each"), ("target_dag_id", *QueuedEvent._fields)),
+    "pending.arrived": ("target_dag_id", *QueuedEvent._fields, "extra"),
+    "audit.page_of_events": EventPage._fields,
     **dict.fromkeys(("backfills.lock", "backfills.active_of"), fields(BackfillView)),
-    "backfills.activity": ("id", *Activity._fields),
-    "backfills.ended_dates": ("backfill_id", *EndedDate._fields),
-    "backfills.retries": ("id", "ordinal", *Retry._fields[:-1], *TaskCounts._fields),
+    "backfills.activity": ("id", *BackfillActivity._fields),
+    "backfills.ended_dates": ("backfill_id", *EndedDate._fields[:-1], *fields(TaskCounts)),
+    "backfills.retries": ("id", "ordinal", *Retry._fields[:-1], *fields(TaskCounts)),
     "backfills.rewritten": RewrittenOutlet._fields,
     "backfills.capacities": BackfillCapacity._fields,
     "backfills.runs_of_dates": ("dag_id", "logical_date", *ExistingRun._fields),
@@ -97,21 +98,22 @@ DECODED: Mapping[str, Sequence[str]] = {
     "dead_letters.status": fields(DeadLetterStatus),
     "facts.attempt": fields(AttemptFacts),
     "facts.occupying": fields(OccupyingTask, task=TASK, slots=("pool_slots",), since=("start_date",)),
-    "facts.run_facts": fields(RunFacts, view=fields(RunView), backfill=()),
+    "facts.run_facts": fields(RunFacts, view=fields(RunView), backfill=(), inactive=()),
     "facts.task_row": fields(TaskRow),
     "files.stored_dags": fields(StoredDag),
     "grid.cells": ("dag_run_id", "task_id", *fields(GridCell)),
     "grid.version": fields(StoredVersion),
-    "idempotency.read": fields(Known),
+    "idempotency.claim": ("is_new", *fields(KnownRequest)),
     "inbox.whole_dead_letters": ("id", *fields(DeadLetter)),
-    "leases.daemon_rank": DaemonRank._fields,
+    "leases.standing": (*DaemonRank._fields, "groups", "has_open_loss"),
     "leases.live": fields(JobRow),
     "leases.owned": (*fields(Lease), "ctid"),
     "ledger.retire_month": fields(Retired),
     "losses.server_identity": fields(ServerIdentity),
-    "notifications.claim": fields(Claimed),
+    "notifications.claim": fields(ClaimedNotification),
     "outbox.next_outbox": fields(OutboxRow, is_replay=()),
-    "run_pages.consumed": fields(run_pages.ConsumedEvent, producer=PRODUCER),
+    "run_pages.consumed": fields(run_pages.ConsumedEventRow, producer=PRODUCER),
+    "run_pages.run_attempts": ("task_index", *fields(run_pages.RunAttemptRow)),
     "run_pages.run_events": fields(RunEventRow, producer=PRODUCER),
     "run_pages.run_tasks": ("task_index", *fields(RunTaskRow)),
     "run_pages.steps": fields(Steps, task=TASK),
@@ -121,6 +123,7 @@ DECODED: Mapping[str, Sequence[str]] = {
         *fields(SubmissionView, dag_run_id=(), task_index=()),
     ),
     "submissions.refs": ("submission_id", *fields(AttemptRef)),
+    "system_pages.daemons": fields(DaemonLine),
     "tasks.failures": ("id", *fields(FailedTask, map_index=("task_index",), log=("host", "log_path", "log_tail"))),
     "tasks.waiting": fields(WaitingTask),
 }
@@ -133,9 +136,10 @@ UNPACKED = {
     "dead_letters.read",
     "inbox.record_batch",
     "pools.read_pool",
+    "results.elements",
     "sources.contexts",
     "sources.modules",
-    "tasks.longest_waiting",
+    "starving.longest_waiting",
     "tasks.ready",
     "versions.graphs",
 }
@@ -156,8 +160,8 @@ WRITTEN: Mapping[str, type[msgspec.Struct]] = {
     "submissions.insert_submissions": InsertSubmission,
     "submissions.accept": AcceptSubmission,
     "submissions.end_submissions": EndSubmission,
-    "backfills.insert_dates": InsertDate,
-    "backfills.close_dates": CloseDate,
+    "backfill_dates.insert": InsertDate,
+    "backfill_dates.close": CloseDate,
     "backfills.take_runs": TakeRun,
     "deadlines.insert_deadlines": InsertDeadline,
     "deadlines.miss_deadlines": MissDeadline,

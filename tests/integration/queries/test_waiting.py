@@ -10,7 +10,7 @@ from anyio.from_thread import BlockingPortal
 
 from tests import servers
 from tests.integration.queries.blocks import BLOCKS
-from tidegate.daemon.postgres.database import SERVER_SETTINGS
+from tidegate.daemon.postgres.session_settings import SERVER_SETTINGS
 
 # The statistics are of all rows: a random sample of them would decide about the plan.
 WAITING = """
@@ -35,15 +35,16 @@ ANALYZE;
 
 OCCUPIED, RUNS = 10, 100
 ONE = "'narrow', 1, 1"
-LOOKED_AT: dict[str, tuple[str, int]] = {
-    "pools.pools_in_demand": ("", 1),
-    "pools.read_pool": ("'narrow'", OCCUPIED + 1),
-    "pools.occupied": ("'narrow'", OCCUPIED),
-    "pools.active_everywhere": ("", OCCUPIED),
-    "tasks.ready": (ONE, 1 + 2 * OCCUPIED),
-    "tasks.ready_behind": (ONE, RUNS),
-    "tasks.longest_waiting": ("'narrow', now(), 9, 11", 1_000),
-}
+LOOKED_AT = [
+    ("pools.pools_in_demand", "", 1),
+    ("pools.read_pool", "'narrow'", OCCUPIED + 1),
+    ("pools.occupied", "'narrow'", OCCUPIED),
+    ("pools.active_everywhere", "", OCCUPIED),
+    ("tasks.ready", ONE, 1 + 2 * OCCUPIED),
+    ("tasks.ready_behind", ONE, RUNS),
+    ("starving.longest_waiting", "'narrow', now(), 9, 11, false", 1_000),
+    ("starving.longest_waiting", "'narrow', now(), 9, 11, true", 1_000 + 10 * RUNS + 2 * OCCUPIED),
+]
 """What is asked, and how many rows may be read for the answer: a limit of a task is counted among the tasks that occupy slots."""
 
 
@@ -62,10 +63,8 @@ async def fill(dsn: str, sql: str) -> None:
     await connection.close()
 
 
-@pytest.mark.parametrize("block", LOOKED_AT)
-async def test_an_admission_reads_no_more_when_more_wait(queue: str, block: str) -> None:
-    arguments, most = LOOKED_AT[block]
-
+@pytest.mark.parametrize(("block", "arguments", "most"), LOOKED_AT)
+async def test_an_admission_reads_no_more_when_more_wait(queue: str, block: str, arguments: str, most: int) -> None:
     assert await rows_read(queue, block, arguments) <= most
 
 

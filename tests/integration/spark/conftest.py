@@ -9,9 +9,7 @@ import pytest
 from anyio.from_thread import BlockingPortal
 
 from tests.integration.spark.submissions import APPLICATION, WORK, Bench, until_nothing_runs
-from tests.servers import MARK
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.spark import launch
 from tidegate.daemon.spark.process import end_all
 from tidegate.events import topics
 
@@ -44,8 +42,7 @@ def host(broker: str, prefix: str, spark_connect: str, tmp_path: Path) -> Settin
 
 
 @pytest.fixture
-async def bench(host: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
-    monkeypatch.setattr(launch, "PASSED_ON", launch.PASSED_ON | {MARK})
+async def bench(host: Settings) -> AsyncIterator[Bench]:
     bench = Bench(host)
     yield bench
     try:

@@ -43,6 +43,9 @@ class Far:
     async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
         return dict.fromkeys(handles, Status(phase=Phase.RUNNING))
 
+    async def check(self) -> None:
+        """It starts whatever it is given."""
+
     async def running(self) -> Mapping[UUID, Handle]:
         """Nothing runs on this host."""
         return {}

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import anyio
 
 from tests.tokens import token_of
+from tests.waiting import until
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import (
     Backend,
@@ -60,8 +61,10 @@ def task(backend: str, mode: str) -> TaskSpec:
             return FunctionTask(task_id=mode)
         case "spark-submit":
             return SubmitTask(task_id=mode, application="application.py", args=(mode, "{{ params.out }}"))
-        case _:
+        case "command":
             return CommandTask(task_id=mode, argv=(sys.executable, "application.py", mode, "{{ params.out }}"))
+        case _:
+            raise AssertionError(f"no task for backend {backend}")
 
 
 class Bench:
@@ -123,9 +126,7 @@ class Bench:
 
     async def until_working(self) -> None:
         """Until the application has recorded that it runs."""
-        with anyio.fail_after(LONG_S):
-            while not self.out.exists() or not self.executions():
-                await anyio.sleep(POLL_S)
+        await until(lambda: self.out.exists() and self.executions(), LONG_S, POLL_S)
 
     async def log(self, spec: SubmissionSpec, handle: Handle) -> bytes:
         chunks = await self.log_chunks(spec, handle)
@@ -144,9 +145,7 @@ class Bench:
 
 
 async def until_nothing_runs(submission_id: UUID, within_s: float = 20.0) -> None:
-    with anyio.fail_after(within_s):
-        while list(stamped(submission_id)):
-            await anyio.sleep(POLL_S)
+    await until(lambda: not list(stamped(submission_id)), within_s, POLL_S)
 
 
 def runner_of(handle: Handle) -> int:

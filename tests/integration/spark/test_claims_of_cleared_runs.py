@@ -15,18 +15,23 @@ from tests.integration.spark.dispatching import Daemon
 from tests.servers import MakeSettings
 from tidegate.daemon.duties import submission_specs
 from tidegate.daemon.postgres.database import connect
+from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.schemas.dag import DagSpec
-from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.error import TooSlowError, UnavailableError
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import RunEndRequested, RunRequested
+from tidegate.schemas.queries import results
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.results import results_for
-from tidegate.schemas.queries.submissions import Claimed
+from tidegate.schemas.queries.submissions import ClaimedAttempt
 from tidegate.schemas.state import RunState
 from tidegate.schemas.view import TaskKey
 
 CANCELLED = "cancelled by me"
 OTHER = "SELECT submission_id FROM submission JOIN dag_run AS run ON run.id = dag_run_id WHERE run.dag_id = 'other'"
+WAITING = (
+    "SELECT submission_id, dag_run_id, task_index, try_number, '' FROM submission WHERE state = 'intent' ORDER BY task_index"
+)
 ENDS = """
     SELECT attempt.state::text, attempt.reason FROM submission AS attempt JOIN dag_run AS run ON run.id = attempt.dag_run_id
     WHERE run.dag_id = 'd' AND attempt.ended_at IS NOT NULL AND attempt.state <> 'succeeded' ORDER BY attempt.submission_id
@@ -54,7 +59,7 @@ async def with_other(world: World) -> None:
     await world.admit()
 
 
-async def claimed(world: World, daemon: Daemon) -> Sequence[Claimed]:
+async def claimed(world: World, daemon: Daemon) -> Sequence[ClaimedAttempt]:
     """The claims of two elements of a mapped task, and of a task of another DAG."""
     await started(world, command("list"), command("each", "list", over="list"))
     await world.work(result=[1, 2])
@@ -72,7 +77,7 @@ async def take_over(world: World, daemon: Daemon) -> None:
     daemon.backend.given += other.backend.given
 
 
-async def submit(world: World, daemon: Daemon, claims: Sequence[Claimed]) -> None:
+async def submit(world: World, daemon: Daemon, claims: Sequence[ClaimedAttempt]) -> None:
     """The claimant goes on."""
     del world
     await daemon.dispatcher._submit_batch(claims)
@@ -151,7 +156,7 @@ async def test_a_submission_that_cannot_be_built_fails_its_attempt(
 ) -> None:
     claims = await claimed(world, daemon)
 
-    async def unreadable(db: Db, instances: Sequence[tuple[int, Graph, int]]) -> Mapping[TaskKey, dict[str, Any]]:
+    async def unreadable(db: Db, instances: Sequence[tuple[int, Graph, int]]) -> Mapping[TaskKey, Any]:
         if instances:
             raise error
         return await results_for(db, instances)
@@ -189,3 +194,81 @@ async def test_an_attempt_that_ended_meanwhile_is_not_submitted(world: World, da
     await submit(world, daemon, claims)
 
     assert daemon.backend.given == await others(world)
+
+
+async def test_claims_that_are_too_slow_to_be_read_stop_no_other_and_pause(
+    world: World, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = await claimed(world, daemon)
+    slow = {claim.submission_id for claim in claims} - set(await others(world))
+
+    async def too_slow(db: Db, instances: Sequence[tuple[int, Graph, int]]) -> Mapping[TaskKey, Any]:
+        if instances:
+            raise TooSlowError("canceling statement due to statement timeout", server="Postgres")
+        return await results_for(db, instances)
+
+    monkeypatch.setattr(submission_specs, "results_for", too_slow)
+    with capture_logs() as entries:
+        await submit(world, daemon, claims)
+        again = await daemon.dispatcher._claim(daemon.dispatcher._claim_abandoned)
+        await daemon.dispatcher._resolve_batch(again.claims)
+
+    assert daemon.backend.given == await others(world)
+    assert await world.rows(ENDS) == []
+    assert {claim.submission_id for claim in again.claims} == daemon.dispatcher.claims.paused == slow
+    assert [entry["event"] for entry in entries].count("submission_too_slow") == 4
+
+
+@pytest.mark.parametrize(("length", "fails"), [(8, False), (9, True)])
+async def test_a_task_after_a_mapped_task_with_large_results_fails(
+    world: World, daemon: Daemon, monkeypatch: pytest.MonkeyPatch, length: int, fails: bool
+) -> None:
+    monkeypatch.setattr(results, "MAX_RESULTS_BYTES", 20)
+    await started(world, command("list"), command("each", "list", over="list"), command("after", "each"))
+    await world.work(result=[1, 2])
+    await world.work(result="x" * length)
+    await with_other(world)
+    claims = (await daemon.dispatcher._claim(daemon.dispatcher._claim_intents)).claims
+
+    await submit(world, daemon, claims)
+
+    problem = "the instances of 'each' returned 22 bytes of JSON together, more than 20"
+    assert len(daemon.backend.given) == (1 if fails else 2)
+    assert await world.rows(ENDS) == (
+        [("failed", f"{problem}; write the data elsewhere and return its location")] if fails else []
+    )
+
+
+async def test_an_instance_has_its_element_and_not_the_list(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of a list that is too large as a whole."""
+    monkeypatch.setattr(results, "MAX_RESULTS_BYTES", 20)
+    again = command("again", "list", "each", over="each")
+    await started(world, command("list"), command("each", "list", over="list"), again, command("after", "each", "again"))
+    await world.work(result=["a", None])
+
+    async def contexts() -> list[tuple[str, Any, dict[str, Any]]]:
+        await world.admit()
+        waiting = await world.rows(WAITING)
+        built = await world.database.autocommit(submission_specs.submission_specs, [ClaimedAttempt(*row) for row in waiting])
+        return [(it.run.task_id, it.run.item, it.run.results) for it in built if isinstance(it, SubmissionSpec)]
+
+    assert await contexts() == [("each", "a", {}), ("each", None, {})]
+    await world.work(result="x" * 30)
+    assert await contexts() == [("again", "x" * 30, {"list": ["a", None]})] * 2
+    await world.work(result=1)
+    assert await contexts() == []
+
+
+async def test_an_attempt_knows_the_earlier_ones_that_began(world: World) -> None:
+    await started(world, command("a", retries=2, retry_delay_s=0))
+    await world.work("failed")
+    await world.admit()
+    await world.rows("UPDATE submission SET state = 'lost', ended_at = now() WHERE state = 'intent'")
+    first, (second, run, index, _) = await world.rows(
+        "SELECT submission_id, dag_run_id, task_index, try_number FROM submission ORDER BY try_number"
+    )
+
+    (built,) = await world.database.autocommit(submission_specs.submission_specs, [ClaimedAttempt(second, run, index, 3, "")])
+
+    assert isinstance(built, SubmissionSpec)
+    assert built.earlier == first[:1]

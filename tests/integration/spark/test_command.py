@@ -1,5 +1,6 @@
 """Local programs: what they find, what becomes of what they start."""
 
+import os
 import re
 import shlex
 import sys
@@ -7,12 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from shutil import which
 
+import anyio
 import msgspec
 import pytest
 
 from tests.integration.spark.submissions import Bench, processes
 from tidegate.daemon.spark import event_file
 from tidegate.daemon.spark.contract import CallbackTask, Phase
+from tidegate.daemon.spark.process import alive, descendants, identify
 from tidegate.daemon.spark.spool import WORK
 from tidegate.schemas.dag import CommandTask, Resources, Secret
 from tidegate.schemas.notice import CallbackContext
@@ -21,6 +24,12 @@ from tidegate.schemas.run import ConsumedEvent
 from tidegate.schemas.wire.event import DatasetUpdated
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
+
+
+def umask() -> int:
+    """That of this process, which is the daemon."""
+    os.umask(found := os.umask(0o022))
+    return found
 
 
 async def test_arguments_are_not_for_a_shell(bench: Bench) -> None:
@@ -51,10 +60,12 @@ async def test_it_runs_in_the_dag_folder_with_its_own_environment_and_none_of_th
     monkeypatch.setenv("TIDEGATE_POSTGRES_DSN", "postgresql://secret")
     monkeypatch.setenv("SOME_TOKEN", "secret")
 
-    status, log = await bench.outcome(CommandTask(task_id="look", argv=("sh", "-c", "pwd; env"), env={"DAY": "2013-01-01"}))
+    status, log = await bench.outcome(
+        CommandTask(task_id="look", argv=("sh", "-c", "pwd; umask; env"), env={"DAY": "2013-01-01"})
+    )
 
     assert status.phase is Phase.SUCCEEDED
-    assert f"\n{bench.settings.dags_folder}\n" in log
+    assert f"\n{bench.settings.dags_folder}\n{umask():04o}\n" in log
     assert "\nDAY=2013-01-01\n" in log
     assert "secret" not in log
     assert [line.partition("=")[0] for line in log.splitlines() if "TIDEGATE_" in line] == ["TIDEGATE_EVENTS"]
@@ -206,6 +217,30 @@ async def test_a_kill_does_not_take_no_for_an_answer(bench: Bench) -> None:
     assert processes(spec.submission_id) == []
 
 
+TITLED = """
+import ctypes, time
+from pathlib import Path
+start, end = map(int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[47:49])
+ctypes.memset(start, 0, end - start)
+print("titled", flush=True)
+time.sleep(600)
+"""
+
+
+async def test_a_program_that_overwrites_its_environment_is_killed(bench: Bench) -> None:
+    """So do programs that set the title of their process."""
+    spec = bench.spec(CommandTask(task_id="stay", argv=(sys.executable, "-c", TITLED)))
+    handle = await bench.submit(spec)
+    while b"titled" not in (await bench.backend(spec.task).logs(handle, 0)).content:
+        assert (await bench.status(spec, handle)).phase is Phase.RUNNING
+    programs = [process for process in map(identify, descendants(handle["pid"])) if process is not None]
+
+    await bench.backend(spec.task).kill(handle)
+
+    assert (await bench.status(spec, handle)).phase is Phase.KILLED
+    assert (len(programs), [process for process in programs if alive(process)]) == (1, [])
+
+
 TOLD = """
 import os
 from pathlib import Path
@@ -219,29 +254,104 @@ with Dag("contract", on_failure=tell):
 """
 
 
-async def test_code_of_a_version_runs_though_a_task_deleted_the_dag_folder(bench: Bench, tmp_path: Path) -> None:
-    folder = tmp_path / "deleted"
-    folder.mkdir()
-    (folder / "dagfile.py").write_text(TOLD)
-    here = Bench(msgspec.structs.replace(bench.settings, dags_folder=str(folder)))
+def callback(name: str, run_id: str = "r") -> CallbackTask:
+    """A function that runs without a session of Spark."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
     context = CallbackContext(
         on=On.FAILURE,
         dag_id="contract",
-        run_id=str(tmp_path / "told"),
+        run_id=run_id,
         run_type="manual",
         run_after=now,
         logical_date=now,
         state="failed",
         at=now,
     )
+    return CallbackTask(task_id=name, context=context)
+
+
+async def test_code_of_a_version_runs_though_a_task_deleted_the_dag_folder(bench: Bench, tmp_path: Path) -> None:
+    folder = tmp_path / "deleted"
+    folder.mkdir()
+    (folder / "dagfile.py").write_text(TOLD)
+    here = Bench(msgspec.structs.replace(bench.settings, dags_folder=str(folder)))
 
     await here.outcome(CommandTask(task_id="delete", argv=("rm", "-r", str(folder))))
-    status, log = await here.outcome(CallbackTask(task_id="tell", context=context), source=TOLD)
+    status, log = await here.outcome(callback("tell", run_id=str(tmp_path / "told")), source=TOLD)
 
     assert (folder.exists(), status.phase) == (False, Phase.SUCCEEDED)
     assert Path((tmp_path / "told").read_text()).parent.parent.name == WORK, "it runs beside the records of its attempt"
     assert f"the DAG folder {folder} cannot be used: No such file or directory; the task runs without it" in log
+
+
+FORKING = """
+import asyncio
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from tidegate import Dag
+
+fork = multiprocessing.get_context("fork")
+go_on = []
+
+def end_children(context):
+    child = fork.Process(target=time.sleep, args=(600,))
+    child.start()
+    child.terminate()
+    child.join()
+    print("terminated:", child.exitcode, flush=True)
+    if not (pid := os.fork()):
+        sys.exit(3)
+    print("exited:", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+
+def serve(context):
+    async def until_told():
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, print, "told")
+        print("serving", flush=True)
+        await asyncio.Event().wait()
+
+    asyncio.run(until_told())
+
+def leave_pool(context):
+    go_on.append(fork.Pool(2))
+    raise ValueError("no rows")
+
+with Dag("contract", on_failure=[end_children, serve, leave_pool]):
+    pass
+"""
+
+
+async def test_the_end_of_a_forked_process_is_not_that_of_its_task(bench: Bench) -> None:
+    status, log = await bench.outcome(callback("end_children"), source=FORKING)
+
+    assert (status.phase, status.reason) == (Phase.SUCCEEDED, "")
+    assert "terminated: -15\nexited: 3\n" in log
+
+
+async def test_a_function_whose_event_loop_handles_the_signal_is_killed(bench: Bench) -> None:
+    """The loop has the wakeup descriptor of the process."""
+    spec = bench.spec(callback("serve"), source=FORKING)
+    handle = await bench.submit(spec)
+    while b"serving" not in (await bench.backend(spec.task).logs(handle, 0)).content:
+        assert (await bench.status(spec, handle)).phase is Phase.RUNNING
+
+    await bench.backend(spec.task).kill(handle)
+
+    status = await bench.status(spec, handle)
+    assert (status.phase, status.reason) == (Phase.KILLED, "killed on request")
+
+
+async def test_a_pool_that_starts_its_processes_again_ends_with_its_task(bench: Bench) -> None:
+    spec = bench.spec(callback("leave_pool"), source=FORKING)
+
+    handle = await bench.submit(spec)
+    with anyio.fail_after(30):
+        status = await bench.until_ended(spec, handle)
+
+    assert (status.phase, status.reason) == (Phase.FAILED, "ValueError: no rows (dagfile.py, line 33)")
+    assert [process for process in processes(spec.submission_id) if process.pid != handle["pid"]] == []
 
 
 async def test_a_dag_folder_that_is_not_there_is_named(bench: Bench) -> None:

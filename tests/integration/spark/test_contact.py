@@ -1,14 +1,18 @@
 """A runner begins when a daemon has recorded it, and ends when no daemon records its heartbeats any more."""
 
+import re
 from pathlib import Path
-from time import time
 
 import anyio
 import msgspec
 
 from tests.integration.spark.submissions import LONG_S, POLL_S, Bench, processes, runner_of, task, until_nothing_runs
+from tests.waiting import until
 from tidegate.daemon.spark.contract import Phase
 from tidegate.daemon.spark.spool import Spool
+
+BEATS = 3
+"""Heartbeats, between which a runner looks ten times each whether it was recorded."""
 
 
 def impatient(bench: Bench, silent_s: float) -> Bench:
@@ -17,13 +21,16 @@ def impatient(bench: Bench, silent_s: float) -> Bench:
 
 
 async def test_a_task_does_not_begin_before_its_daemon_has_recorded_it(bench: Bench) -> None:
+    bench = impatient(bench, LONG_S)
     spec = bench.spec(task("command", "succeed"))
     handle = await bench.backend(spec.task).submit(spec)
+    spool, beats = Spool(Path(bench.settings.spool_dir), spec.submission_id), set[int | None]()
 
-    with anyio.fail_after(LONG_S):
-        while not Spool(Path(bench.settings.spool_dir), spec.submission_id).heartbeat_at():
-            await anyio.sleep(POLL_S)
-    await anyio.sleep(0.5)
+    def has_waited() -> bool:
+        beats.add(spool.last_beat())
+        return len(beats) > BEATS
+
+    await until(has_waited, LONG_S, POLL_S)
     before = await bench.status(spec, handle)
     await bench.confirm(spec)
     after = await bench.until_ended(spec, handle)
@@ -44,21 +51,19 @@ async def test_a_task_that_is_killed_before_it_was_recorded_never_begins(bench: 
     assert not bench.out.exists()
 
 
-async def test_a_runner_that_no_daemon_records_ends_before_other_hosts_retry_its_task(bench: Bench) -> None:
+async def test_a_runner_that_no_daemon_records_gives_up_before_other_hosts_retry_its_task(bench: Bench) -> None:
     waiting = impatient(bench, 8.0)
     spec = waiting.spec(task("command", "wait"))
-    began = time()
     handle = await waiting.submit(spec)
     await waiting.until_working()
 
-    with anyio.fail_after(LONG_S):
-        while {process.pid for process in processes(spec.submission_id)} - {runner_of(handle)}:
-            await anyio.sleep(POLL_S)
-    took_s = time() - began
+    await until(lambda: {each.pid for each in processes(spec.submission_id)} <= {runner_of(handle)}, LONG_S, POLL_S)
     status = await waiting.until_ended(spec, handle)
 
-    assert 6.0 <= took_s < 8.0
-    assert (status.phase, status.reason) == (Phase.FAILED, "no daemon of this host recorded a heartbeat for 6 s")
+    waited = re.fullmatch(r"no daemon of this host recorded a heartbeat for (\d) s", status.reason or "")
+    assert status.phase is Phase.FAILED
+    assert waited is not None, status.reason
+    assert 6 <= int(waited[1]) < 8
     await until_nothing_runs(spec.submission_id)
 
 

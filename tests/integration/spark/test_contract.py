@@ -13,10 +13,11 @@ import pytest
 from tests.integration.spark.submissions import Bench, handles, processes, runner_of, task, until_nothing_runs
 from tests.integration.spark.work import CHATTER_LINES
 from tidegate.daemon.spark.contract import LogChunk, Phase
-from tidegate.schemas.dag import EmptyTask
+from tidegate.daemon.spark.spool import Spool
+from tidegate.schemas.dag import BACKENDS, EmptyTask
 from tidegate.schemas.error import RejectedError
 
-pytestmark = pytest.mark.parametrize("backend", ["command", "spark-connect", "spark-submit"])
+pytestmark = pytest.mark.parametrize("backend", sorted(set(BACKENDS.values())))
 
 SUBMITTER = Path(__file__).with_name("submitter.py")
 
@@ -118,6 +119,7 @@ async def test_a_runner_killed_from_outside_is_a_failure_and_nothing_of_it_is_le
     assert status.phase is Phase.FAILED
     assert f"the runner was killed or crashed (pid {runner_of(handle)}, last heartbeat at" in status.reason
     await until_nothing_runs(spec.submission_id, within_s=10)
+    assert not Spool(Path(bench.settings.spool_dir), spec.submission_id).work.exists()
 
 
 async def test_its_log_comes_by_offset_and_says_when_it_is_complete(bench: Bench, backend: str) -> None:

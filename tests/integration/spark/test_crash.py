@@ -15,6 +15,7 @@ from tests.integration.spark.submissions import LONG_S, Bench, runner_of, task, 
 from tidegate.daemon.spark.contract import Phase, SubmissionSpec
 from tidegate.daemon.spark.launch import ALREADY_CLAIMED, RUNNER, environment
 from tidegate.daemon.spark.process import Identity, identify
+from tidegate.daemon.spark.runner.attempt import UNASKED
 from tidegate.daemon.spark.spool import Spool
 
 SUBMITTER = Path(__file__).with_name("submitter.py")
@@ -66,6 +67,17 @@ async def test_a_kill_that_arrives_while_the_runner_starts_counts(bench: Bench) 
     status = await bench.until_ended(spec, handle)
 
     assert (status.phase, status.reason) == (Phase.KILLED, "killed on request")
+
+
+async def test_a_shutdown_of_the_host_is_not_told_as_a_request(bench: Bench) -> None:
+    spec = bench.spec(task("command", "wait"))
+    handle = await bench.submit(spec)
+    await bench.until_working()
+
+    os.kill(runner_of(handle), signal.SIGTERM)
+    status = await bench.until_ended(spec, handle)
+
+    assert (status.phase, status.reason) == (Phase.KILLED, UNASKED)
 
 
 async def test_a_runner_that_does_not_answer_a_kill_is_killed_for_good(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,13 +132,13 @@ async def test_a_running_submission_shows_signs_of_life(bench: Bench) -> None:
     handle = await bench.submit(spec)
     await bench.until_working()
 
-    first = anyio.current_time() - ((await bench.status(spec, handle)).silent_s or 0.0)
+    first = anyio.current_time() - ((await bench.status(spec, handle)).heartbeat_age_s or 0.0)
     with anyio.fail_after(LONG_S):
-        while (silent_s := (await bench.status(spec, handle)).silent_s) is None or anyio.current_time() - silent_s < first + 1:
+        while (age_s := (await bench.status(spec, handle)).heartbeat_age_s) is None or anyio.current_time() - age_s < first + 1:
             await anyio.sleep(bench.settings.runner_heartbeat_s)
     await bench.backends["command"].kill(handle)
 
-    assert 0 <= silent_s < LONG_S
+    assert 0 <= age_s < LONG_S
 
 
 async def submit_and_kill(bench: Bench, spec: SubmissionSpec, after_s: float) -> None:

@@ -14,6 +14,7 @@ from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.spark.host import host_of, open_spools
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.message import TasksReady
+from tidegate.schemas.queries import submissions
 
 FILE = 'from tidegate import Dag, Dataset\nwith Dag("d", schedule=Dataset("s://a")) as dag: dag.command("c", ["true"])\n'
 TTL_S = 0.5
@@ -36,7 +37,7 @@ async def daemon(settings: MakeSettings, database: Database) -> Daemon:
     return daemon
 
 
-async def test_who_was_taken_for_dead_submits_nothing_of_before(daemon: Daemon) -> None:
+async def test_a_daemon_that_was_taken_for_dead_submits_nothing_of_before(daemon: Daemon) -> None:
     other = Daemon(daemon.context.settings, daemon.context.database)
     before = await daemon.dispatcher._claim(daemon.dispatcher._claim_intents)
 
@@ -81,7 +82,7 @@ async def test_a_claim_is_not_taken_over_with_another_spool_on_the_same_machine(
     assert (len(before.claims), taken_over.claims) == (1, [])
 
 
-async def test_who_may_be_taken_for_dead_while_he_looks_does_not_submit_afterwards(daemon: Daemon) -> None:
+async def test_a_daemon_that_may_be_taken_for_dead_while_it_looks_does_not_submit_afterwards(daemon: Daemon) -> None:
     """After a loss of commits a daemon looks before it submits."""
     daemon.context.held_leases.has_open_loss = True
     before = await daemon.dispatcher._claim(daemon.dispatcher._claim_intents)
@@ -101,3 +102,15 @@ async def test_a_postgres_that_goes_while_submits_are_settled_is_waited_for(daem
         await daemon.dispatcher._resolve_batch(batch.claims)
 
     assert not daemon.dispatcher.claims.ids
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_a_claim_of_a_daemon_that_lives_and_hangs_is_lost_once_it_is_to_be_killed(daemon: Daemon, is_killed: bool) -> None:
+    """Such as with a disk that does not answer: its own daemon does not even end it."""
+    database = daemon.context.database
+    await daemon.dispatcher._claim(daemon.dispatcher._claim_intents)
+    wanted = "kill" if is_killed else "run"
+    await database.pool.execute(f"UPDATE submission SET submitted_at = now() - interval '1 hour', desired_state = '{wanted}'")
+    await daemon.renew()
+
+    assert len(await database.run(submissions.silent, 600)) == is_killed

@@ -14,7 +14,8 @@ from structlog.testing import capture_logs
 
 from tests.integration.cli.history import HOST, History
 from tests.integration.spark.submissions import until_nothing_runs
-from tests.servers import MARK, MakeSettings
+from tests.servers import MakeSettings
+from tests.waiting import until
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.dispatch import dispatch
 from tidegate.daemon.duties.observe import observe
@@ -22,7 +23,6 @@ from tidegate.daemon.duties.sweep import requeue_stuck_attempts
 from tidegate.daemon.leases import HeldLeases, renew
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import connect
-from tidegate.daemon.spark import launch
 from tidegate.daemon.spark.runner_backend import open_backends
 from tidegate.daemon.wake import Signals
 from tidegate.events import topics
@@ -34,9 +34,8 @@ WITHIN_S = 30.0
 
 
 @pytest.fixture
-async def daemon(settings: MakeSettings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Context]:
+async def daemon(settings: MakeSettings) -> AsyncIterator[Context]:
     """What dispatches and observes on this host; a task waits to be submitted."""
-    monkeypatch.setattr(launch, "PASSED_ON", launch.PASSED_ON | {MARK})
     mine = settings(host=HOST, topic_partitions=1, sweep_s=0.1)
     await topics.create(mine.kafka_servers, mine.topic_prefix, 1, 1)
     async with connect(mine.postgres_dsn) as database:
@@ -68,9 +67,11 @@ def named(logs: Sequence[Any], *events: str) -> list[tuple[str, str]]:
 
 async def until_states(context: Context, states: Sequence[str]) -> None:
     """Until the attempts are in these, in the order of their tries."""
-    with anyio.fail_after(WITHIN_S):
-        while [row["state"] for row in await submissions(context)] != states:
-            await anyio.sleep(0.05)
+
+    async def are_in_states() -> bool:
+        return [row["state"] for row in await submissions(context)] == states
+
+    await until(are_in_states, WITHIN_S)
 
 
 @asynccontextmanager
@@ -89,6 +90,7 @@ async def test_a_spool_that_cannot_be_used_is_said_once_under_its_name_and_waite
     with capture_logs() as logs:
         async with at_work(daemon):
             await anyio.sleep(1)
+            await until_states(daemon, ["intent"])
             spool.unlink()
             await until_states(daemon, ["succeeded"])
 

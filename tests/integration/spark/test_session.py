@@ -1,9 +1,14 @@
-"""A Spark Connect server that is away."""
+"""Sessions on Spark Connect servers: one that is away, and one with the session of an earlier try."""
 
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from uuid import UUID
+from uuid import UUID, uuid4
 
+import msgspec
 import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql.connect.session import SparkSession
 
 from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.daemon.spark.runner import session
@@ -38,7 +43,14 @@ def test_a_server_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_ending_a_session_on_a_server_that_is_away_returns() -> None:
-    session.end(job("sc://127.0.0.1:9"))
+    session.end(job("sc://127.0.0.1:9"), 5.0)
+
+
+def test_a_session_that_a_server_does_not_end_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        session.end(job(f"sc://127.0.0.1:{deaf.getsockname()[1]}"), 0.1)
+
+    assert caplog.messages == ["the Spark server did not end the session within 0.1 s: its statements may go on there"]
 
 
 @pytest.mark.parametrize(
@@ -51,3 +63,20 @@ def test_ending_a_session_on_a_server_that_is_away_returns() -> None:
 )
 def test_the_address_keeps_what_the_operator_chose_and_names_the_session(remote: str, address: str) -> None:
     assert session.address(job(remote)) == address
+
+
+def test_a_session_ends_those_of_earlier_tries(spark_connect: str) -> None:
+    """The host of an earlier try was lost, and its statement goes on."""
+    first = job(spark_connect)
+    spec = msgspec.structs.replace(first.spec, submission_id=uuid4(), earlier=(ID,))
+    left = SparkSession(session.address(first))
+    endless = left.sql("SELECT count(*) FROM range(1000000) a CROSS JOIN range(1000000) b WHERE a.id + b.id = 1")
+    with ThreadPoolExecutor(1) as pool:
+        statement = pool.submit(endless.collect)
+        try:
+            session.begin(msgspec.structs.replace(first, spec=spec)).stop()
+
+            assert isinstance(statement.exception(20), PySparkException)
+        finally:
+            session.end(first, 5.0)
+    left.client.close()

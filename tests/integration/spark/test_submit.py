@@ -4,23 +4,24 @@ from hashlib import sha256
 from pathlib import Path
 from tempfile import gettempdir
 
+import pytest
 from msgspec.structs import replace
 
+from tests.documents import ROOT, write_files
 from tests.integration.spark.submissions import Bench
 from tidegate.daemon.spark.contract import Phase
 from tidegate.schemas.dag import ModuleSource, Secret, SubmitTask
 
-APPLICATION = """\
-import sys
-
-from pyspark.sql import SparkSession
-
-spark = SparkSession.builder.getOrCreate()
+EXAMPLE = ROOT / "schemas/docs/writing-dags.md"
+DEFAULTS = ROOT / "tests/spark/spark-defaults.conf"
+MORE = """
 conf = spark.sparkContext.getConf()
 print("stamp:", conf.get("spark.tidegate.submission_id"), conf.get("spark.app.name"))
 print("chosen:", conf.get("spark.sql.shuffle.partitions"), "arguments:", sys.argv[1:])
 spark.range(10).repartition(2).write.saveAsTable("ten")
 print("rows:", spark.table("ten").count())
+system = spark.sparkContext._jvm.System
+print("options:", system.getProperty("of.the.operator"), system.getProperty("java.io.tmpdir"), conf.get("spark.log.level"))
 spark.table("no_such_table")
 """
 
@@ -31,24 +32,45 @@ def spilled(bench: Bench) -> set[Path]:
     return {*temporary.glob("spark-*"), *temporary.glob("blockmgr-*"), *Path(bench.settings.dags_folder).glob("*")}
 
 
-async def test_an_application_gets_its_stamp_arguments_and_conf_and_leaves_its_error_only(bench: Bench) -> None:
-    (Path(bench.settings.dags_folder) / "job.py").write_text(APPLICATION)
+def configure(folder: Path, **settings: object) -> None:
+    """What an operator adds to the settings of Spark for tests."""
+    folder.mkdir()
+    lines = [f"spark.{name.replace('_', '.')} {value}\n" for name, value in settings.items()]
+    (folder / DEFAULTS.name).write_text(DEFAULTS.read_text() + "".join(lines))
+
+
+async def test_an_application_gets_its_stamp_arguments_and_conf_and_leaves_its_error_and_the_operators_tables_only(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the example of the page, which needs its module, with more lines."""
+    warehouse = tmp_path / "warehouse"
+    configure(tmp_path / "conf", sql_warehouse_dir=warehouse, driver_extraJavaOptions="-Dof.the.operator=x", log_level="ERROR")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
+    dags, target = Path(bench.settings.dags_folder), str(tmp_path / "totals")
+    write_files(EXAMPLE, dags)
+    with (dags / "jobs/totals.py").open("a") as application:
+        application.write(MORE)
     before = spilled(bench)
     task = SubmitTask(
         task_id="publish",
-        application="job.py",
-        args=("--day", "{{ params.day }}", "a b"),
+        application="jobs/totals.py",
+        args=("{{ params.rows }}", target, "a b"),
         conf={"spark.sql.shuffle.partitions": "{{ 3 + 4 }}"},
+        py_files=("jobs/pricing.py",),
     )
-    spec = bench.spec(task, day="2013-01-01")
+    spec = bench.spec(task, rows="5")
 
     handle = await bench.submit(spec)
     status = await bench.until_ended(spec, handle)
     log = (await bench.log(spec, handle)).decode()
 
     assert f"stamp: {spec.submission_id} contract.publish {spec.submission_id}" in log
-    assert "chosen: 7 arguments: ['--day', '2013-01-01', 'a b']" in log
+    assert f"chosen: 7 arguments: ['5', '{target}', 'a b']" in log
+    assert "total: 12" in log
     assert "rows: 10" in log
+    assert list((warehouse / "ten").glob("*.parquet")), "a table is there after its attempt"
+    assert f"options: x {Path(bench.settings.spool_dir, 'work')}/" in log
+    assert ("ERROR\n" in log, "is deleted with" in log) == (True, False)
     assert (status.phase, status.exit_code) == (Phase.FAILED, 1)
     assert status.reason.startswith("spark-submit ended with exit code 1: AnalysisException: [TABLE_OR_VIEW_NOT_FOUND]")
     assert spilled(bench) <= before
@@ -101,6 +123,7 @@ def work(number):
 total = spark.sparkContext.parallelize(range(10), 1).map(work).sum()
 print("sum:", total, "unit:", spark.conf.get("spark.secret.factor"), "day:", os.environ["DAY"])
 print("beside:", Path(__file__).with_name("beside.txt").read_text())
+spark.range(1).write.saveAsTable("one")
 """
 
 
@@ -137,4 +160,5 @@ async def test_executors_get_packages_and_files_of_the_dag_folder_and_the_applic
     assert status.phase is Phase.SUCCEEDED, log
     assert "sum: 9000 unit: metres day: factor.txt" in log
     assert "beside: the neighbour" in log
+    assert "the table one is deleted with the attempt: spark.sql.warehouse.dir is not set" in log
     assert b"metres" not in b"".join(path.read_bytes() for path in Path(bench.settings.spool_dir).rglob("*.properties"))

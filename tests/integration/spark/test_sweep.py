@@ -1,40 +1,48 @@
 """Old spool directories are removed, except of attempts whose outcome is unknown; and the warnings of a sweep."""
 
 import os
-from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import anyio
 import asyncpg
 import pytest
-from msgspec import structs
+from msgspec import json, structs
 from structlog.testing import capture_logs
 
 from tests.integration.cli.history import HOST, History
+from tests.integration.spark.dispatching import Far
 from tests.integration.spark.submissions import Bench
 from tests.servers import MakeSettings
+from tests.tokens import token_of
 from tidegate.daemon.backfills import create, get
 from tidegate.daemon.context import Context
+from tidegate.daemon.duties import expired_ids
 from tidegate.daemon.duties import sweep as sweep_module
-from tidegate.daemon.duties.sweep import Sweeper, count_lagging_backfills, end_strays, prune, sweep, warn_of_open_transactions
+from tidegate.daemon.duties.expired_ids import ExpiredIds
+from tidegate.daemon.duties.sweep import Sweeper, Warnings, count_lagging_backfills, end_strays, maintain_months, prune, sweep
 from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.permissions import Caller, Role
+from tidegate.daemon.postgres.commit_markers import check_ended_daemons
+from tidegate.daemon.postgres.commit_receipts import FOLDER, Receipt, StoredReceipts
 from tidegate.daemon.postgres.database import connect
-from tidegate.daemon.spark.contract import Phase
+from tidegate.daemon.postgres.server_clock import ServerClock
+from tidegate.daemon.spark.contract import Handle, Phase
 from tidegate.daemon.wake import Signals
 from tidegate.events import topics
 from tidegate.schemas.backfill import BackfillSpec
 from tidegate.schemas.dag import CommandTask
 from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.queries import inbox, ledger
 from tidegate.schemas.queries.leases import Job
 
 FILE = 'from tidegate import Dag, Dataset\nwith Dag("d", schedule=Dataset("s://a")) as dag: dag.command("c", ["true"])\n'
 TIMED = """
 from tidegate import Dag, cron
-with Dag("timed", schedule=cron("0 0 * * *"), catchup=False) as dag: dag.command("c", ["true"])
+with Dag("timed", schedule=cron("0 0 * * *"), run_immediately=False) as dag: dag.command("c", ["true"])
 """
 
 
@@ -89,19 +97,19 @@ async def test_a_spool_that_cannot_be_read_is_said_and_no_end(daemon: Context) -
 
 async def test_a_transaction_that_stays_open_is_told_once(daemon: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep_module, "LONG_TRANSACTION_S", 0.2)
+    warnings = Warnings()
     other = await asyncpg.connect(daemon.settings.postgres_dsn, server_settings={"application_name": "report"})
 
     with capture_logs() as logs:
         async with other.transaction(isolation="repeatable_read"):
             await other.fetch("SELECT FROM dag")
             await anyio.sleep(0.3)
-            said = await warn_of_open_transactions(daemon, frozenset())
-            again = await warn_of_open_transactions(daemon, said)
-        after = await warn_of_open_transactions(daemon, again)
+            for _ in range(2):
+                await warnings.warn_of_open_transactions(daemon)
+        await warnings.warn_of_open_transactions(daemon)
     await other.close()
 
     assert [(entry["event"], entry["application"]) for entry in logs] == [("transaction_open_for_long", "report")]
-    assert (len(said), again, after) == (1, said, frozenset())
 
 
 async def test_what_runs_for_no_open_attempt_is_killed(daemon: Context) -> None:
@@ -112,17 +120,66 @@ async def test_what_runs_for_no_open_attempt_is_killed(daemon: Context) -> None:
     (claimed,) = await history.attempts_begin()
     Path(daemon.settings.dags_folder).mkdir(exist_ok=True)
     wait = CommandTask(task_id="wait", argv=("sleep", "60"))
-    specs = [bench.spec(wait), structs.replace(bench.spec(wait), submission_id=claimed.submission_id)]
+    specs = [
+        bench.spec(wait),
+        structs.replace(bench.spec(wait), submission_id=claimed.submission_id),
+        structs.replace(bench.spec(wait), token=token_of(uuid4())),
+    ]
     bench.submitted.append(claimed.submission_id)
-    stray, open_ = [(spec, await bench.submit(spec)) for spec in specs]
+    stray, open_, of_another = [(spec, await bench.submit(spec)) for spec in specs]
 
     with capture_logs() as logs:
         await end_strays(structs.replace(daemon, backends=bench.backends))
 
-    found = (await bench.until_ended(*stray)).phase, (await bench.status(*open_)).phase
-    await bench.backends["command"].kill(open_[1])
-    assert found == (Phase.KILLED, Phase.RUNNING)
+    found = (await bench.until_ended(*stray)).phase, *[(await bench.status(*each)).phase for each in (open_, of_another)]
+    for _, handle in (open_, of_another):
+        await bench.backends["command"].kill(handle)
+    assert found == (Phase.KILLED, Phase.RUNNING, Phase.RUNNING)
     assert [line["submission_id"] for line in logs if line["event"] == "stray_killed"] == [str(stray[0].submission_id)]
+
+
+async def test_the_receipts_of_another_database_stay_for_its_daemons(daemon: Context, tmp_path: Path) -> None:
+    now = await daemon.database.pool.fetchval("SELECT now()")
+    month = timedelta(days=30)
+    contents = {
+        "fresh": StoredReceipts("another", (Receipt(1, 1, 1, now),)),
+        "old": StoredReceipts("another", (Receipt(1, 1, 1, now - month),)),
+        "empty": StoredReceipts("another", ()),
+    }
+    paths = {name: tmp_path / FOLDER / str(uuid4()) for name in contents}
+    (tmp_path / FOLDER).mkdir()
+    for name, path in paths.items():
+        path.write_bytes(json.encode(contents[name]))
+
+    await check_ended_daemons(daemon.database, tmp_path, "here")
+
+    assert [name for name, path in paths.items() if path.exists()] == ["fresh"]
+
+
+class Strays(Far):
+    """Two attempts that have ended run here. The kill of each begins before the other has ended, and fails."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.handles: dict[UUID, Handle] = {uuid4(): {"number": number} for number in range(2)}
+        self.begun = anyio.Semaphore(0)
+
+    async def running(self) -> Mapping[UUID, Handle]:
+        return self.handles
+
+    async def kill(self, handle: Handle) -> None:
+        self.begun.release()
+        with anyio.fail_after(5):
+            while self.begun.value < len(self.handles):
+                await anyio.sleep(0.01)
+        raise KeyError(handle["number"])
+
+
+async def test_a_stray_whose_kill_fails_delays_no_other(daemon: Context) -> None:
+    with capture_logs() as logs, pytest.raises(KeyError):
+        await end_strays(structs.replace(daemon, backends={"command": Strays()}))
+
+    assert len([line for line in logs if line["event"] == "stray_killed"]) == 2
 
 
 async def test_a_run_that_a_daemon_of_a_former_version_ended_is_counted(daemon: Context) -> None:
@@ -152,8 +209,8 @@ async def test_a_step_that_fails_each_round_delays_no_other(daemon: Context, mon
     async def slow(_: Context) -> None:
         raise error
 
-    monkeypatch.setattr(sweep_module, "fail_silent_attempts", broken)
-    monkeypatch.setattr(sweep_module, "delete_expired", slow)
+    monkeypatch.setattr(sweep_module, "requeue_stuck_attempts", broken)
+    monkeypatch.setattr(sweep_module, "delete_dead_daemons", slow)
     sweeper = Sweeper(daemon)
     with capture_logs() as logs:
         for _ in range(2):
@@ -165,6 +222,51 @@ async def test_a_step_that_fails_each_round_delays_no_other(daemon: Context, mon
     assert set(daemon.outages.away) == {"duty sweep broken"}
 
 
+IDS = """
+INSERT INTO event_dedupe (source, event_id, scope, received_at)
+SELECT 'test', n::text, repeat('x', 100), now() - make_interval(days => CASE WHEN n % 7 = 0 THEN 15 ELSE 13 END)
+FROM generate_series(1, 700) AS n
+"""
+
+
+async def test_old_ids_are_deleted_a_part_of_the_table_at_a_time(daemon: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They lie between newer ones, as where ids were deleted before."""
+    monkeypatch.setattr(expired_ids, "PAGES_AT_ONCE", 2)
+    monkeypatch.setattr(expired_ids, "LEAST_PAGES", 5)
+    await daemon.database.pool.execute(IDS)
+    pages = await daemon.database.autocommit(inbox.pages)
+    ids, counts = ExpiredIds(), []
+    for _ in range(-(-pages // 5)):
+        await ids.delete(daemon)
+        counts.append(await daemon.database.pool.fetchval("SELECT count(*) FROM event_dedupe"))
+
+    assert pages > 5
+    assert (counts == sorted(set(counts), reverse=True), counts[-1]) == (True, 600)
+    await daemon.database.pool.execute(IDS.replace("'test'", "'again'"))
+    for _ in range(100):
+        await ids.delete(daemon)
+    assert await daemon.database.pool.fetchval("SELECT count(*) FROM event_dedupe") == 1200
+
+
+@pytest.mark.parametrize("days", [1100, -1100])
+async def test_while_a_clock_is_wrong_nothing_of_the_history_is_deleted(
+    daemon: Context, monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    await daemon.database.pool.execute(IDS)
+    months, sweeper = await daemon.database.autocommit(ledger.months), Sweeper(daemon)
+    with monkeypatch.context() as wrong, capture_logs() as logs:
+        wrong.setattr(ServerClock, "extrapolated", lambda _: datetime.now(UTC) + timedelta(days=days))
+        await maintain_months(daemon)
+        await sweeper._delete_expired_ids(daemon)
+    kept = await daemon.database.pool.fetchval("SELECT count(*) FROM event_dedupe")
+
+    await sweeper._delete_expired_ids(daemon)
+
+    assert [line["event"] for line in logs] == ["clocks_differ"]
+    assert (await daemon.database.autocommit(ledger.months), kept) == (months, 700)
+    assert await daemon.database.pool.fetchval("SELECT count(*) FROM event_dedupe") == 600
+
+
 async def test_a_step_that_works_again_is_no_outage_any_more(daemon: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     errors = [KeyError("ours")]
 
@@ -172,7 +274,7 @@ async def test_a_step_that_works_again_is_no_outage_any_more(daemon: Context, mo
         if errors:
             raise errors.pop()
 
-    monkeypatch.setattr(sweep_module, "delete_expired", step)
+    monkeypatch.setattr(sweep_module, "delete_dead_daemons", step)
     sweeper = Sweeper(daemon)
 
     await sweeper.round()

@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,6 +10,7 @@ import anyio
 import asyncpg
 import pytest
 
+from tests.waiting import until
 from tidegate.daemon import outage
 from tidegate.daemon.standalone import record
 from tidegate.daemon.standalone.keeper import Keeper
@@ -32,6 +32,8 @@ class Sleeper(Server):
     async def _prepare(self) -> None:
         if (self.home / "broken").exists():
             self.refusals += 1
+            if self.refusals == 1:
+                raise RuntimeError("can't start new thread")
             raise ServerError(f"The sleeper is broken; the end of its log:\nat {anyio.current_time()}")
 
     async def _spawn(self, chosen: tuple[int, ...]) -> Child:
@@ -52,12 +54,6 @@ def recorded(home: Path) -> ServerRecord:
     return found.servers["sleeper"]
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    with anyio.fail_after(60):
-        while not holds():
-            await anyio.sleep(0.02)
-
-
 async def test_a_server_is_started_until_it_works_and_each_reason_is_said_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,20 +67,21 @@ async def test_a_server_is_started_until_it_works_and_each_reason_is_said_once(
         tg.start_soon(keeper.keep, server)
         (server.home / "broken").touch()
         os.kill(server.pid, signal.SIGKILL)
-        await until(lambda: server.refusals >= 3)
+        await until(lambda: server.refusals >= 3, 60)
         assert recorded(tmp_path).state is ServerState.RESTARTING
         server.broken_probes = 1
         (server.home / "broken").unlink()
-        await until(lambda: recorded(tmp_path).state is ServerState.READY)
+        await until(lambda: recorded(tmp_path).state is ServerState.READY, 60)
         again = recorded(tmp_path)
         tg.cancel_scope.cancel()
     await server.stop()
 
     assert (first.restarts, again.restarts) == (0, 1)
     assert first.process != again.process
-    assert said[1:3] == [
+    assert said[1:4] == [
         f"The sleeper was ended by SIGKILL and starts again; its log is {server.log}",
+        "RuntimeError: can't start new thread; it is tried again",
         "The sleeper is broken; it is tried again",
     ]
-    assert said[3].startswith("The sleeper is ready again after ")
-    assert len(said) == 4
+    assert said[4].startswith("The sleeper is ready again after ")
+    assert len(said) == 5

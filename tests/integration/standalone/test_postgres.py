@@ -1,6 +1,8 @@
 """The Postgres that standalone starts."""
 
 import os
+import signal
+from contextlib import suppress
 from pathlib import Path
 
 import asyncpg
@@ -8,8 +10,10 @@ import pytest
 
 from tests import initialized_cluster
 from tests.servers import StartPostgres
+from tests.waiting import until
 from tidegate.daemon.standalone.postgres import Postgres, binaries
 from tidegate.daemon.standalone.process import ServerError
+from tidegate.schemas.queries.sql import named
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +47,28 @@ async def test_committed_rows_survive_a_crash(own_postgres: StartPostgres) -> No
     await server.start()
 
     assert await ask(server, "SELECT answer FROM kept") == 42
+
+
+async def test_a_crash_of_one_backend_is_told_from_what_was_before(own_postgres: StartPostgres) -> None:
+    """The server goes on with the same start time, and may give ids again that were not flushed."""
+    server = await own_postgres()
+    for sequence in ("outbox_id_seq", "dataset_event_id_seq"):
+        await ask(server, f"CREATE SEQUENCE {sequence}")
+    questions = (named("writers.last_of_outbox"), named("writers.last_of_events"))
+    before = [await ask(server, question) for question in questions]
+    assert before == [await ask(server, question) for question in questions]
+
+    victim = await asyncpg.connect(server.dsn)
+    os.kill(victim.get_server_pid(), signal.SIGKILL)
+    after: list[object] = []
+
+    async def answers() -> bool:
+        with suppress(*Postgres.unanswered):
+            after[:] = [await ask(server, question) for question in questions]
+        return set(after).isdisjoint(before) and bool(after)
+
+    await until(answers, 60)
+    victim.terminate()
 
 
 async def test_it_keeps_its_port_over_a_restart(own_postgres: StartPostgres) -> None:

@@ -9,6 +9,7 @@ import anyio
 import psutil
 import pytest
 
+from tests.waiting import until
 from tidegate.daemon.standalone.process import Child, runs, spawn
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(600)"
@@ -24,9 +25,7 @@ async def start(tmp_path: Path, *command: str) -> Child:
 
 
 async def until_ready(child: Child) -> None:
-    with anyio.fail_after(10):
-        while "ready" not in child.tail():
-            await anyio.sleep(0.01)
+    await until(lambda: "ready" in child.tail(), 10)
 
 
 async def test_a_child_that_does_not_listen_is_killed(tmp_path: Path) -> None:
@@ -36,6 +35,28 @@ async def test_a_child_that_does_not_listen_is_killed(tmp_path: Path) -> None:
     await child.end(signal.SIGTERM, within_s=0.2)
 
     assert child.process.returncode == -signal.SIGKILL
+
+
+async def test_a_log_that_became_long_is_continued_in_a_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.daemon.standalone.process.MAX_LOG_BYTES", 6)
+    for text in ("first", "longer", "last"):
+        await (await start(tmp_path, "echo", text)).outcome()
+
+    assert [(tmp_path / name).read_text() for name in ("log", "log.1")] == ["last\n", "first\nlonger\n"]
+
+
+async def test_a_descendant_may_end_before_it_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = await start(tmp_path, "sleep", "600")
+    known = psutil.Process(gone.pid)
+    await gone.end(signal.SIGKILL, within_s=5)
+    monkeypatch.setattr("tidegate.daemon.standalone.process.GONE_S", 0.0)
+    monkeypatch.setattr("tidegate.daemon.standalone.process.descendants", lambda _: [known])
+    monkeypatch.setattr("tidegate.daemon.standalone.process.runs", lambda _: True)
+    child = await start(tmp_path, "sleep", "600")
+
+    await child.end(signal.SIGTERM, within_s=5)
+
+    assert child.process.returncode == -signal.SIGTERM
 
 
 async def test_signals_to_one_that_is_ending_do_not_lose_its_exit_code(tmp_path: Path) -> None:

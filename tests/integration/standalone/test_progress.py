@@ -67,6 +67,20 @@ async def test_a_line_tells_the_day_the_task_and_its_end(history: History) -> No
     assert again == []
 
 
+async def test_what_is_no_longer_listed_is_forgotten(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A standalone may run for months."""
+    monkeypatch.setattr(progress, "LISTED", 1)
+    runs, lines = Runs(), Lines((), now)
+    await history.run()
+    for _ in range(2):
+        await history.worked()
+        lines.new(await history.database.run(runs.read))
+    await history.relayed()
+    lines.new(await history.database.run(runs.read))
+
+    assert {dag_id for dag_id, *_ in (*runs._days, *runs._ended, *lines._said)} == {"rolling_report"}
+
+
 async def test_the_day_of_a_run_is_that_of_the_run_that_made_its_event(history: History) -> None:
     await history.run()
     await history.worked()

@@ -57,7 +57,8 @@ async def test_it_says_so_when_another_program_has_its_port(server: Server) -> N
     async with server:
         await server.stop()
 
-        with closing(socket.create_server((LOOPBACK, server.port))), pytest.raises(ServerError, match="another program listens"):
+        says = rf"cannot have port {server.port} .*: process {os.getpid()} \(.*\) listens there; end it, or stop"
+        with closing(socket.create_server((LOOPBACK, server.port))), pytest.raises(ServerError, match=says):
             await server.start()
 
 

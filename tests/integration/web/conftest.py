@@ -2,21 +2,24 @@
 
 import asyncio
 import re
+import ssl
 from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from tests.integration.cli.history import DAEMON, History
+from tests.integration.cli.history import DAEMON, HOST, History
 from tidegate.daemon.gateway.service import Service, open_service
 from tidegate.daemon.identity import credentials
 from tidegate.daemon.permissions import ANY_DAG, Caller, Role
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.web.serve import address_of, listen, server_of
+from tidegate.daemon.standalone.web import NO_TLS
+from tidegate.daemon.web.serve import Server, address_of, listen
 
 HOUR_S = 3600.0
 
@@ -37,8 +40,8 @@ class Site:
         return (await self.history.database.run(credentials.issue, "token", caller, life_s, "the test")).secret
 
     @asynccontextmanager
-    async def anonymous(self, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
-        async with httpx.AsyncClient(base_url=self.address, **options) as client:
+    async def anonymous(self, verify: ssl.SSLContext | bool = NO_TLS, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
+        async with httpx.AsyncClient(verify=verify, base_url=self.address, **options) as client:
             yield client
 
     @asynccontextmanager
@@ -68,7 +71,7 @@ async def serving(settings: Settings, history: History) -> AsyncIterator[Site]:
     """A web server with these settings. What it logs does not stand among the output of commands."""
     with capture_logs() as logged, listen(settings.web_host, settings.web_port) as listening:
         async with open_service(settings) as service:
-            server = server_of(service)
+            server = Server(service)
             # A fixture ends in another task than it began in, which a task group does not allow.
             task = asyncio.create_task(server.serve([listening]))
             yield Site(address_of(listening), history, service, logged)
@@ -80,11 +83,12 @@ MakeSite = Callable[..., Any]
 
 
 @pytest.fixture
-def make_site(dsn: str, history: History) -> MakeSite:
-    """Serve with settings of the test."""
+def make_site(dsn: str, history: History, tmp_path: Path) -> MakeSite:
+    """Serve with settings of the test, on the host where attempts run."""
+    usual = {"postgres_dsn": dsn, "kafka_servers": "", "web_port": 0, "host": HOST, "spool_dir": str(tmp_path / "spool")}
 
     def make(**given: Any) -> AbstractAsyncContextManager[Site]:
-        return serving(Settings(**{"postgres_dsn": dsn, "kafka_servers": "", "web_port": 0, **given}), history)
+        return serving(Settings(**{**usual, **given}), history)
 
     return make
 

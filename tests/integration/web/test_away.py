@@ -6,6 +6,8 @@ import asyncpg
 import pytest
 
 from tests.integration.web.conftest import MakeSite, Site
+from tidegate.daemon.read_model.logs import LogReader
+from tidegate.daemon.web import screen
 from tidegate.schemas.error import TooSlowError, UnavailableError
 from tidegate.schemas.queries.db import Db
 
@@ -39,6 +41,46 @@ async def test_after_its_connections_are_ended_it_works_again(site: Site, postgr
 
     assert codes[-1] == HTTPStatus.OK
     assert set(codes) <= {HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE}
+
+
+async def test_a_page_of_a_standby_is_read_again_soon(make_site: MakeSite, site: Site, dsn: str) -> None:
+    async with make_site(web_dsn=dsn) as of_standby, of_standby.browser() as reader, site.browser() as client:
+        pages = [(await each.get("/dags")).text for each in (reader, client)]
+
+    assert [' data-settle="5"' in page for page in pages] == [True, False]
+
+
+async def test_without_memory_the_server_ends(make_site: MakeSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    """systemd starts it again: what failed in the middle of an allocation is not known."""
+
+    async def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(screen, "require", fail)
+    with pytest.raises(MemoryError):
+        async with make_site() as site, site.anonymous() as client:
+            answer = await client.get("/dags")
+
+    assert answer.status_code == HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+async def test_the_readers_of_logs_share_the_threads_for_the_spool(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A spool that hangs keeps each of them."""
+    used: list[object] = []
+
+    async def document(reader: LogReader, *_: object, **__: object) -> None:
+        used.append(reader._backends)
+        raise UnavailableError("the spool hangs")
+
+    monkeypatch.setattr(LogReader, "document", document)
+    await site.history.file()
+    await site.history.run()
+    async with site.browser() as client:
+        for _ in range(2):
+            await client.get("/dags/daily_delays/runs/latest/tasks/join")
+            await client.get("/api/v1/dags/daily_delays/runs/latest/tasks/join/log")
+
+    assert used == [site.service.backends] * 4
 
 
 async def test_a_read_cannot_write(site: Site) -> None:

@@ -12,6 +12,8 @@ from tidegate.daemon.permissions import Role
 from tidegate.schemas.queries import backfill_pages, run_pages
 from tidegate.schemas.queries.backfill_pages import BackfillRow
 
+IN_ORDER = DAILY.replace("daily", "reverse_etl").replace('["true"])', '["true"], depends_on_past=True)')
+
 JANUARY = {"dag": "daily", "start": "2013-01-01", "end": "2013-01-06"}
 
 
@@ -29,7 +31,7 @@ def httpx_text(value: str) -> str:
 
 def beside(label: str, text: str) -> str:
     """A field of a form, with what stands beside it."""
-    found = re.search(rf"<label>{label}\n.*?</label>", text, re.DOTALL)
+    found = re.search(rf"<label[^<>]*>(?:<input[^<>]*> )?{label}\n.*?</label>", text, re.DOTALL)
     assert found is not None, text
     return found[0]
 
@@ -83,12 +85,19 @@ async def test_a_form_shows_each_date_before_it_creates(site: Site) -> None:
         ({"max_active_runs": "0"}, "Active runs at most", "from 1 to 1000"),
         ({"share": "200"}, "Share of a pool, percent", "above 0 and up to 100"),
         ({"share": "half"}, "Share of a pool, percent", "write a percentage"),
-        ({"pool": "none"}, "Pool", "there is no pool"),
+        (
+            {"pool": "none"},
+            "Pool",
+            'there is no pool &#39;none&#39;; <a href="/queue/slots?name=none">Set the slots of none…</a> makes it',
+        ),
         ({"description": "x" * 1001}, "Description", "at most 1000 characters"),
+        ({"dag": "reverse_etl", "reprocess": "failed", "is_reverse": "true"}, "begin with the newest date", "in reverse order"),
+        ({"dag": "reverse_etl"}, "Existing runs that run again", "depend on the previous run"),
     ],
 )
 async def test_a_rejection_stands_beside_its_field(site: Site, fields: dict[str, str], label: str, says: str) -> None:
     await site.history.file(DAILY)
+    await site.history.file(IN_ORDER, "reverse_etl.py")
     async with site.browser() as client:
         page = await client.get("/backfills/new", params={**JANUARY, **fields})
 
@@ -103,7 +112,8 @@ async def test_wrong_fields_create_nothing(site: Site) -> None:
         page = await client.post("/backfills/new", data={"csrf": csrf, "dag": "daily", "share": "x"})
 
     assert page.status_code == HTTPStatus.BAD_REQUEST
-    assert "start: write a date, or list dates" in page.text
+    assert "write a date, or list dates" in beside("First date", page.text)
+    assert 'name="share" value="x"' in page.text
     assert await site.history.database.run(backfill_pages.list_backfills) == []
 
 
@@ -151,7 +161,7 @@ async def test_a_backfill_shows_its_failures_first_and_its_days(site: Site) -> N
     assert "OSError: &lt;the disk&gt; is full" in text
     assert "<title>2013-01-01: 1 failed</title>" in text
     assert "<title>2013-01-06: no date is planned</title>" in text
-    assert of_day.count('<td class="num">1</td><td class="nowrap">2013-01-01') == 1
+    assert len(re.findall(r'<td class="num">1</td>\s*<td class="nowrap">2013-01-01', of_day)) == 1
     assert '<td class="nowrap">2013-01-02' not in of_day
     assert '<td class="nowrap">2013-01-02' in open_ones
     assert "The backfill has no date in 2020" in other_year
@@ -162,16 +172,20 @@ async def test_a_backfill_shows_its_failures_first_and_its_days(site: Site) -> N
 
 
 async def test_it_is_paused_and_resumed(site: Site) -> None:
-    async with site.browser(Role.EDITOR) as client:
+    async with site.browser(Role.EDITOR) as client, site.browser(Role.EDITOR, user="ben", dags=("other_*",)) as other:
         await created(site, client, max_active_runs="2")
         preview = (await client.get("/backfills/1/pause")).text
         paused = await send(client, "/backfills/1/pause")
         twice = (await client.get("/backfills/1/pause")).text
+        seen = [(await other.get(path)).text for path in ("/backfills", "/backfills/1")]
         resumed = await send(client, "/backfills/1/resume")
 
     assert "It starts no more runs. 2 running runs go on" in preview
     assert "2013-01-02" in preview
     assert "paused</span>" in paused.text
+    assert '<a href="/backfills/1/resume">Resume backfill 1…</a> resumes it' in paused.text
+    assert "`tidegate" not in paused.text
+    assert ["<code>tidegate backfills resume 1</code> resumes it" in text for text in seen] == [True, True]
     assert "backfill 1 is paused: it cannot be paused." in twice
     assert "running</span>" in resumed.text
 

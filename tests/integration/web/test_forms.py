@@ -8,6 +8,7 @@ import pytest
 
 from tests.integration.web.conftest import Site, csrf_of
 from tidegate.daemon.permissions import Role
+from tidegate.daemon.web.rendering import url
 from tidegate.schemas.queries import dag_pages, run_pages
 from tidegate.schemas.queries.run_pages import RunRow
 
@@ -54,22 +55,41 @@ async def test_a_trigger_asks_for_the_params_of_the_dag(site: Site) -> None:
     assert await site.history.database.run(run_pages.conf_of, "params", "mine") == {"day": "2013-02-01", "rows": 7}
 
 
+async def test_a_form_that_is_sent_twice_makes_one_run(site: Site) -> None:
+    await site.history.file(PARAMS, "params.py")
+    async with site.browser(Role.EDITOR) as client:
+        form = await client.get("/dags/params/trigger")
+        (made,) = re.findall(r'name="made" value="([^"]+)"', form.text)
+        of_form = {"csrf": csrf_of(form), "made": made, "param.day": "2013-02-01"}
+        sent = [await client.post("/dags/params/trigger", data=of_form) for _ in range(2)]
+        date = {"logical_date": "2013-02-01"}
+        dated = await send(client, "/dags/params/trigger", made="manual__dated", **date, **{"param.day": "2013-02-01"})
+        again = await send(client, "/dags/params/trigger", made="manual__again", **date, **{"param.day": "2013-02-01"})
+        runs = await site.history.database.run(run_pages.list_runs)
+
+    assert [page.url.path for page in (*sent, dated)] == [f"/dags/params/runs/{id_}" for id_ in [made] * 2 + ["manual__dated"]]
+    assert (again.status_code, "already has run" in again.text) == (HTTPStatus.CONFLICT, True)
+    assert [run.run_id for run in runs] == ["manual__dated", made]
+
+
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"param.rows": "0"}, "the conf does not fit DAG"),
-        ({"param.rows": "many"}, "param rows: write JSON"),
-        ({"run_id": "a b"}, "a run id is 1 to 250 of"),
-        ({"logical_date": "tomorrow"}, "logical_date: write a date or a time"),
+        ({"param.rows": "0"}, "The conf does not fit DAG"),
+        ({"param.rows": "many"}, '"many"><span class="bad-text" role="alert">param rows: write JSON'),
+        ({"run_id": "a b"}, '"a b"><span class="bad-text" role="alert">a run id is 1 to 250 of'),
+        ({"logical_date": "tomorrow"}, '"tomorrow"><span class="bad-text" role="alert">logical_date: write a date or a time'),
     ],
 )
 async def test_a_wrong_field_makes_no_run(site: Site, fields: dict[str, str], says: str) -> None:
     await site.history.file(PARAMS, "params.py")
     async with site.browser() as client:
-        page = await send(client, "/dags/params/trigger", **fields)
+        page = await send(client, "/dags/params/trigger", **{"param.day": "2013-02-01", **fields})
 
     assert page.is_client_error
     assert says in page.text
+    assert 'name="param.day" value="2013-02-01"' in page.text
+    assert all(f'value="{text}"' in page.text for text in fields.values())
     assert await site.history.database.run(run_pages.list_runs) == []
 
 
@@ -96,6 +116,7 @@ async def test_a_note_is_written_changed_and_removed(site: Site) -> None:
     assert (of_task.url.path, '<p class="note">known</p>' in of_task.text) == (f"{run}/tasks/join", True)
     assert '<span class="note">known</span>' in shown.text
     assert (long.status_code, "at most 2000 characters; this one has 2001" in long.text) == (HTTPStatus.CONFLICT, True)
+    assert f">{'x' * 2001}</textarea>" in long.text
     assert unknown.status_code == HTTPStatus.NOT_FOUND
     assert "late: the vendor" not in removed.text
     assert "known" in removed.text
@@ -144,12 +165,29 @@ async def test_a_run_and_a_task_are_marked(site: Site) -> None:
     await site.history.run()
     path = f"/dags/daily_delays/runs/{(await newest(site)).run_id}"
     async with site.browser(Role.EDITOR) as client:
-        await send(client, f"{path}/tasks/join/mark", state="success")
+        marked = await send(client, f"{path}/tasks/join/mark", state="success")
+        again = (await client.get(f"{path}/tasks/join/mark")).text
         tasks = await site.history.database.run(run_pages.tasks_of, "daily_delays", (await newest(site)).run_id)
         await send(client, f"{path}/mark", state="success")
 
     assert tasks[0].state == "success"
+    assert marked.url.path == f"{path}/tasks/join"
+    assert ("<option selected>failed</option>" in again, '/tasks/join">Back<' in again) == (True, True)
     assert (await newest(site)).state == "success"
+
+
+FORMS = ("clear", "cancel", "mark", "note", "tasks/join/mark", "tasks/join/note")
+
+
+async def test_a_form_about_the_latest_run_changes_the_run_that_it_showed(site: Site) -> None:
+    await site.history.file()
+    await site.history.run()
+    run = await newest(site)
+    async with site.browser(Role.EDITOR) as client:
+        pages = [(await client.get(f"/dags/daily_delays/runs/latest/{form}")).text for form in FORMS]
+
+    sent_to = [re.findall('method="post" action="(/dags/[^"]+)"', page) for page in pages]
+    assert sent_to == [[f"{url('dags', 'daily_delays', 'runs', run.run_id)}/{form}"] for form in FORMS]
 
 
 PATHS = ("pause", "trigger", "runs/{run}/clear", "runs/{run}/cancel", "runs/{run}/mark", "runs/{run}/tasks/join/mark")

@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 
+import anyio
+import httpx
 import pytest
 
 from tests.integration.web.conftest import MakeSite, Site, csrf_of
@@ -127,6 +129,25 @@ async def test_a_session_changes_nothing_without_its_csrf_token(site: Site) -> N
     assert with_it.status_code == HTTPStatus.OK
 
 
+async def test_users_who_read_a_page_at_once_each_see_their_own_actions(site: Site) -> None:
+    """They share what is read of the database."""
+    await site.history.file()
+    async with site.browser(Role.VIEWER, user="vera") as viewer, site.browser(Role.EDITOR, user="emil") as editor:
+        browsers = [viewer, editor] * 6
+        pages: list[str] = [""] * len(browsers)
+
+        async def read(number: int) -> None:
+            pages[number] = (await browsers[number].get("/dags/daily_delays")).text
+
+        async with anyio.create_task_group() as tg:
+            for number in range(len(browsers)):
+                tg.start_soon(read, number)
+
+    found = [("vera, viewer" in text, "emil, editor" in text, "daily_delays/trigger" in text) for text in pages]
+    assert found == [(True, False, False), (False, True, True)] * 6
+    assert len({csrf_of(httpx.Response(200, text=text)) for text in pages}) == 2
+
+
 async def test_a_cookie_is_safe(site: Site, make_site: MakeSite) -> None:
     async with site.anonymous() as client:
         plain = (await client.post("/login", data={"token": await site.token()})).headers["set-cookie"]
@@ -181,8 +202,9 @@ async def test_pages_are_not_kept_and_files_are(site: Site) -> None:
     async with site.browser() as client:
         page = await client.get("/dags")
         style = await client.get(page.text.split('rel="stylesheet" href="')[1].split('"')[0])
+        of_other_versions = [await client.get(f"/static/style.css{query}") for query in ("", "?v=000000000000")]
 
-    assert page.headers["cache-control"] == "no-store"
+    assert [answer.headers["cache-control"] for answer in (page, *of_other_versions)] == ["no-store"] * 3
     assert (style.status_code, style.headers["cache-control"]) == (HTTPStatus.OK, "public, max-age=31536000, immutable")
 
 

@@ -11,7 +11,7 @@ import anyio.lowlevel
 import pytest
 from httpx_sse import ServerSentEvent, aconnect_sse
 
-from tests.integration.events.states import Relay, run, task
+from tests.integration.events.states import Relay, add_partitions, run, run_of_new_partition, task
 from tests.integration.web.conftest import MakeSite, Site
 from tests.servers import StartKafka, StartPostgres
 from tests.tokens import make_known
@@ -19,7 +19,7 @@ from tidegate.daemon.live.hub import LAGGING, QUEUE, STOPPING, UNKNOWN
 from tidegate.daemon.live.recent import Change
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.postgres.migrate import migrate
-from tidegate.events import Kind, topics
+from tidegate.events import Kind, subscriber, topics
 from tidegate.events.sink import Sink
 from tidegate.events.source import Partition
 from tidegate.schemas.queries import credentials
@@ -129,6 +129,26 @@ async def test_a_client_continues_at_another_web_process(live_site: MakeSite, re
             missed = await again.changes(3)
 
     assert {*missed} == {("dag-run-state", "r", 2), ("dag-run-state", "s", 2), ("dag-run-state", "t", 1)}
+
+
+async def test_partitions_that_a_topic_gets_later_are_followed(
+    live_site: MakeSite, relay: Relay, kafka: str, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriber, "PARTITIONS_EVERY_S", 0.0)
+    added = run(1, run_of_new_partition(PARTITIONS))
+    async with live_site() as site, reading(site) as first:
+        await relay.send(run(1))
+        await first.changes(1)
+        await add_partitions(kafka, topics.name(topic_prefix, Kind.DAG_RUN_STATE), PARTITIONS)
+        async with Sink(kafka) as sink:
+            await Relay(sink, topic_prefix).send(added)
+        received = await first.changes(1)
+        async with reading(site, after=await first.position()) as again:
+            await relay.send(run(2))
+            after = await again.changes(1)
+
+    assert received == [("dag-run-state", added.run_id, 1)]
+    assert after == [("dag-run-state", "r", 2)]
 
 
 @pytest.mark.parametrize("id_", ["1", "9.9.9.9.9.9", "x", "-1.0.0.0.0.0", "0." * 3000])

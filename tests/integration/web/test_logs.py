@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.cli.history import HOST
-from tests.integration.cli.test_logs import begun
+from tests.integration.cli.spools import begun
 from tests.integration.web.conftest import MakeSite, Site
 from tidegate.daemon.api.tasks import LOG_BYTES
 from tidegate.daemon.spark.spool import Spool
@@ -42,8 +42,8 @@ async def test_the_end_of_a_long_log_is_shown(host: Site, tmp_path: Path) -> Non
     assert "The first 3000010 bytes are left out" in text
 
 
-async def test_a_long_log_is_read_by_parts(host: Site, tmp_path: Path) -> None:
-    content = b"begin\n" + LINE * 200_000
+async def test_a_long_log_is_read_by_parts_of_whole_characters(host: Site, tmp_path: Path) -> None:
+    content = b"begin\n" + "é\n".encode() * 1_000_000
     await log_of(host, tmp_path, content)
     parts, offset = [], 0
     async with host.program() as client:

@@ -56,8 +56,8 @@ async def test_a_backfill_with_failed_dates_needs_attention(site: Site) -> None:
     text = await now(site)
 
     assert [f"backfill {id_} of" in text for id_ in range(1, 6)] == [True, True, False, False, False]
-    assert "2 of its 5 planned dates failed; `tidegate backfills retry 1` runs these again" in text
-    assert "1 of its dates failed (`tidegate backfills dates 2 --state failed`)" in text
+    assert '2 of its 5 planned dates failed; <a href="/backfills/1/retry">Retry backfill 1…</a> runs these again' in text
+    assert '1 of its dates failed (<a href="/backfills/2?state=failed">the page of backfill 2</a>)' in text
 
 
 async def test_trouble_of_all_kinds_is_listed(site: Site) -> None:

@@ -15,6 +15,7 @@ from tests.integration.web.conftest import MakeSite, Site
 from tests.oidc_provider import CLIENT, SECRET, OidcProvider, new_key, oidc_provider
 from tidegate.daemon.gateway import service
 from tidegate.daemon.identity import login_attempt
+from tidegate.daemon.standalone.web import NO_TLS
 
 ROLES = '{"data": {"role": "editor", "dags": ["daily_*"]}, "platform": "admin"}'
 ENTRIES = "SELECT who, what, details ->> 'by' AS by, details ->> 'reason' AS reason FROM audit_log ORDER BY id"
@@ -61,6 +62,40 @@ async def test_keys_may_be_replaced_and_groups_change_at_any_time(site: Site, pr
     provider.claims["groups"] = ["platform", "data"]
 
     assert "anna, admin" in (await log_in(site)).text
+
+
+async def test_sessions_follow_the_roles_of_the_setting(make_site: MakeSite, provider: OidcProvider) -> None:
+    login = {"oidc_issuer": provider.issuer, "oidc_client_id": CLIENT, "oidc_client_secret": SECRET}
+    async with make_site(**login, login_roles=ROLES) as site, site.anonymous(follow_redirects=True) as client:
+        before = await client.get("/login/oidc")
+        (secret,) = client.cookies.values()
+    pages = []
+    for roles in ('{"data": "viewer"}', '{"platform": "admin"}', ROLES):
+        async with make_site(**login, login_roles=roles) as site:
+            session = {"cookie": f"tidegate_session_{httpx.URL(site.address).port}={secret}"}
+            async with site.anonymous(headers=session) as client:
+                pages.append(await client.get("/dags"))
+
+    fewer, none, again = pages
+    assert "anna, editor" in before.text
+    assert (fewer.status_code, "anna, viewer" in fewer.text) == (HTTPStatus.OK, True)
+    assert (none.status_code, none.headers["location"].partition("?")[0]) == (HTTPStatus.SEE_OTHER, "/login")
+    assert "anna, editor" in again.text
+
+
+async def test_a_login_with_other_groups_counts_for_the_sessions_of_its_user(site: Site, provider: OidcProvider) -> None:
+    async with site.anonymous(follow_redirects=True) as first, site.browser(user="anna") as by_token:
+        await first.get("/login/oidc")
+        provider.claims["groups"] = ["platform"]
+        await log_in(site)
+        promoted = await first.get("/dags")
+        provider.claims["groups"] = ["guests"]
+        refused = await log_in(site)
+        ended, other = await first.get("/dags"), await by_token.get("/dags")
+
+    assert "anna, admin" in promoted.text
+    assert refused.status_code == HTTPStatus.FORBIDDEN
+    assert (ended.url.path, other.url.path) == ("/login", "/dags")
 
 
 async def test_groups_that_only_the_userinfo_endpoint_tells_count(site: Site, provider: OidcProvider) -> None:
@@ -179,7 +214,7 @@ async def test_a_provider_that_was_never_there_leaves_the_login_by_a_token(make_
 
 
 async def test_the_answer_of_the_provider_counts_once_and_in_its_browser(site: Site, provider: OidcProvider) -> None:
-    async with site.anonymous() as client, httpx.AsyncClient() as walker:
+    async with site.anonymous() as client, httpx.AsyncClient(verify=NO_TLS) as walker:
         begun = await client.get("/login/oidc")
         asked, kept = begun.headers["location"], {"cookie": begun.headers["set-cookie"].split(";")[0]}
         client.cookies.clear()

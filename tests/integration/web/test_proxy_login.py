@@ -2,7 +2,10 @@
 
 from http import HTTPStatus
 
+import pytest
+
 from tests.integration.web.conftest import MakeSite, csrf_of
+from tidegate.daemon.gateway import service
 
 HEADER = "x-forwarded-user"
 ROLES = '{"*": "viewer", "data": "operator"}'
@@ -12,10 +15,19 @@ ENTRIES = "SELECT who, what FROM audit_log ORDER BY id"
 
 async def test_a_user_that_the_proxy_names_has_a_session_of_its_own(make_site: MakeSite) -> None:
     named = {HEADER: "anna"}
-    async with make_site(**PROXY, proxy_addresses="127.0.0.0/8") as site, site.anonymous(follow_redirects=True) as client:
+    async with (
+        make_site(**PROXY, proxy_addresses="127.0.0.0/8") as site,
+        site.anonymous(follow_redirects=True) as client,
+        site.anonymous() as second,
+    ):
         page = await client.get("/dags?search=a", headers=named)
         forged = await client.post("/logout", headers=named, data={"csrf": "wrong"})
         promoted = await client.get("/dags", headers={**named, "x-groups": "data"})
+        await second.get("/login", headers=named)
+        demoted = await client.get("/dags")
+        await site.history.database.pool.execute("UPDATE credential SET groups = NULL WHERE username = 'anna'")
+        await client.get("/dags", headers=named)
+        of_former_version = await second.get("/dags")
         other = await client.get("/dags", headers={HEADER: "ben"})
         api = await client.get("/api/v1/dags", headers={HEADER: "cleo"})
         out = await client.post("/logout", headers={HEADER: "ben"}, data={"csrf": csrf_of(other)})
@@ -25,10 +37,30 @@ async def test_a_user_that_the_proxy_names_has_a_session_of_its_own(make_site: M
     assert (page.url.path, page.url.query, "anna, viewer" in page.text) == ("/dags", b"search=a", True)
     assert forged.status_code == HTTPStatus.FORBIDDEN
     assert "anna, operator" in promoted.text
+    assert "anna, viewer" in demoted.text
+    assert of_former_version.headers["location"].startswith("/login")
     assert "ben, viewer" in other.text
     assert api.status_code == HTTPStatus.UNAUTHORIZED
     assert (out.url.path, unnamed.url.path) == ("/login", "/login")
-    assert entries == [("anna", "logged in"), ("anna", "logged in"), ("ben", "logged in"), ("ben", "logged out")]
+    assert entries == [*[("anna", "logged in")] * 4, ("ben", "logged in"), ("ben", "logged out")]
+
+
+async def test_failed_logins_of_others_keep_no_session_of_a_user_without_a_role(
+    make_site: MakeSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "FAILED_LOGINS_PER_S", 0.01)
+    settings = {**PROXY, "proxy_addresses": "127.0.0.0/8", "login_roles": '{"data": "operator"}'}
+    async with make_site(**settings) as site, site.anonymous(follow_redirects=True) as client, site.anonymous() as others:
+        await client.get("/dags", headers={HEADER: "anna", "x-groups": "data"})
+        wrong = [(await others.post("/login", data={"token": "wrong"})).status_code for _ in range(2)]
+        before = await client.get("/dags")
+        refused = [(await others.get("/login", headers={HEADER: "anna"})).status_code for _ in range(2)]
+        after = await client.get("/dags")
+        entries = [tuple(row) for row in await site.history.database.pool.fetch(ENTRIES)]
+
+    assert (wrong, refused) == ([401, 429], [403, 429])
+    assert [page.url.path for page in (before, after)] == ["/dags", "/login"]
+    assert entries == [("anna", "logged in"), ("unknown", "could not log in"), ("anna", "could not log in")]
 
 
 async def test_a_password_that_the_proxy_passes_on_is_not_read(make_site: MakeSite) -> None:

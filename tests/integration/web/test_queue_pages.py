@@ -40,7 +40,7 @@ async def five_tasks(site: Site, slots: int | None) -> None:
 
 def reasons(text: str) -> list[str]:
     """What each task of the queue waits for."""
-    rows = re.findall(r'<tr><td class="num">\d+</td>.*?</tr>', text, re.DOTALL)
+    rows = re.findall(r'<tr>\s*<td class="num">\d+</td>.*?</tr>', text, re.DOTALL)
     return ["next" if "> next<" in row else re.sub(r"<[^>]+>", "", row.rpartition("<td>")[2]).strip() for row in rows]
 
 
@@ -87,14 +87,24 @@ async def test_a_pool_that_is_missing_is_created_by_its_form(site: Site) -> None
     async with site.browser(Role.OPERATOR) as client:
         form = await client.get("/queue/slots", params={"name": "small/one"})
         fields = {"csrf": csrf_of(form), "name": "small/one"}
-        shown = await client.post("/queue/slots", data={**fields, "slots": "5"})
+        created = dict(re.findall(r'type="hidden" name="(is_new|shown)" value="(\w+)"', form.text))
+        shown = await client.post("/queue/slots", data={**fields, **created, "slots": "5"})
+        twice = await client.post("/queue/slots", data={**fields, **created, "slots": "5"})
         stale = await client.post("/queue/slots", data={**fields, "slots": "9", "shown": "4"})
         wrong = await client.post("/queue/slots", data={**fields, "slots": "-2"})
+        queue = await client.post("/queue/slots", data={**fields, "name": "small/queue", "slots": "5"})
 
     assert reasons(text) == ["pool &#39;small/one&#39;, which does not exist"] * 5
     assert "Create the pool" in form.text
     assert (reasons(shown.text), "0 of 5 slots are taken" in shown.text) == (["next"] * 5, True)
-    assert [answer.status_code for answer in (stale, wrong)] == [HTTPStatus.PRECONDITION_FAILED, HTTPStatus.BAD_REQUEST]
+    assert [answer.status_code for answer in (twice, stale, wrong)] == [
+        HTTPStatus.PRECONDITION_FAILED,
+        HTTPStatus.PRECONDITION_FAILED,
+        HTTPStatus.BAD_REQUEST,
+    ]
+    assert 'name="slots" value="-2"' in wrong.text
+    assert "The pool does not exist yet" not in twice.text
+    assert (queue.status_code, "does not end with /queue" in queue.text) == (HTTPStatus.BAD_REQUEST, True)
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.EDITOR])
@@ -130,9 +140,9 @@ async def test_backends_show_what_is_at_work_and_which_servers_are_away(site: Si
     text = await page(site, "/clusters")
 
     assert ("Spark Connect" in text, "<script>alert" in text, "alert(1)" in text) == (True, False, True)
-    (host,) = re.findall(rf'<th scope="row">{HOST}</th><td>command</td><td class="num">(\d+)</td>', text)
+    (host,) = re.findall(rf'<th scope="row">{HOST}</th>\s*<td>command</td>\s*<td class="num">(\d+)</td>', text)
     assert host == "1"
-    (command,) = re.findall(r'<tr><th scope="row">command</th>.*?</tr>', text, re.DOTALL)
-    (submit,) = re.findall(r'<tr><th scope="row">spark-submit</th>.*?</tr>', text, re.DOTALL)
+    (command,) = re.findall(r'<tr>\s*<th scope="row">command</th>.*?</tr>', text, re.DOTALL)
+    (submit,) = re.findall(r'<tr>\s*<th scope="row">spark-submit</th>.*?</tr>', text, re.DOTALL)
     assert re.findall(r'num">(\d+)', command) == ["1", "0"]
     assert ("no daemon" in command, "no daemon" in submit) == (False, True)

@@ -76,7 +76,7 @@ async def test_changes_that_wait_for_a_lock_delay_no_page(site: Site) -> None:
             group.start_soon(change, client)
         while await pool.fetchval(WAITING) < 4:
             await anyio.sleep(0.05)
-        answer = await client.get("/dags", timeout=3)
+        answer = await client.get("/dags", timeout=10)
 
     assert answer.status_code == HTTPStatus.OK
 

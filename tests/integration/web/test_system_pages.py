@@ -1,16 +1,29 @@
 """The installation, notifications and the audit log on pages."""
 
 import re
+from collections.abc import Collection, Mapping
 from http import HTTPStatus
 
+import msgspec
 import pytest
 
+from tests.integration.browser.history import HALTED, INCIDENT, LOSS
 from tests.integration.cli.conftest import Cli, cli
 from tests.integration.cli.history import DAILY
-from tests.integration.web.conftest import Site
+from tests.integration.web.conftest import MakeSite, Site, csrf_of
+from tidegate.daemon.gateway import service
+from tidegate.daemon.intake.resumption import Resumed
+from tidegate.daemon.live import log_ranges
 from tidegate.daemon.permissions import Role
+from tidegate.daemon.settings import Settings
+from tidegate.events import topics
+from tidegate.events.source import Bounds, Partition
+from tidegate.schemas.queries.leases import Retention
+from tidegate.schemas.wire.event import Kind
 
 __all__ = ["cli"]
+
+OTHERS = "INSERT INTO lease (kind, key, next_offset) VALUES ('partition', 'gone/0', 1), ('partition', 'of another program', NULL)"
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -27,7 +40,7 @@ async def page(site: Site, path: str, **params: str) -> str:
 
 
 async def test_a_healthy_installation_says_so(site: Site, cli: Cli) -> None:
-    await site.history.daemon()
+    await site.history.daemon(retention=Retention(14, 1, 0))
 
     text, answer = await page(site, "/system"), await cli("doctor")
 
@@ -35,20 +48,24 @@ async def test_a_healthy_installation_says_so(site: Site, cli: Cli) -> None:
     assert answer == (0, "all well: 1 daemon is alive\n", "")
     assert re.search(r"\d{4}_\w+\.sql</dt><dd>applied", text)
     assert "dataset_event" in text
+    assert re.search(r'<td>14 days</td>\s*<td class="nowrap"><code>TIDEGATE_DEDUPE_DAYS', text)
+    assert re.search(r'<td>1 day</td>\s*<td class="nowrap"><code>TIDEGATE_LEDGER_DAYS', text)
+    assert "TIDEGATE_KAFKA_SERVERS is not set for this web process" in text
 
 
 async def test_what_is_wrong_comes_first(site: Site, cli: Cli) -> None:
     execute = site.history.database.pool.execute
     await site.history.daemon(away={"Kafka": HOSTILE})
-    await execute("INSERT INTO ingest_incident (partition, next_offset, log_start, log_end) VALUES ('updates/3', 7, 9, 12)")
-    await execute("INSERT INTO commit_loss (timeline, since, until, found_by) VALUES ('2', now(), now(), 'd')")
+    await execute(INCIDENT, "updates/3", 7)
+    await execute(LOSS)
+    await site.history.broken_file("bad.py", "SyntaxError: invalid syntax", 3)
     await execute("INSERT INTO outbox (shard, kind, key, event_id, time, payload) VALUES (1, 'x', 'k', 'e', '2026-01-01Z', '')")
 
     text, answer = await page(site, "/system"), await cli("doctor", "--json")
 
-    expected = ("Kafka is away for", "updates/3 is not read", "lost commits of", "to be published")
-    assert [any(says in problem for problem in answer.json["problems"]) for says in expected] == [True] * 4
-    assert ([says in text for says in expected], "<script>alert" in text) == ([True] * 4, False)
+    expected = ("Kafka is away for", "updates/3 is not read", "lost commits of", "to be published", "1 DAG file is broken")
+    assert [any(says in problem for problem in answer.json["problems"]) for says in expected] == [True] * 5
+    assert ([says in text for says in expected], "<script>alert" in text) == ([True] * 5, False)
     assert answer.code == 1
 
 
@@ -117,3 +134,90 @@ async def test_the_audit_log_is_for_operators(site: Site, role: Role) -> None:
 
     assert answer.status_code == HTTPStatus.FORBIDDEN
     assert 'href="/audit"' not in links
+
+
+async def test_a_halted_partition_is_resumed_from_the_page(
+    make_site: MakeSite, kafka: str, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests: list[Collection[Partition]] = []
+
+    async def asked(settings: Settings, partitions: Collection[Partition]) -> Mapping[Partition, Bounds]:
+        requests.append(partitions)
+        return await log_ranges.ranges_of(settings, partitions)
+
+    monkeypatch.setattr(service, "ranges_of", asked)
+    monkeypatch.setattr(log_ranges, "KEPT_S", 600.0)
+    await topics.create(kafka, topic_prefix, 2, 1)
+    partition, other = (f"{topics.name(topic_prefix, Kind.DATASET_UPDATED)}/{number}" for number in range(2))
+    async with make_site(kafka_servers=kafka, topic_prefix=topic_prefix) as site, site.browser(Role.OPERATOR) as client:
+        execute = site.history.database.pool.execute
+        for halted in (partition, other):
+            await execute(HALTED, halted, 7)
+            await execute(INCIDENT, halted, 7)
+        await execute(OTHERS)
+        before = (await client.get("/system")).text
+        (address,) = set(re.findall(r'href="(/topics/resume\?[^"]+%2F0)"', before))
+        listed = await client.get("/api/v1/topics/partitions")
+        form = await client.get(address)
+        sent = {"csrf": csrf_of(form), "partition": partition, "shown": "7"}
+        wrong = await client.post("/topics/resume", data={**sent, "at": "8"})
+        moved = await client.post("/topics/resume", data={**sent, "at": "latest", "latest": "1"})
+        back = await client.post("/topics/resume", data={**sent, "at": "earliest"})
+        resumed = await client.post("/topics/resume", data={**sent, "at": "earliest", "topic": "lost its end"})
+        again = await client.get(address)
+        async with site.program(Role.OPERATOR, user="ben") as program:
+            body = {"partition": other, "at": "latest"}
+            unsaid = await program.post("/api/v1/topics/resume", json=body)
+            by_api = await program.post("/api/v1/topics/resume", json={**body, "new_topic": True})
+        stood = await site.history.database.pool.fetchrow("SELECT next_offset, halted FROM lease WHERE key = $1", partition)
+        by = await site.history.database.pool.fetch(
+            "SELECT who, details FROM audit_log WHERE what = 'resumed a partition' ORDER BY id"
+        )
+
+    rows = {row["partition"]: (row["halted"], row["log_end"], row["lag"]) for row in listed.json()["items"]}
+    assert rows == {
+        "gone/0": (False, None, None),
+        "of another program": (False, None, None),
+        **dict.fromkeys((partition, other), (True, 0, 0)),
+    }
+    assert [len(partitions) for partitions in requests] == [3]
+    assert before.count("not in Kafka") == 2
+    cells = r"<td>.*halted</span></td>\s*<td class=.num.>7</td>\s*<td class=.num.>0 to 0</td>"
+    assert re.search(rf"{partition}</th>\s*{cells}", before)
+    assert "its next offset is 7, and its log holds 0 to 0 now" in form.text
+    assert "it goes back by 7 offsets" in form.text
+    hidden = re.findall(r'name="(shown|earliest|latest)" value="(\d+)"', form.text)
+    assert dict(hidden) == {"shown": "7", "earliest": "0", "latest": "0"}
+    assert [answer.status_code for answer in (wrong, moved, back)] == [HTTPStatus.CONFLICT] * 3
+    assert "write earliest, latest, or 0 to 0" in moved.text, "latest means the offset that the form showed"
+    assert ("write earliest, latest, or 0 to 0" in wrong.text, 'value="8"' in wrong.text) == (True, True)
+    assert "from 7 back to 0: say whether the topic was created again" in back.text
+    assert (resumed.url.path, "%2F0" in resumed.text, "%2F1" in resumed.text) == ("/system", False, True)
+    assert (tuple(stood or ()), again.status_code) == ((0, False), HTTPStatus.NOT_FOUND)
+    assert [(row["who"], row["details"]["next_offset"]) for row in by] == [("anna", 0), ("ben", 0)]
+    assert (unsaid.status_code, "from 7 back to 0" in unsaid.json()["detail"]) == (HTTPStatus.CONFLICT, True)
+    assert "(new_topic: true or false; --new-topic or --same-topic of the command)" in unsaid.json()["detail"]
+    assert msgspec.convert(by_api.json(), Resumed) == Resumed(other, 7, 0)
+
+
+async def test_a_loss_is_settled_from_the_page(site: Site) -> None:
+    await site.history.database.pool.execute(LOSS)
+    async with site.browser(Role.OPERATOR) as client, site.browser(Role.VIEWER, user="vera") as viewer:
+        seen = (await viewer.get("/system")).text
+        (address,) = set(re.findall(r'href="(/losses/\d+/settle)"', (await client.get("/system")).text))
+        form = await client.get(address)
+        blank = await client.post(address, data={"csrf": csrf_of(form), "because": " "})
+        settled = await client.post(address, data={"csrf": csrf_of(form), "because": "checked"})
+        again = await client.get(address)
+
+    assert ("Lost commits" in seen, "/settle" in seen, "<code>tidegate losses settle 1</code>" in seen) == (True, False, True)
+    assert "Postgres has lost commits of" in form.text
+    assert (blank.status_code, settled.url.path) == (HTTPStatus.BAD_REQUEST, "/system")
+    assert ("Lost commits" in settled.text, again.status_code) == (False, HTTPStatus.NOT_FOUND)
+
+
+async def test_without_kafka_the_form_says_where_to_resume(site: Site) -> None:
+    async with site.browser(Role.OPERATOR) as client:
+        answer = await client.get("/topics/resume", params={"partition": "a/0"})
+
+    assert (answer.status_code, "TIDEGATE_KAFKA_SERVERS is not set" in answer.text) == (HTTPStatus.CONFLICT, True)

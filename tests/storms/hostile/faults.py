@@ -1,4 +1,4 @@
-"""Seeded faults of containment: what one input breaks stops everybody's work."""
+"""Seeded faults of containment: what one input breaks stops the work on all others."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any

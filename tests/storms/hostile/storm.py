@@ -27,7 +27,7 @@ from tidegate.schemas.wire.event import Kind
 HERE = Path(__file__).parent
 
 RUN_EVENTS = 300
-SETTINGS: Mapping[str, object] = {"parse_wall_s": 6, "parse_cpu_s": 3, "parse_memory_mb": 256}
+SETTINGS: Mapping[str, object] = {"parse_wall_s": 6, "parse_cpu_s": 1, "parse_memory_mb": 256}
 
 
 class HostilePlan(Plan, frozen=True, kw_only=True):

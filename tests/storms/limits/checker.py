@@ -77,7 +77,7 @@ COUNTS = """
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """What the daemons are told, and `idle_s`: how long a task may wait beside free slots, because no daemon is up."""
+    """What the daemons are told, and `idle_s`: how long a task may wait beside free slots while a daemon is at work."""
 
     parallelism: int
     fair_after_s: float
@@ -87,12 +87,12 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 class Gone:
     """A storm gone through once, from its journal."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: Bounds, ends: Sequence[End]) -> None:
         self.ledger = Ledger(bounds.parallelism)
         self.inversions = Inversions(self.ledger, bounds.fair_after_s)
         self.turns = Turns(self.ledger, bounds.fair_after_s)
         self.pool_turns = PoolTurns(self.ledger)
-        self.idle = Idle(self.ledger)
+        self.idle = Idle(self.ledger, (end.life for end in ends if end.life))
         self.fair_turns = 0
         self.over = 0
 
@@ -109,7 +109,7 @@ class Gone:
 
 
 async def judge(db: "asyncpg.Connection[asyncpg.Record]", ends: Sequence[End], bounds: Bounds) -> Verdict:
-    gone = Gone(bounds)
+    gone = Gone(bounds, ends)
     gone.go(await journal.read(db))
     await db.execute(DUE.read_text())
     violations: dict[str, Sequence[str]] = {

@@ -22,7 +22,7 @@ from tidegate.handlers.scheduling.round_robin import Source
 from tidegate.handlers.tasks.advance import Move
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.graph import Graph
-from tidegate.schemas.queries import dags, pools, tasks
+from tidegate.schemas.queries import dags, pools, starving, tasks
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.view import Candidate, RunView, StarvingTask
 
@@ -103,7 +103,7 @@ def starving_tasks_ignored() -> None:
     async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int, slots: int) -> list[StarvingTask]:
         return []
 
-    replace(tasks, "longest_waiting", longest_waiting)
+    replace(starving, "longest_waiting", longest_waiting)
 
 
 def pools_by_name() -> None:

@@ -17,7 +17,7 @@ FULL = LimitsPlan(
     events=0,
     send_s=40,
     rest_s=180,
-    idle_s=20,
+    idle_s=10,
     fills=48,
     script=SCRIPT,
     settings=SETTINGS,
@@ -37,7 +37,7 @@ MINUTE = small(
     Shape(dags=100, tasks=4_500),
     send_s=12,
     rest_s=90,
-    idle_s=20,
+    idle_s=10,
     fills=48,
     misery=replace(FULL.misery, kills=2, every_s=(0.5, 2.2)),
 )

@@ -62,6 +62,7 @@ FULL = """
     SELECT (SELECT count(*) FROM occupying_task) >= $1 AND count(*) > 1 AND min(scheduled_at) < now() - make_interval(secs => $3)
     FROM task_instance WHERE pool = $2 AND state = 'scheduled'
 """
+TAKEN = "SELECT coalesce(sum(pool_slots), 0) FROM occupying_task WHERE pool = $1"
 ROOM = 2 * FAIR_EVERY
 """How many tasks end at a time when others have all the places that the lowered pool is to get."""
 
@@ -69,7 +70,7 @@ ROOM = 2 * FAIR_EVERY
 class LimitsPlan(Plan, frozen=True, kw_only=True):
     """`shape` is that of the crowd. `lowered`: the part of the sending time in which one pool has fewer slots.
 
-    `idle_s`: how long a task may wait beside free slots, because no daemon is up. `fills`: how often the installation is kept at
+    `idle_s`: how long a task may wait beside free slots while a daemon is at work. `fills`: how often the installation is kept at
     its parallelism until tasks of a pool without limit wait.
     """
 
@@ -162,7 +163,7 @@ class LimitsStorm(Storm):
 
     async def _until_taken(self, database: Database, pool: str, slots: int) -> None:
         """Lower the pool. If it is to be filled, applications end only where tasks of other pools have all the places."""
-        while not await database.run(_resize, pool, slots, above=slots):
+        while not await _lower_below_taken(database, pool, slots):
             if self.plan.fills and await database.run(_active) >= self.plan.parallelism:
                 await self._hold(ROOM)
             await anyio.sleep(0.02)
@@ -217,10 +218,28 @@ async def _is_full(db: Db, parallelism: int) -> bool:
     return bool(is_full)
 
 
+async def _lower_below_taken(database: Database, pool: str, slots: int) -> bool:
+    """Give a pool so many slots while more are taken; whether more still are.
+
+    A task may end between the look of a transaction and its commit: the pool gets its slots back then.
+    """
+    if not await database.run(_resize, pool, slots, above=slots):
+        return False
+    is_lower = await database.run(_taken, pool) > slots
+    if not is_lower:
+        await database.run(_resize, pool, POOLS[pool])
+    return is_lower
+
+
 async def _resize(db: Db, pool: str, slots: int, *, above: int = -1) -> bool:
     """Give a pool so many slots if more than `above` of them are taken; whether they were. No task is admitted meanwhile."""
-    before = await pools.slots_of(db, pool) or 0
-    taken = before - ((await pools.read(db, pool, 0)).open or 0)
-    if taken > above:
+    await pools.lock_slots(db, pool)
+    is_taken = await _taken(db, pool) > above
+    if is_taken:
         await pools.set_slots(db, pool, slots)
-    return taken > above
+    return is_taken
+
+
+async def _taken(db: Db, pool: str) -> int:
+    ((slots,),) = await db.fetch(TAKEN, pool)
+    return int(slots)

@@ -8,7 +8,7 @@ import pytest
 from tests.storms.limits.journal import Commit, PoolChange, Task, TaskMove
 from tests.storms.limits.ledger import SLOTS, Ledger
 from tests.storms.limits.replay import BROTHERS, FAIR, READY_LATER, ROOM_LATER, UNEXPLAINED, Inversions, admission
-from tests.storms.limits.waits import Idle, PoolTurns, Turns
+from tests.storms.limits.waits import AT_WORK_S, STARTED_S, Idle, PoolTurns, Turns, at_work
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 FAIR_AFTER_S = 10.0
@@ -19,14 +19,17 @@ def at(seconds: float) -> datetime:
 
 
 class Journal:
-    """One pool `p` of some slots, and what becomes of tasks in it; commits are numbered from 1, one second after the other."""
+    """One pool `p` of some slots, and what becomes of tasks in it; commits are numbered from 1, one second after the other.
 
-    def __init__(self, slots: int = 9, parallelism: int = 99) -> None:
+    `lives` are the seconds in which processes of daemons began and ended.
+    """
+
+    def __init__(self, slots: int = 9, parallelism: int = 99, lives: Sequence[tuple[float, float]] = ()) -> None:
         self.ledger = Ledger(parallelism)
         self.inversions = Inversions(self.ledger, FAIR_AFTER_S)
         self.turns = Turns(self.ledger, FAIR_AFTER_S)
         self.pool_turns = PoolTurns(self.ledger)
-        self.idle = Idle(self.ledger)
+        self.idle = Idle(self.ledger, [(at(begin), at(end)) for begin, end in lives])
         self.seq = 0
         self.admitted = 0
         self.write((), pools=[PoolChange("p", slots, 0), PoolChange("q", slots, 0)])
@@ -68,7 +71,7 @@ def of(journal: Journal) -> dict[str, int]:
     return dict(journal.inversions.passed_over)
 
 
-def test_who_is_lighter_and_goes_first_without_a_reason_is_an_inversion() -> None:
+def test_a_lighter_task_that_goes_first_without_a_reason_is_an_inversion() -> None:
     journal = Journal()
     journal.wait(task(5, 1), task(1, 2))
 
@@ -87,7 +90,7 @@ def test_the_first_in_the_order_passes_over_no_task() -> None:
     assert of(journal) == {}
 
 
-def test_who_became_ready_after_the_look_could_not_be_seen() -> None:
+def test_a_task_that_became_ready_after_the_look_could_not_be_seen() -> None:
     journal = Journal()
     journal.wait(task(1, 2))
     journal.wait(task(5, 1))
@@ -97,7 +100,7 @@ def test_who_became_ready_after_the_look_could_not_be_seen() -> None:
     assert of(journal) == {READY_LATER: 1}
 
 
-def test_who_was_given_room_after_the_look_could_not_be_seen() -> None:
+def test_a_task_that_was_given_room_after_the_look_could_not_be_seen() -> None:
     journal = Journal(slots=4)
     journal.wait(task(5, 1, slots=3), task(1, 2), task(9, 3, slots=2))
     journal.admit(task(9, 3, slots=2))
@@ -115,7 +118,7 @@ def test_who_was_given_room_after_the_look_could_not_be_seen() -> None:
         pytest.param(9, 1, task(5, 1, room=0), "max_active_tasks", id="no room in its run"),
     ],
 )
-def test_who_does_not_fit_is_counted_by_what_holds_it_up(slots: int, parallelism: int, heavy: Task, reason: str) -> None:
+def test_a_task_that_does_not_fit_is_counted_by_what_holds_it_up(slots: int, parallelism: int, heavy: Task, reason: str) -> None:
     journal = Journal(slots, parallelism)
     journal.wait(heavy, task(1, 2))
 
@@ -124,7 +127,7 @@ def test_who_does_not_fit_is_counted_by_what_holds_it_up(slots: int, parallelism
     assert of(journal) == {reason: 1}
 
 
-def test_the_turn_of_who_waited_long_is_no_inversion_and_only_one() -> None:
+def test_the_turn_of_a_task_that_waited_long_is_no_inversion_and_only_one() -> None:
     journal = Journal()
     journal.wait(task(5, 1), task(1, 2), task(2, 3), since=-60)
 
@@ -179,11 +182,38 @@ def test_a_pool_waits_for_its_turn_while_others_fill_the_installation() -> None:
     assert journal.pool_turns.longest == {"q": 3}
 
 
-def test_a_task_waits_beside_free_slots() -> None:
+def test_a_task_waits_beside_free_slots_while_a_daemon_is_up() -> None:
+    journal = Journal(slots=1, lives=[(0.0, 60.0)])
+    journal.wait(task(1, 1))
+
+    while journal.seq < 15:
+        journal.write(())
+
+    assert journal.idle.longest_s["p"] == 15 - STARTED_S
+
+
+def test_a_time_without_a_daemon_does_not_count() -> None:
+    journal = Journal(slots=1, lives=[(0.0, 14.0), (1.0, STARTED_S), (40.0, 60.0)])
+    journal.wait(task(1, 1))
+
+    while journal.seq < 52:
+        journal.write(())
+
+    assert journal.idle.longest_s["p"] == 4.0 + 2.0
+
+
+def test_a_young_daemon_is_at_work_when_it_moves_tasks() -> None:
     journal = Journal(slots=1)
     journal.wait(task(1, 1))
 
-    for _ in range(5):
-        journal.write(())
+    journal.write(())
+    for run in range(2, 6):
+        journal.end(task(1, run, pool="q"))
 
-    assert journal.idle.longest_s["p"] == 5.0
+    assert journal.idle.longest_s["p"] == 4 * AT_WORK_S
+
+
+def test_daemons_side_by_side_are_at_work_once() -> None:
+    lives = [(at(0), at(30)), (at(5), at(40)), (at(50), at(52)), (at(60), at(75))]
+
+    assert at_work(lives) == [(at(10), at(40)), (at(70), at(75))]

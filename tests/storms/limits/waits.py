@@ -1,6 +1,7 @@
 """Bounds of waiting: starving tasks get turns, pools take turns, and no task waits beside free slots."""
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from tests.storms.limits.journal import Commit
@@ -11,8 +12,16 @@ from tidegate.handlers.admission.select import FAIR_EVERY
 CLOCK_S = 0.05
 """How far the clock of a daemon may be from that of Postgres."""
 
+Span = tuple[datetime, datetime]
+
 LOOK_EVERY_S = 0.25
 """The time between two checks whether a task waits beside free slots."""
+
+STARTED_S = 10.0
+"""A daemon that has been up for so long is at work, also on a busy machine, where a start takes seconds."""
+
+AT_WORK_S = 0.25
+"""A daemon that has just moved a task is at work for at least so long, however young it is."""
 
 
 class Turns:
@@ -81,23 +90,56 @@ class PoolTurns:
 
 
 class Idle:
-    """The longest time that a fitting task waited while nothing was admitted to the pool; seconds, by pool."""
+    """The longest time that a fitting task waited while nothing was admitted to the pool; seconds, by pool.
 
-    def __init__(self, ledger: Ledger) -> None:
+    Only time in which a daemon was at work counts: both may be down together, for as long as the machine takes to start one.
+    `lives` are those of the processes of all daemons.
+    """
+
+    def __init__(self, ledger: Ledger, lives: Iterable[Span]) -> None:
         self.longest_s: dict[str, float] = defaultdict(float)
         self._ledger = ledger
-        self._since: dict[str, datetime] = {}
-        self._look_at: datetime | None = None
+        self._at_work = at_work(lives)
+        self._worked_s = 0.0
+        self._seen_at: datetime | None = None
+        self._since_s: dict[str, float] = {}
+        self._look_at_s = 0.0
 
     def see(self, commit: Commit) -> None:
         """After the ledger has it."""
+        self._worked_s += self._work(commit)
+        self._seen_at = commit.at
         for pool in {move.task.pool for move in commit.admitted}:
-            self._since.pop(pool, None)
-        if self._look_at is not None and commit.at < self._look_at:
+            self._since_s.pop(pool, None)
+        if self._worked_s < self._look_at_s:
             return
-        self._look_at = commit.at + timedelta(seconds=LOOK_EVERY_S)
+        self._look_at_s = self._worked_s + LOOK_EVERY_S
         for pool, waiters in self._ledger.oldest.items():
             if all(self._ledger.held_up(waiter.task, NOTHING) for _, waiter in waiters):
-                self._since.pop(pool, None)
-            since = self._since.setdefault(pool, commit.at)
-            self.longest_s[pool] = max(self.longest_s[pool], (commit.at - since).total_seconds())
+                self._since_s.pop(pool, None)
+            since_s = self._since_s.setdefault(pool, self._worked_s)
+            self.longest_s[pool] = max(self.longest_s[pool], self._worked_s - since_s)
+
+    def _work(self, commit: Commit) -> float:
+        """The part of the time since the last commit in which a daemon was at work. Only daemons move tasks."""
+        begin = self._seen_at or commit.at
+        certain_s = sum(overlap_s((begin, commit.at), span) for span in self._at_work)
+        rest_s = (commit.at - begin).total_seconds() - certain_s
+        return certain_s + (min(rest_s, AT_WORK_S) if commit.tasks else 0.0)
+
+
+def at_work(lives: Iterable[Span]) -> list[Span]:
+    """When at least one daemon was up and had been so for a while. The spans do not overlap."""
+    merged: list[Span] = []
+    for begin, end in sorted((begin + timedelta(seconds=STARTED_S), end) for begin, end in lives):
+        if end <= begin:
+            continue
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def overlap_s(one: Span, other: Span) -> float:
+    return max((min(one[1], other[1]) - max(one[0], other[0])).total_seconds(), 0.0)

@@ -7,6 +7,10 @@ INPUTS = 12
 DAGS = 12
 BEAT_S = 0.1
 
+LONG = "long"
+LONG_S = 14
+"""Longer than a runner waits for its daemons."""
+
 BEGIN, END = "begin", "end"
 
 WORK = r"""
@@ -38,7 +42,7 @@ for i in range(12):
         elif i < 8:
             work(dag, "first", 2, retries=3) >> work(dag, "second", 4, retries=3)
         elif i < 10:
-            work(dag, "long", 14, retries=1)
+            work(dag, {long!r}, {long_s}, retries=1)
         else:
             dag.command("stubborn", ["bash", "-c", STUBBORN, "work", WORK, "3"], retries=2, retry_delay=timedelta(seconds=0.2))
 """
@@ -46,4 +50,4 @@ for i in range(12):
 
 def files(journal: Path) -> Mapping[str, str]:
     """Each line of the journal is the stamp of an attempt, the time in seconds since 1970, and what it does."""
-    return {"runners.py": FILE.format(work=f"JOURNAL={journal}\n{WORK}")}
+    return {"runners.py": FILE.format(work=f"JOURNAL={journal}\n{WORK}", long=LONG, long_s=LONG_S)}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -11,10 +12,10 @@ from tests.storms.evidence import Evidence
 from tests.storms.invariants import attempts as applications
 from tests.storms.processes import Daemon
 from tests.storms.runners import executions, invariants
-from tests.storms.runners.pipelines import DAGS, INPUTS, files
+from tests.storms.runners.pipelines import DAGS, INPUTS, LONG, LONG_S, files
 from tests.storms.storm import Plan, Storm
 from tidegate.daemon.spark.process import end_all
-from tidegate.daemon.spark.spool import spools
+from tidegate.daemon.spark.spool import Spool, spools
 
 SILENT_S = 8.0
 SETTINGS: Mapping[str, object] = {"runner_silent_s": SILENT_S, "runner_heartbeat_s": 0.5}
@@ -33,6 +34,14 @@ REASONS = """
         count(*) FILTER (WHERE state = 'killed') AS "attempts killed"
     FROM submission
 """
+
+
+def _is_long(spool: Spool, begun_after: datetime) -> bool:
+    """A long task that has begun after this time and is at work."""
+    job, claim = spool.job(), spool.claimed()
+    if job is None or claim is None or spool.has_outcome():
+        return False
+    return job.spec.task.task_id == LONG and claim.claimed_at > begun_after
 
 
 class RunnersPlan(Plan, frozen=True, kw_only=True):
@@ -63,6 +72,11 @@ class RunnersStorm(Storm):
         for host in set(self.plan.hosts.values()):
             for spool in spools(self._spool(host)):
                 end_all(spool.submission_id, 0)
+
+    def _worth_freezing(self, daemon: Daemon) -> bool:
+        """Its host executes a task that is at work for long enough to lose contact."""
+        begun_after = datetime.now(UTC) - timedelta(seconds=LONG_S - SILENT_S)
+        return any(_is_long(spool, begun_after) for spool in spools(self._spool(self.plan.hosts[daemon.name])))
 
     async def _daemon(self, name: str, cluster: str, stack: AsyncExitStack) -> Daemon:
         daemon = await super()._daemon(name, cluster, stack)

@@ -62,6 +62,15 @@ def test_folders_keep_their_structure_and_only_files_of_others_are_not_replaced(
     assert not (here / "dags/.hidden").exists()
 
 
+def test_a_reader_of_a_replaced_file_finds_all_of_the_old_one(here: Path) -> None:
+    (here / "dags").mkdir()
+    (here / "dags/complete.py").write_text("# the old file\n")
+    with (here / "dags/complete.py").open() as reader:
+        assert run(["import-airflow", "airflow/complete.py", "-o", "dags", "--overwrite"]) == 0
+
+        assert reader.read() == "# the old file\n"
+
+
 def test_two_files_of_one_name_do_not_replace_each_other(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "complete.py").write_text(LACKING)
 
@@ -123,4 +132,4 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(here: Path, capsys: pyt
     (here / "file").write_text("")
 
     assert run(["import-airflow", "airflow/complete.py", "-o", "file/below"]) == 2
-    assert "file/below/complete.py: Not a directory; it was not written" in capsys.readouterr().err
+    assert "file/below/complete.py cannot be written: Not a directory" in capsys.readouterr().err

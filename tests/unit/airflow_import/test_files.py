@@ -32,10 +32,10 @@ def test_the_translation_makes_dags(path: Path) -> None:
 def test_all_translations_pass_check_in_the_sandbox(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for path in FILES:
         (tmp_path / f"{path.stem}.py").write_text(translation(path).text)
-    # Applications, which the import does not copy.
-    for application in ("jobs/ingest.py", "aggregate.jar"):
-        (tmp_path / application).parent.mkdir(exist_ok=True)
-        (tmp_path / application).touch()
+    # Applications and folders, which the import does not copy.
+    for file in ("jobs/ingest.py", "jobs/lib.py", "aggregate.jar", "reports/numbers"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
 
     code = run(["check", str(tmp_path)])
 

@@ -189,4 +189,5 @@ def test_a_function_is_listed_whose_call_was_left_out() -> None:
 
     result = translated(source + DAG + "    f(missing)\n")
 
-    assert [(part.line, part.what) for part in result.omissions] == [(2, "def f"), (11, "f(missing)")]
+    assert [(part.line, part.what) for part in result.omissions] == [(2, "def f"), (11, "@task 'f'")]
+    assert '["false"]' in result.text

@@ -1,11 +1,16 @@
-"""Parsers of command-line values."""
+"""Parsers of command-line values, and the question before a change."""
 
+import io
+import sys
 from datetime import UTC, datetime
 
 import pytest
 import typer
 
-from tidegate.daemon.cli.command import parse_time
+from tidegate.daemon.cli.command import confirm, parse_time
+from tidegate.daemon.read_model.dead_letter import Change
+from tidegate.schemas.error import RequestError
+from tidegate.schemas.queries.dead_letters import DeadLetterState
 
 
 @pytest.mark.parametrize(
@@ -30,3 +35,25 @@ def test_what_is_no_time_is_answered_with_an_example(given: str) -> None:
 def test_a_time_out_of_range_is_answered_with_the_range(given: str) -> None:
     with pytest.raises(typer.BadParameter, match="is out of range; write a time from 1900-01-01 to 2200-01-01 UTC"):
         parse_time(given)
+
+
+class Terminal(io.StringIO):
+    """What a user types at a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("verb", ["clear", "delete", *Change])
+def test_the_answer_no_changes_nothing(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
+
+    with pytest.raises(RequestError, match=f"^nothing was changed: {verb} was not confirmed$"):
+        confirm(verb, "backfill 3")
+
+
+@pytest.mark.parametrize(
+    ("change", "state"), [(Change.REPLAY, DeadLetterState.REPLAYED), (Change.DISCARD, DeadLetterState.DISCARDED)]
+)
+def test_a_change_of_dead_letters_has_a_state(change: Change, state: DeadLetterState) -> None:
+    assert change.state is state

@@ -14,6 +14,7 @@ from tidegate.daemon.engine import Batch
 from tidegate.schemas.dag import DagSpec, ImportProblem, ParsedFile
 from tidegate.schemas.error import DagFaultError, Faults, InvariantError, TooSlowError, UnavailableError, described
 from tidegate.schemas.message import DatasetUpdateDeferred
+from tidegate.schemas.queries import holds
 from tidegate.schemas.wire.event import DatasetUpdated, TaskFinished
 
 SLOW = TooSlowError("canceling statement", server="Postgres")
@@ -117,7 +118,9 @@ async def test_a_decision_that_reads_a_held_dag_is_given_up(
         raise DagFaultError({"a": "a test"})
 
     class Known:
-        async def run(self, *_: Any) -> list[str]:
+        async def run(self, read: Any, *_: Any) -> Any:
+            if read is holds.versions_of:
+                return {"a": 1}
             return ["a"] if is_new else []
 
         def clear_memory(self) -> None:

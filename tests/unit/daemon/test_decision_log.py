@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from tests.shapes import NOW
 from tidegate.daemon.decision_log import DecisionLog, noted
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.effect.dag import ClearImportError, NoteSchedule, RecordImportError, SetPaused
+from tidegate.schemas.effect.dag import ClearImportError, NoteSchedule, RecordAwaitedError, RecordImportError, SetPaused
 from tidegate.schemas.effect.task import TaskMoved
 from tidegate.schemas.notice import LogExcerpt
 from tidegate.schemas.wire.event import TaskStateChanged
@@ -53,6 +53,16 @@ def test_a_broken_file_is_one_line_until_its_error_changes_or_it_was_mended() ->
     assert logged(broken) == [
         {"event": "dag_file_broken", "log_level": "warning", "path": "a.py", "line": 3, "reason": "invalid syntax"}
     ]
+
+
+def test_a_file_that_is_being_parsed_is_not_broken_and_leaves_the_last_error_as_it_was() -> None:
+    log, broken, awaited = (
+        DecisionLog(),
+        RecordImportError("a.py", 3, "x"),
+        RecordAwaitedError("a.py", None, "it is being parsed"),
+    )
+
+    assert [len(logged(effect, by=log)) for effect in (awaited, broken, awaited, broken)] == [0, 1, 0, 0]
 
 
 def test_a_missed_deadline_of_inputs_is_a_line_and_other_notes_are_none() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from tidegate.daemon.fault_log import EVERY_S, MOST_COMPONENTS, FaultLog, RepeatedFaults
+from tidegate.daemon.fault_log import EVERY_S, MOST_COMPONENTS, FaultLog, LoggedStates, RepeatedFaults
 
 
 def fault(number: int, kind: type[Exception] = ValueError) -> Exception:
@@ -64,3 +64,12 @@ def test_faults_without_an_end_are_forgotten() -> None:
         faults.report(0, ValueError("gone"), attempt=0)
 
     assert len(logs) == MOST_COMPONENTS + 2
+
+
+def test_a_state_begins_again_after_it_has_ended() -> None:
+    states = LoggedStates()
+
+    begun = [states.begun("pool_missing", holding) for holding in (["a"], ["b", "a"], ["b"], ["a", "b"])]
+
+    assert begun == [["a"], ["b"], [], ["a"]]
+    assert states.begun("dag_folder_unreadable", ["a"]) == ["a"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 DAEMON = Path(__file__).parents[3] / "daemon"
-CLIENTS = {"Source", "Sink", "Publisher", "SyncPublisher", "RunStates", "subscribe"}
+CLIENTS = {"Source", "Sink", "OutboxSink", "Publisher", "SyncPublisher", "RunStates", "subscribe"}
 FILES = [path for path in sorted(DAEMON.rglob("*.py")) if "tidegate.events" in path.read_text()]
 
 

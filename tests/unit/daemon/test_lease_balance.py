@@ -50,7 +50,7 @@ def test_one_topic_does_not_make_up_for_another() -> None:
     assert share(owned, {TASKS: 6, UPDATES: 6}, DaemonRank(0, 2)).wanted == {TASKS: 3, UPDATES: -3}
 
 
-def test_who_comes_alone_has_all() -> None:
+def test_a_daemon_alone_has_all() -> None:
     assert share([], {TASKS: 3, UPDATES: 5}, DaemonRank(0, 1)).wanted == {TASKS: 3, UPDATES: 5}
 
 

@@ -1,5 +1,7 @@
 """A duty that breaks starts again, and is spoken of once."""
 
+import math
+
 import anyio
 import pytest
 from anyio.abc import TaskStatus
@@ -14,7 +16,26 @@ from tidegate.daemon.restart import all_set, begin, kept_up
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outage, "FIRST_PAUSE_S", 0.01)
     monkeypatch.setattr(outage, "LONGEST_PAUSE_S", 0.02)
-    monkeypatch.setattr(restart, "STEADY_S", 0.2)
+    monkeypatch.setattr(restart, "STEADY_S", math.inf)
+
+
+class Recovery:
+    """`is_over` is set once no outage is left."""
+
+    def __init__(self) -> None:
+        self.is_over = anyio.Event()
+        self.outages = Outages(self._changed)
+
+    def _changed(self, away: frozenset[str]) -> None:
+        if not away:
+            self.is_over.set()
+
+
+@pytest.fixture
+def steady(monkeypatch: pytest.MonkeyPatch) -> Recovery:
+    """A duty is steady very soon after its start."""
+    monkeypatch.setattr(restart, "STEADY_S", 0.01)
+    return Recovery()
 
 
 class Duty:
@@ -34,12 +55,13 @@ class Duty:
         await anyio.sleep_forever()
 
 
-async def run_until_it_works(duty: Duty, outages: Outages, then_s: float = 0) -> list[str]:
+async def run_until_it_works(duty: Duty, outages: Outages, recovered: anyio.Event | None = None) -> list[str]:
     with capture_logs() as logs, anyio.fail_after(5):
         async with anyio.create_task_group() as tg:
             await tg.start(kept_up, "work", duty, outages)
             await duty.works.wait()
-            await anyio.sleep(then_s)
+            if recovered:
+                await recovered.wait()
             tg.cancel_scope.cancel()
     return [line["event"] for line in logs]
 
@@ -56,28 +78,26 @@ async def test_a_broken_duty_starts_again_and_each_fault_is_logged_once() -> Non
     assert "KeyError: 'a'" in str(outages.away["duty work"])
 
 
-async def test_a_duty_that_works_for_a_while_is_back() -> None:
-    outages = Outages()
+async def test_a_duty_that_works_for_a_while_is_back(steady: Recovery) -> None:
+    events = await run_until_it_works(Duty(KeyError("a")), steady.outages, steady.is_over)
 
-    events = await run_until_it_works(Duty(KeyError("a")), outages, then_s=0.4)
-
-    assert outages.away == {}
+    assert steady.outages.away == {}
     assert events[-1] == "duty_recovered"
 
 
-async def test_a_fault_that_comes_again_after_the_duty_worked_has_its_traceback_again() -> None:
+async def test_a_fault_that_comes_again_after_the_duty_worked_has_its_traceback_again(steady: Recovery) -> None:
     class Relapsing(Duty):
         async def __call__(self, *, task_status: TaskStatus[None]) -> None:
             self.starts += 1
             task_status.started()
             if self.starts == 2:
-                await anyio.sleep(0.4)
+                await steady.is_over.wait()
             if self.starts <= 2:
                 raise KeyError("a")
             self.works.set()
             await anyio.sleep_forever()
 
-    events = await run_until_it_works(Relapsing(), Outages())
+    events = await run_until_it_works(Relapsing(), steady.outages)
 
     assert events.count("duty_failed") == 2
 

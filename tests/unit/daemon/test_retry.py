@@ -7,7 +7,7 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from tidegate.daemon.outage import Outages, Retry
+from tidegate.daemon.outage import Backoff, Outages, Retry
 from tidegate.schemas.error import UnavailableError
 
 AWAY = UnavailableError("connection refused", server="Postgres")
@@ -77,6 +77,14 @@ async def test_pauses_double_up_to_a_limit_and_start_again_after_a_success(pause
     assert pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 0.2]
 
 
+async def test_an_outage_of_hours_ends_no_duty(pauses: list[float]) -> None:
+    backoff = Backoff()
+    for _ in range(2_000):
+        await backoff.pause()
+
+    assert pauses[-1] == 5.0
+
+
 @pytest.mark.parametrize(("ends_outages", "away"), [(True, []), (False, ["Postgres"])])
 async def test_a_success_ends_the_outages_of_its_failures_where_it_proves_that(ends_outages: bool, away: list[str]) -> None:
     outages = Outages()
@@ -102,3 +110,13 @@ async def test_reporting_suppresses_an_outage_only() -> None:
         await Step(ValueError("broken"))()
 
     assert list(outages.away) == ["Postgres"]
+
+
+async def test_a_block_without_an_outage_ends_those_that_its_work_met() -> None:
+    outages, lost = Outages(), set[str]()
+    with capture_logs():
+        for step in (Step(AWAY), Step("done")):
+            with outages.reporting(lost):
+                await step()
+
+    assert (dict(outages.away), lost) == ({}, set())

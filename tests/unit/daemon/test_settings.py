@@ -30,6 +30,34 @@ def test_the_rest_of_the_environment_is_not_ours() -> None:
     assert read({**SERVERS, "PATH": "/bin", "MY_TIDEGATE_SWEEP_S": "x"}) == read(SERVERS)
 
 
+@pytest.mark.parametrize(
+    "service",
+    [
+        {"TIDEGATE_SERVICE_HOST": "10.0.0.7", "TIDEGATE_SERVICE_PORT": "8780", "TIDEGATE_SERVICE_PORT_HTTP": "8780"},
+        {
+            "TIDEGATE_WEB_SERVICE_HOST": "10.0.0.7",
+            "TIDEGATE_WEB_SERVICE_PORT": "8780",
+            "TIDEGATE_WEB_PORT": "tcp://10.0.0.7:8780",
+        },
+        {
+            "TIDEGATE_PORT": "tcp://10.0.0.7:8780",
+            "TIDEGATE_SMTP_PORT": "tcp://[fd00::7]:25",
+            "TIDEGATE_DNS_PORT": "udp://10.0.0.7:53",
+        },
+        {"TIDEGATE_PORT_8780_TCP": "tcp://10.0.0.7:8780", "TIDEGATE_WEB_PORT_8780_TCP_ADDR": "10.0.0.7"},
+    ],
+)
+def test_the_places_of_services_are_no_settings(service: Mapping[str, str]) -> None:
+    assert read({**SERVERS, **service}) == read(SERVERS)
+
+
+def test_a_folder_without_a_name_is_not_set() -> None:
+    empty = {"TIDEGATE_DAGS_FOLDER": "", "TIDEGATE_SECRETS_DIR": "", "TIDEGATE_CACHE": ""}
+
+    assert read({**SERVERS, **empty}) == read(SERVERS)
+    assert read({**SERVERS, "TIDEGATE_TOPIC_PREFIX": ""}).topic_prefix == ""
+
+
 def test_settings_do_not_change() -> None:
     with pytest.raises(AttributeError):
         read(SERVERS).sweep_s = 2.0  # type: ignore[misc]  # mypy says so, too
@@ -56,9 +84,23 @@ def test_a_server_that_is_not_needed_may_be_left_unset() -> None:
     [
         ({"TIDEGATE_SWEEP": "1"}, "TIDEGATE_SWEEP is not a setting; did you mean TIDEGATE_SWEEP_S?"),
         ({"TIDEGATE_XYZZY_Q": "1"}, "TIDEGATE_XYZZY_Q is not a setting"),
+        ({"TIDEGATE_PORT": "8780"}, "TIDEGATE_PORT is not a setting; did you mean TIDEGATE_WEB_PORT?"),
+        ({"TIDEGATE_WEB_PORT": "tcp"}, "TIDEGATE_WEB_PORT is 'tcp', but must be a whole number"),
         ({"TIDEGATE_SWEEP_S": "soon"}, "TIDEGATE_SWEEP_S is 'soon', but must be a number"),
         ({"TIDEGATE_SWEEP_S": "0"}, "TIDEGATE_SWEEP_S is '0', but must be a number > 0.0"),
         ({"TIDEGATE_SWEEP_S": "-1"}, "TIDEGATE_SWEEP_S is '-1', but must be a number > 0.0"),
+        ({"TIDEGATE_SWEEP_S": "inf"}, "TIDEGATE_SWEEP_S is 'inf', but must be a number <= 100000000.0"),
+        ({"TIDEGATE_DEDUPE_DAYS": "36501"}, "TIDEGATE_DEDUPE_DAYS is '36501', but must be a whole number <= 36500"),
+        ({"TIDEGATE_RUN_EVENTS": "9999999999"}, "TIDEGATE_RUN_EVENTS is '9999999999', but must be a whole number <= 2147483647"),
+        (
+            {"TIDEGATE_WEB_REQUESTS_PER_S": "inf"},
+            "TIDEGATE_WEB_REQUESTS_PER_S is 'inf', but must be a number <= 2147483647.0",
+        ),
+        ({"TIDEGATE_LEASE_TTL_S": "4"}, "TIDEGATE_LEASE_RENEW_S must be at most 1.6 s with this TIDEGATE_LEASE_TTL_S"),
+        (
+            {"TIDEGATE_RUNNER_HEARTBEAT_S": "300"},
+            "TIDEGATE_RUNNER_HEARTBEAT_S must be at most 225 s with this TIDEGATE_RUNNER_SILENT_S",
+        ),
         ({"TIDEGATE_POOL_CONNECTIONS": "many"}, "TIDEGATE_POOL_CONNECTIONS is 'many', but must be a whole number"),
         ({"TIDEGATE_POOL_CONNECTIONS": "1.5"}, "TIDEGATE_POOL_CONNECTIONS is '1.5', but must be a whole number"),
         ({"TIDEGATE_POOL_CONNECTIONS": "0"}, "TIDEGATE_POOL_CONNECTIONS is '0', but must be a whole number >= 1"),

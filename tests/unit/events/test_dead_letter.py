@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tidegate.events import dead_letter
-from tidegate.events.dead_letter import REPLAY, Replay, encode_headers, replay_message, replay_of
-from tidegate.schemas.queries.inbox import DeadLetter
+from tidegate.events.dead_letter import REPLAY, Replay, encode_headers, replay_of, replay_record
+from tidegate.schemas.wire.dead_letter import DeadLetter
 from tidegate.schemas.wire.event import EventId
 
 NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
@@ -33,7 +33,7 @@ def letter(**facts: Any) -> DeadLetter:
 
 
 def test_a_record_goes_back_as_it_came_with_one_header_more() -> None:
-    message = replay_message(12, letter())
+    message = replay_record(12, letter())
 
     assert (message.topic, message.key, message.value) == ("t.x", b"k", b"{")
     assert message.headers[0] == ("trace", b"t")
@@ -42,10 +42,10 @@ def test_a_record_goes_back_as_it_came_with_one_header_more() -> None:
 
 
 def test_replayed_again_it_keeps_its_first_place_and_time() -> None:
-    first = replay_message(12, letter())
+    first = replay_record(12, letter())
     again = letter(offset=99, recorded_at=LATER, headers=[(name, value.decode()) for name, value in first.headers])
 
-    message = replay_message(31, again)
+    message = replay_record(31, again)
 
     assert [name for name, _ in message.headers] == ["trace", REPLAY]
     assert replay_of(message.headers) == Replay(31, "kafka:t.x/3", "17", NOON)
@@ -54,13 +54,13 @@ def test_replayed_again_it_keeps_its_first_place_and_time() -> None:
 def test_headers_that_cannot_be_read_go_back_as_bytes() -> None:
     headers = [("trace", b"\xff\0"), ("trace", b"t")]
 
-    message = replay_message(12, letter(headers=[("trace", "\\xff\\x00"), ("trace", "t")], raw_headers=encode_headers(headers)))
+    message = replay_record(12, letter(headers=[("trace", "\\xff\\x00"), ("trace", "t")], raw_headers=encode_headers(headers)))
 
     assert list(message.headers[:2]) == headers
 
 
 def test_a_record_without_key_and_value_goes_back_without_them() -> None:
-    message = replay_message(12, letter(key=None, value=None))
+    message = replay_record(12, letter(key=None, value=None))
 
     assert (message.key, message.value) == (None, None)
 

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -10,6 +11,9 @@ from tidegate.events import Publisher, SyncPublisher, Update
 from tidegate.schemas.error import RequestError, UnavailableError
 
 NOWHERE = "127.0.0.1:1"
+
+CIRCULAR: dict[str, Any] = {}
+CIRCULAR["itself"] = CIRCULAR
 
 Call = Callable[[Publisher], Awaitable[Any]]
 
@@ -21,6 +25,9 @@ REFUSED: list[tuple[Call, str]] = [
     (lambda p: p.dataset_updated("lake://a", {"x": "y" * (1 << 20)}), "at most 1048576 are accepted"),
     (lambda p: p.dataset_updated("lake://a", event_id="i" * 600), "CloudEvents id needs"),
     (lambda p: p.dataset_updated("lake://a", time=datetime(2026, 3, 29)), "has no time zone"),  # noqa: DTZ001 - the mistake
+    (lambda p: p.dataset_updated("lake://a", event_id="\udce4"), "surrogates not allowed"),
+    (lambda p: p.dataset_updated("lake://a", CIRCULAR), "recursion depth exceeded"),
+    (lambda p: p.task_finished(uuid4(), "failed", dag_id="d", run_id="\udce4", token=""), "surrogates not allowed"),
     (lambda p: p.dag_file_changed(""), "at `$.path`"),
 ]
 

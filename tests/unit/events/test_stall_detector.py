@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from tidegate.events.source import STALLED_AFTER_S, Partition, StallDetector
+from tidegate.events.source import Partition
+from tidegate.events.stall_detector import STALLED_AFTER_S, StallDetector
 
 A, B = Partition("t", 0), Partition("t", 1)
 

@@ -1,10 +1,14 @@
-"""Deduplication and gaps of subscriptions."""
+"""Deduplication and gaps of subscriptions, and their pauses in an outage."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 
+import anyio
 import pytest
 
-from tidegate.events.subscriber import GapError, LastSeqs
+from tidegate.events import Kind, subscribe
+from tidegate.events.subscriber import GapError, LastSeqs, Subscription
+from tidegate.schemas.error import RequestError
 from tidegate.schemas.wire.event import DagRunStateChanged, StateChanged, TaskStateChanged
 
 NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
@@ -86,3 +90,24 @@ def test_memory_is_bounded_by_forgetting_the_run_that_was_silent_longest() -> No
     seen.record(run(1, "c"))
 
     assert [seen.record(run(1, run_id)) for run_id in ("a", "c", "b")] == [False, False, True]
+
+
+async def test_an_outage_of_hours_ends_no_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(anyio, "sleep", sleep)
+    subscription = Subscription({}, None, LastSeqs())
+    for _ in range(2_000):
+        await subscription.pause()
+
+    assert max(pauses[:2]) <= 1.0
+    assert 15.0 <= pauses[-1] <= 30.0
+
+
+@pytest.mark.parametrize("kinds", [(), (Kind.TASK_STATE, Kind.DATASET_UPDATED), Kind.TASK_STATE])
+async def test_only_kinds_of_states_can_be_followed(kinds: Collection[Kind]) -> None:
+    with pytest.raises(RequestError, match="`kinds` has to be a collection of "):
+        await anext(subscribe("127.0.0.1:1", kinds=kinds))

@@ -27,6 +27,8 @@ STATUS = DagStatus(
     is_stale=False,
     paused_at=None,
     stale_at=None,
+    held_since=None,
+    hold_reason=None,
     import_error=None,
     broken_since=None,
     running=["r1"],
@@ -50,6 +52,7 @@ def task_facts(dag: Graph, *states: TaskState, run: Mapping[str, Any] | None = N
         "newest_graph": TWO_AT_A_TIME,
         "daemons": [DAEMON],
         "row": TaskRow("default_pool", BEFORE, None),
+        "pool": "default_pool",
         **run_and_dag(run or {}),
     }
     instance = instances.get(index, Instance(index))

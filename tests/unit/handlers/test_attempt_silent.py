@@ -8,7 +8,7 @@ from tests.shapes import graph, message
 from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers.attempt_silent import State, decide
 from tidegate.schemas.effect.submission import EndSubmission
-from tidegate.schemas.effect.task import UpdateTask
+from tidegate.schemas.effect.task import AdmitAgain, UpdateTask
 from tidegate.schemas.message import AttemptSilent, Message
 from tidegate.schemas.state import SubmissionState, TaskState
 
@@ -57,3 +57,12 @@ def test_an_attempt_in_two_messages_is_lost_once() -> None:
     effects = list(decide([lapsed(attempt), lapsed(attempt)], State(world.found(world.tasks), frozenset({attempt}))))
 
     assert len([effect for effect in effects if isinstance(effect, EndSubmission)]) == 1
+
+
+def test_the_loss_that_a_cleared_task_waits_for_wakes_its_pool() -> None:
+    world, attempt = running()
+    world.tasks[0].state = TaskState.SCHEDULED
+
+    effects = list(decide([lapsed(attempt)], State(world.found(world.tasks), frozenset({attempt}))))
+
+    assert [type(effect) for effect in effects] == [EndSubmission, AdmitAgain]

@@ -9,7 +9,6 @@ import pytest
 from tests.shapes import NOW, graph, message
 from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers import attempt_stuck
-from tidegate.handlers.attempt_stuck import NOT_SUBMITTED
 from tidegate.handlers.load import LockedAttempts
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.submission import KillSubmissions
@@ -17,6 +16,7 @@ from tidegate.schemas.message import AttemptStuck
 from tidegate.schemas.state import KillCause, SubmissionState, TaskState
 from tidegate.schemas.wire.event import TaskFinished
 
+NOT_SUBMITTED = "attempt 1 was not submitted within 600 s"
 STUCK = {"kill_reason": NOT_SUBMITTED, "kill_cause": KillCause.NOT_SUBMITTED}
 
 
@@ -35,7 +35,7 @@ def seen(world: SimulatedRun, **facts: Any) -> UUID:
 
 def looked_at(world: SimulatedRun, attempt: UUID) -> list[Effect]:
     state = LockedAttempts(NOW, {}, {}, {attempt: world.submissions[attempt]}, {})
-    return list(attempt_stuck.decide([message(AttemptStuck(submission_id=attempt))], state))
+    return list(attempt_stuck.decide([message(AttemptStuck(submission_id=attempt, queued_s=600))], state))
 
 
 @pytest.mark.parametrize("state", [SubmissionState.INTENT, SubmissionState.SUBMITTING])

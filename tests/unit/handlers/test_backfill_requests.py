@@ -11,19 +11,19 @@ from tests.unit.handlers.backfills.test_rejections import locked, requested
 from tidegate.handlers import backfill_acted, backfill_changed, backfill_lagging, backfill_requested
 from tidegate.schemas.backfill import BackfillView, Outlets, Reprocess
 from tidegate.schemas.effect import Effect, RejectMessage
+from tidegate.schemas.effect.audit import RecordAudit
 from tidegate.schemas.effect.backfill import (
     DeleteBackfillDates,
     InsertBackfill,
     NotifyBackfill,
     PinVersion,
-    RecordAudit,
     RetryDates,
     SetBackfillLimits,
     UpdateBackfill,
 )
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import BackfillActed, BackfillAction, BackfillChanged
-from tidegate.schemas.queries.backfills import LaggingRun
+from tidegate.schemas.queries.backfill_dates import LaggingRun
 from tidegate.schemas.state import BackfillState
 
 NEWEST = msgspec.structs.replace(DAILY, version_id=5)
@@ -138,6 +138,16 @@ def test_limits_change_and_a_stopped_backfill_may_go_on(before: dict[str, Any], 
     after = msgspec.structs.replace(view, max_failed_runs=limit, stop_reason=reason)
     assert (update, limits) == (UpdateBackfill(after, NOW), SetBackfillLimits(after))
     assert record == RecordAudit("changed a backfill", "backfill 1", {"dag_id": "d", "max_failed_runs": limit})
+
+
+def test_a_cascade_whose_stop_is_lifted_begins_anew() -> None:
+    """A cancelled date may be of an earlier stage, and has no other version than that of its stage."""
+    view = backfill(state=BackfillState.RUNNING, failed=2, stop_reason="enough", stages=("b",), stage=1, scanned=3, scan_until=4)
+
+    _, update, *_ = changed(view, changes={"max_failed_runs": 3})
+
+    assert isinstance(update, UpdateBackfill)
+    assert (update.backfill.stage, update.backfill.scanned, update.backfill.is_planned) == (0, 0, True)
 
 
 @pytest.mark.parametrize(("state", "limit"), [("failed", 3), ("failed", 2), ("cancelled", 3), ("success", 3)])

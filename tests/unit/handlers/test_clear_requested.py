@@ -1,6 +1,6 @@
 """Tasks of runs are cleared and run again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -10,12 +10,14 @@ import pytest
 from tests.shapes import NOW, dag_view, graph, message, task
 from tests.unit.handlers.simulated_run import End, SimulatedRun
 from tidegate.handlers.clear_requested import State, decide
+from tidegate.handlers.runs import clear_selection
 from tidegate.handlers.runs.clear_selection import tasks_to_clear
 from tidegate.schemas.dag import TaskSpec
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.dag import UpdateSchedule
 from tidegate.schemas.effect.run import Reconsider, UpdateRun
 from tidegate.schemas.effect.submission import KillSubmissions
+from tidegate.schemas.graph import reachable
 from tidegate.schemas.message import ClearRequested
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import Instance
@@ -83,6 +85,20 @@ def test_requested_tasks_are_cleared_with_their_setups_and_teardowns(
     found = tasks_to_clear(dag, instances, ClearRequested(dag_id="d", run_id="r1", **asked))
 
     assert sorted(ids[index] for index in found) == sorted(chosen)
+
+
+def test_only_around_teardowns_the_graph_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[set[int]] = []
+
+    def found_from(start: Iterable[int], neighbours: Callable[[int], Iterable[int]]) -> set[int]:
+        searched.append(set(start))
+        return reachable(searched[-1], neighbours)
+
+    monkeypatch.setattr(clear_selection, "reachable", found_from)
+    dag = graph(*CHAIN, SETUP, "w < s", TEARDOWN)
+    tasks_to_clear(dag, {}, ClearRequested(dag_id="d", task_ids=("x",), downstream=False))
+
+    assert searched == [{4}, {6}]  # from the setup to its teardown, and back
 
 
 def test_an_ended_run_is_queued_and_its_dag_is_due() -> None:
@@ -198,10 +214,19 @@ def test_decisions_that_followed_from_a_failure_are_taken_again() -> None:
             "these runs have no task to clear: none has started, or none has failed",
             id="nothing failed",
         ),
+        *(
+            pytest.param(
+                {"shown": shown},
+                "not_as_shown",
+                f"the runs to clear changed since they were shown ({run!r} differs); show them again, and repeat",
+                id=f"shown {len(shown)} runs",
+            )
+            for shown, run in (((), "r1"), (("r0", "r1"), "r0"))
+        ),
     ],
 )
 def test_a_request_without_tasks_to_clear_is_rejected(asked: Mapping[str, Any], reason: str, said: str) -> None:
-    assert cleared(lived("a", a=True), **asked) == [RejectMessage(0, reason, said)]
+    assert cleared(lived("a", a=True), **asked) == [RejectMessage(reason, said)]
 
 
 @pytest.mark.parametrize(
@@ -214,7 +239,7 @@ def test_runs_that_do_not_exist_cannot_be_cleared(asked: Mapping[str, Any], said
 
     effects = list(decide([wish], State(NOW, dag_view(graph("a")))))
 
-    assert effects == [RejectMessage(0, "nothing_to_clear", said)]
+    assert effects == [RejectMessage("nothing_to_clear", said)]
 
 
 def test_a_run_that_has_not_started_has_nothing_to_clear() -> None:
@@ -227,7 +252,13 @@ def test_a_run_that_has_not_started_has_nothing_to_clear() -> None:
     assert effect.reason == "nothing_to_clear"
 
 
+def test_the_runs_that_were_shown_are_cleared() -> None:
+    asked_once, asked_twice = cleared(lived("a", a=True)), cleared(lived("a", a=True), shown=("r1",))
+
+    assert asked_twice == asked_once
+
+
 def test_runs_of_a_dag_that_does_not_exist_cannot_be_cleared() -> None:
     effects = list(decide([message(ClearRequested(dag_id="d"))], State(NOW, None)))
 
-    assert effects == [RejectMessage(0, "no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows all")]
+    assert effects == [RejectMessage("no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows all")]

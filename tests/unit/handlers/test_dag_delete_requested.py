@@ -9,18 +9,25 @@ from tidegate.handlers import dag_delete_requested
 from tidegate.handlers.dag_delete_requested import State
 from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.effect.backfill import WakeBackfills
-from tidegate.schemas.effect.dag import DeleteDag
-from tidegate.schemas.message import DagDeleteRequested
+from tidegate.schemas.effect.dag import DeleteDag, DeleteHistory
+from tidegate.schemas.message import DagDeleteRequested, HistoryPart
+
+PORTION = (HistoryPart.RUNS, 1000)
 
 
-def decided(state: State) -> list[Any]:
-    return list(dag_delete_requested.decide([message(DagDeleteRequested(dag_id="d"))], state))
+def decided(state: State, **facts: Any) -> list[Any]:
+    return list(dag_delete_requested.decide([message(DagDeleteRequested(dag_id="d", **facts))], state))
 
 
 def test_a_stale_dag_without_active_runs_is_deleted() -> None:
     assert decided(State(NOW, is_stale=True)) == [DeleteDag("d"), WakeBackfills("d", NOW)]
 
 
+def test_a_portion_of_its_history_is_deleted_alone() -> None:
+    assert decided(State(NOW, is_stale=True), portion=PORTION) == [DeleteHistory("d", HistoryPart.RUNS, 1000)]
+
+
+@pytest.mark.parametrize("portion", [None, PORTION])
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
@@ -31,8 +38,8 @@ def test_a_stale_dag_without_active_runs_is_deleted() -> None:
         (State(NOW, is_stale=True, waiting=(3,)), "has_runs"),
     ],
 )
-def test_any_other_dag_is_not_deleted(state: State, reason: str) -> None:
-    (refused,) = decided(state)
+def test_any_other_dag_is_not_deleted(state: State, reason: str, portion: Any) -> None:
+    (refused,) = decided(state, portion=portion)
 
     assert isinstance(refused, RejectMessage)
     assert (refused.index, refused.reason) == (0, reason)

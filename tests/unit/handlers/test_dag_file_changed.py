@@ -17,6 +17,7 @@ from tidegate.handlers.dag_file_changed import (
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetSpec, PatternRef
 from tidegate.schemas.dag import REPEAT_DIGEST, DagSpec, FunctionTask, ImportProblem, ModuleSource, ParsedFile, SubmitTask
 from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.backfill import WakeBackfills
 from tidegate.schemas.effect.dag import (
     AdoptDag,
     ClearImportError,
@@ -24,6 +25,7 @@ from tidegate.schemas.effect.dag import (
     DescribeDataset,
     DiscardEvents,
     MarkStale,
+    RecordAwaitedError,
     RecordFile,
     RecordImportError,
     SetReferences,
@@ -122,6 +124,12 @@ def test_a_broken_file_keeps_its_dags() -> None:
     assert effects == [RecordFile("a.py", "2", 0, 0.0), RecordImportError("a.py", 3, "invalid syntax")]
 
 
+def test_a_file_that_is_being_parsed_keeps_its_dags_and_is_not_broken() -> None:
+    effects = decided(msgspec.structs.replace(BROKEN, is_awaited=True), dags=[stored(D)])
+
+    assert effects == [RecordFile("a.py", "2", 0, 0.0), RecordAwaitedError("a.py", 3, "invalid syntax")]
+
+
 @pytest.mark.parametrize("file", [parsed("a.py", D), BROKEN])
 def test_the_imports_of_a_file_are_recorded_also_of_a_broken_one(file: ParsedFile) -> None:
     imports = {"lib/common.py": "1"}
@@ -183,6 +191,24 @@ def test_a_stale_dag_that_is_back_starts_what_waited() -> None:
 
     assert AdoptDag("d", "a.py") in effects
     assert [effect.version_id for effect in effects if isinstance(effect, InsertRun)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("dags", "views", "file", "wakes"),
+    [
+        pytest.param([stored(E)], [], parsed("a.py", spec("u", dag_id="e")), True, id="a new version releases a held one"),
+        pytest.param([stored(E, is_stale=True)], [], parsed("a.py", spec("u", dag_id="e")), True, id="a stale one, too"),
+        pytest.param([stored(E)], [], parsed("a.py", E), False, id="it stays held with the same version"),
+        pytest.param([stored(E, is_stale=True)], [], parsed("a.py", E), False, id="a stale one that is back stays held"),
+        pytest.param([stored(E, is_stale=True)], [dag_view(graph_of(1, E), is_stale=True)], parsed("a.py", E), True, id="back"),
+        pytest.param([stored(E)], [dag_view(graph_of(1, E))], parsed("a.py", spec("u", dag_id="e")), False, id="not held"),
+        pytest.param([], [], parsed("a.py", E), False, id="a new DAG"),
+    ],
+)
+def test_backfills_go_on_with_a_dag_that_was_held_or_in_no_file(
+    dags: list[StoredDag], views: list[DagView], file: ParsedFile, *, wakes: bool
+) -> None:
+    assert (WakeBackfills("e", NOW) in decided(file, dags=dags, views=views)) is wakes
 
 
 def test_a_stale_dag_may_come_back_in_another_file() -> None:
@@ -305,6 +331,9 @@ def test_new_references_are_backfilled_where_a_dag_wants_what_it_missed() -> Non
         pytest.param(spec("t", schedule=A, missed="all"), None, True, id="a new DAG"),
         pytest.param(spec("t", schedule=A, missed="all"), spec("t", schedule=B, missed="all"), True, id="a changed DAG"),
         pytest.param(spec("t", schedule=A, missed="all"), spec("t", schedule=A, missed="all"), False, id="an unchanged DAG"),
+        pytest.param(spec("u", schedule=A, missed="all"), spec("t", schedule=AllOf((A, B))), False, id="it has no new input"),
+        pytest.param(spec("t", schedule=ANY_X, missed="all"), spec("t", schedule=A), True, id="it has a new pattern"),
+        pytest.param(spec("t", schedule=A, missed="all"), spec("t"), True, id="it had no input"),
         pytest.param(spec("t", missed="all"), None, False, id="no condition"),
         pytest.param(spec("t", schedule=A), None, False, id="it does not want what it missed"),
     ],

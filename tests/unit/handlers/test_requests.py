@@ -61,13 +61,24 @@ def test_a_run_without_an_id_is_named_after_the_time() -> None:
     assert [effect.run_id for effect in effects if isinstance(effect, InsertRun)] == ["manual__2024-05-01T12:00:00+00:00"]
 
 
+@pytest.mark.parametrize("wrong", [timedelta(hours=-1), timedelta(hours=1)])
+def test_the_clock_of_the_client_sets_no_time_of_a_run(wrong: timedelta) -> None:
+    (wanted,) = run_wanted()
+    late = msgspec.structs.replace(wanted, at=NOW + wrong)
+
+    effects = list(run_requested.decide([late], run_requested.State(NOW, dag_view(DAG), existing=None)))
+
+    (run,) = (effect for effect in effects if isinstance(effect, InsertRun))
+    assert (run.run_after, run.state) == (NOW, RunState.RUNNING)
+
+
 @pytest.mark.parametrize("run_id", ["mine", None])
 def test_a_run_id_that_exists_is_rejected(run_id: str | None) -> None:
     name = run_id or "manual__2024-05-01T12:00:00+00:00"
 
     effects = list(run_requested.decide(run_wanted(run_id), run_requested.State(NOW, dag_view(DAG), existing=name)))
 
-    assert effects == [RejectMessage(0, "run_exists", f"DAG 'd' already has a run {name!r}")]
+    assert effects == [RejectMessage("run_exists", f"DAG 'd' already has a run {name!r}")]
 
 
 @pytest.mark.parametrize("kind", ["scheduled__", "dataset__", "backfill__"])
@@ -77,7 +88,7 @@ def test_a_run_id_of_a_run_that_tidegate_may_make_is_rejected(kind: str) -> None
     effects = list(run_requested.decide(wanted, run_requested.State(NOW, dag_view(DAG), existing=None)))
 
     reason = f"run ids that begin with {kind} are reserved for runs that Tidegate makes itself; choose another one"
-    assert effects == [RejectMessage(0, "reserved_id", reason)]
+    assert effects == [RejectMessage("reserved_id", reason)]
 
 
 def wanted_on(date: datetime, run_after: datetime | None = None) -> list[Any]:
@@ -102,7 +113,7 @@ def test_a_logical_date_that_has_a_run_is_rejected() -> None:
     effects = list(run_requested.decide(wanted_on(NOW), state))
 
     reason = f"DAG 'd' already has run 'scheduled__1' for {NOW.isoformat()}; clear that one"
-    assert effects == [RejectMessage(0, "run_exists", reason)]
+    assert effects == [RejectMessage("run_exists", reason)]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +140,7 @@ def test_a_conf_that_was_checked_against_other_params_is_rejected() -> None:
     effects = list(run_requested.decide(run_wanted(day=1), run_requested.State(NOW, dag, None)))
 
     reason = "the parameters of DAG 'd' changed after the conf was checked; trigger the run again"
-    assert effects == [RejectMessage(0, "params_changed", reason)]
+    assert effects == [RejectMessage("params_changed", reason)]
 
 
 def test_a_run_has_its_conf_and_the_defaults_of_other_params() -> None:
@@ -144,13 +155,13 @@ def test_a_run_has_its_conf_and_the_defaults_of_other_params() -> None:
 def test_a_run_of_an_unknown_dag_is_rejected() -> None:
     effects = list(run_requested.decide(run_wanted(), run_requested.State(NOW, None, existing=None)))
 
-    assert effects == [RejectMessage(0, "no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows all")]
+    assert effects == [RejectMessage("no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows all")]
 
 
 def test_an_unknown_dag_cannot_be_paused() -> None:
     effects = list(pause_requested.decide(pause_wanted(is_paused=True), LockedDags(NOW, ())))
 
-    assert effects == [RejectMessage(0, "no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows all")]
+    assert effects == [RejectMessage("no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows all")]
 
 
 def test_pausing_starts_nothing() -> None:

@@ -53,7 +53,7 @@ def test_an_unknown_attempt_is_rejected_by_its_index_in_the_batch() -> None:
     effects = list(decide([ended(attempt), ended(stranger)], found(world)))
 
     assert [e for e in effects if isinstance(e, RejectMessage)] == [
-        RejectMessage(1, "unknown_attempt", f"no attempt has the submission id {stranger}")
+        RejectMessage("unknown_attempt", f"no attempt has the submission id {stranger}", index=1)
     ]
 
 
@@ -186,7 +186,7 @@ def test_a_finish_after_the_run_ended_changes_nothing() -> None:
 
     effects = list(decide([ended(attempt)], found(world)))
 
-    assert [type(effect) for effect in effects] == [EndSubmission, IgnoreFinish]
+    assert [type(effect) for effect in effects] == [IgnoreFinish, EndSubmission]
     assert reasons(effects) == ["its task was in state failed by then"]
 
 
@@ -206,8 +206,8 @@ def test_the_end_that_a_cleared_task_waits_for_wakes_its_pool() -> None:
 
     effects = list(decide([ended(attempt, "killed")], found(world)))
 
-    assert [type(effect) for effect in effects] == [EndSubmission, IgnoreFinish, AdmitAgain]
-    assert effects[-1] == AdmitAgain("default_pool")
+    assert [type(effect) for effect in effects] == [IgnoreFinish, EndSubmission, AdmitAgain]
+    assert effects[-1] == AdmitAgain()
 
 
 @pytest.mark.parametrize(("succeeded", "state"), [(True, RunState.SUCCESS), (False, RunState.FAILED)])

@@ -19,8 +19,8 @@ from tidegate.schemas.state import RunState, TaskState
 
 NONE, SCHEDULED = TaskState.NONE, TaskState.SCHEDULED
 S, F, K, UF = TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED
-NO_DAG = RejectMessage(0, "no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows all")
-NO_RUN = RejectMessage(0, "no_such_run", "DAG 'd' has no run 'r1'; `tidegate runs list d` shows all")
+NO_DAG = RejectMessage("no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows all")
+NO_RUN = RejectMessage("no_such_run", "DAG 'd' has no run 'r1'; `tidegate runs list d` shows all")
 
 
 def found(world: SimulatedRun) -> WholeRun:
@@ -116,7 +116,7 @@ def test_a_run_is_not_set_to_the_state_that_it_has() -> None:
 
     effects = end_wanted(RunState.SUCCESS, world)
 
-    assert effects == [RejectMessage(0, "ended_so", "run 'r1' has already ended as success")]
+    assert effects == [RejectMessage("already_ended", "run 'r1' has already ended as success")]
 
 
 @pytest.mark.parametrize(
@@ -148,13 +148,13 @@ def test_a_run_ends_without_its_dag_and_the_clock_decides_about_the_next(state: 
 def test_an_unknown_task_is_rejected() -> None:
     effects = marked("unknown", S, SimulatedRun(graph("a")))
 
-    assert effects == [RejectMessage(0, "no_such_task", "run 'r1' has no task 'unknown', or has not started")]
+    assert effects == [RejectMessage("no_such_task", "run 'r1' has no task 'unknown', or has not started")]
 
 
 def test_a_task_is_not_marked_with_the_state_that_it_has() -> None:
     effects = marked("a", F, failed())
 
-    assert effects == [RejectMessage(0, "ended_so", "task 'a' of run 'r1' is already failed")]
+    assert effects == [RejectMessage("already_ended", "task 'a' of run 'r1' is already failed")]
 
 
 def test_unfinished_instances_of_a_marked_task_are_removed_and_active_ones_killed() -> None:

@@ -92,6 +92,17 @@ def test_the_next_run_starts_as_the_late_one_ends() -> None:
     assert started(effects) == [8]
 
 
+def test_a_late_run_of_a_backfill_is_no_failure_of_its_dag() -> None:
+    dag = graph("a", max_failed_runs=1, **SHORT)
+    world = SimulatedRun(dag)
+    world.run = msgspec.structs.replace(world.run, backfill_id=7)
+
+    effects = timed_out(world, dag_view(dag, running=1, queued=1, queued_runs=queued(dag, 8)))
+
+    assert [(e.dag_run_id, e.event.state) for e in effects if isinstance(e, RunMoved)] == [(1, "failed")]
+    assert [e for e in effects if isinstance(e, CountFailures | SetPaused)] == []
+
+
 def test_a_late_run_counts_as_a_failure_of_its_dag() -> None:
     dag = graph("a", max_failed_runs=3, **SHORT)
 
@@ -143,11 +154,15 @@ def late(world: SimulatedRun, attempt: UUID, **facts: object) -> list[Effect]:
     return list(attempt_timed_out.decide([message(AttemptTimedOut(submission_id=attempt))], state))
 
 
-def test_an_attempt_past_its_timeout_is_killed() -> None:
-    world, attempt = at_work()
+@pytest.mark.parametrize(("timeout_s", "said"), [(30.0, ", 30 s"), (None, "")])
+def test_an_attempt_past_its_timeout_is_killed(timeout_s: float | None, said: str) -> None:
+    """Also without a timeout in the version that its run has now."""
+    world, attempt = at_work(timeout_s)
     world.accept("a")
 
-    assert late(world, attempt) == [KillSubmissions(1, 0, "it took longer than its execution_timeout, 30 s", KillCause.TIMED_OUT)]
+    assert late(world, attempt) == [
+        KillSubmissions(1, 0, f"it took longer than its execution_timeout{said}", KillCause.TIMED_OUT)
+    ]
 
 
 @pytest.mark.parametrize(

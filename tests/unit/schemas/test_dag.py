@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from tests.acceptance.pipeline import TASKS
 from tests.shapes import decode_spec
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef, dataset_uris, met_by_uris
 from tidegate.schemas.dag import (
@@ -86,6 +87,10 @@ def test_every_kind_of_task_has_a_backend_but_the_one_that_is_nothing_to_run() -
 
     assert kinds - BACKENDS.keys() == {"empty"}
     assert BACKENDS.keys() <= kinds
+
+
+def test_every_backend_runs_a_task_of_the_acceptance_tests() -> None:
+    assert TASKS.keys() == set(BACKENDS.values())
 
 
 def test_the_same_dag_is_always_the_same_bytes() -> None:

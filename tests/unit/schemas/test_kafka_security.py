@@ -39,6 +39,10 @@ def environ(fields: Mapping[str, str]) -> dict[str, str]:
         ),
         ({"security_protocol": "TLS"}, "SECURITY_PROTOCOL is 'TLS', but must be PLAINTEXT or SSL or SASL_PLAINTEXT or SASL_SSL"),
         (
+            {"security_protocol": "\udcff"},
+            r"SECURITY_PROTOCOL is '\udcff', but must be PLAINTEXT or SSL or SASL_PLAINTEXT or SASL_SSL",
+        ),
+        (
             {**LOGIN, "sasl_mechanism": "GSSAPI"},
             "SASL_MECHANISM is 'GSSAPI', but must be PLAIN or SCRAM-SHA-256 or SCRAM-SHA-512 or OAUTHBEARER",
         ),

@@ -8,7 +8,7 @@ import pytest
 from tests.shapes import NOW, graph
 from tidegate.schemas.graph import Graph, per_graph
 from tidegate.schemas.queries.memory import Bounded
-from tidegate.schemas.queries.pending import EventRow, within
+from tidegate.schemas.queries.pending import QueuedEvent, within
 
 
 def test_the_oldest_are_forgotten_for_a_new_value() -> None:
@@ -46,8 +46,8 @@ def test_a_derived_value_is_made_once_and_freed_with_its_graph() -> None:
     assert there() is None
 
 
-def row(id_: int, size: int, dataset: int = 1) -> EventRow:
-    return EventRow(dataset, id_, f"s://{dataset}", NOW, NOW, size)
+def row(id_: int, size: int, dataset: int = 1) -> QueuedEvent:
+    return QueuedEvent(dataset, id_, f"s://{dataset}", NOW, NOW, size)
 
 
 @pytest.mark.parametrize(
@@ -60,5 +60,5 @@ def row(id_: int, size: int, dataset: int = 1) -> EventRow:
         pytest.param([], [], id="none"),
     ],
 )
-def test_as_many_events_are_read_as_have_a_number_of_bytes(rows: list[EventRow], kept: list[int]) -> None:
+def test_as_many_events_are_read_as_have_a_number_of_bytes(rows: list[QueuedEvent], kept: list[int]) -> None:
     assert [found.dataset_event_id for found in within(rows, 10)] == kept

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tidegate.schemas.dag import ParamSpec
-from tidegate.schemas.json_schema import conf_problem, reference_problem, value_problem
+from tidegate.schemas.json_schema import conf_problem, is_cheap, reference_problem, value_problem
 from tidegate.schemas.params import conf_with_defaults
 
 PARAMS = {"day": ParamSpec(schema={"type": "integer"}), "mode": ParamSpec(default="fast")}
@@ -64,3 +64,24 @@ def test_a_number_beyond_all_computation_does_not_fit() -> None:
 
     assert problem is not None
     assert problem.startswith("its schema cannot be evaluated: OverflowError: ")
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "cheap"),
+    [
+        ({}, ["any"], True),
+        ({"type": "string", "format": "date", "title": "Day"}, "2013-01-01", True),
+        ({"type": "integer", "minimum": 1}, 3, True),
+        ({"enum": [["a"], None]}, None, True),
+        ({"enum": [["a"], None]}, ["a"], False),
+        ({"type": "string"}, "x" * 10_001, False),
+        ({"pattern": "^(a+)+$"}, "a", False),
+        ({"format": "regex"}, "a", False),
+        ({"anyOf": [{"type": "string"}]}, "a", False),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {}}}, 1, False),
+    ],
+)
+def test_only_checks_of_single_values_without_patterns_and_parts_are_cheap(
+    schema: dict[str, Any], value: Any, *, cheap: bool
+) -> None:
+    assert is_cheap(schema, value) == cheap

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from tidegate.schemas.time_range import EARLIEST, LATEST, clamped, in_range
+from tidegate.schemas.time_range import EARLIEST, LATEST, clamped, in_range, parse_end, parse_time
 
 INSTANT = timedelta(microseconds=1)
 EAST, WEST = timezone(timedelta(hours=14)), timezone(timedelta(hours=-14))
@@ -32,3 +32,20 @@ def test_all_else_is_out_of_range(at: datetime, end: datetime) -> None:
         in_range("it", at)
     assert clamped(at) == end
     assert clamped(at).tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2013-01-31", datetime(2013, 1, 31, tzinfo=UTC)),
+        ("2013-01-31T06:00", datetime(2013, 1, 31, 6, tzinfo=UTC)),
+        ("2013-01-31T06:00+01:00", datetime(2013, 1, 31, 5, tzinfo=UTC)),
+    ],
+)
+def test_a_time_without_an_offset_is_in_utc(text: str, value: datetime) -> None:
+    assert parse_time(text) == value
+
+
+def test_the_end_of_a_day_is_its_last_moment_and_that_of_a_time_is_the_time() -> None:
+    assert parse_end("2013-01-31") == datetime(2013, 1, 31, 23, 59, 59, 999_999, UTC)
+    assert parse_end("2013-01-31T06:00") == datetime(2013, 1, 31, 6, tzinfo=UTC)

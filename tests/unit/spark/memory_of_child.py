@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 from uuid import UUID
 
-from tidegate.daemon.spark.process import STAMP, end_all
+from tidegate.daemon.spark.process import STAMP, descendants, end_all
 from tidegate.daemon.spark.runner import limits
-from tidegate.daemon.spark.runner.limits import MemoryLimit, descendants
+from tidegate.daemon.spark.runner.limits import MemoryLimit
 
 OTHER = UUID(int=7)
 """No process has this stamp."""

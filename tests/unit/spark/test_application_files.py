@@ -1,5 +1,6 @@
 """What spark-submit is told to distribute, and the entries that are refused before Spark starts."""
 
+import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -64,6 +65,16 @@ def test_a_folder_of_python_is_packed_under_its_own_name(dags: Path) -> None:
     option, archive = asked(dags, py_files=("lib",))
 
     assert option == "--py-files"
+    assert sorted(ZipFile(archive).namelist()) == ["lib/", "lib/clean.py"]
+
+
+def test_files_of_an_image_without_times_are_packed(dags: Path) -> None:
+    """Zip archives have no times before 1980."""
+    os.utime(dags / "lib" / "clean.py", (0, 0))
+    os.utime(dags / "lib", (0, 0))
+
+    _, archive = asked(dags, py_files=("lib",))
+
     assert "lib/clean.py" in ZipFile(archive).namelist()
 
 

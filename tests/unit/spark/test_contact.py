@@ -33,7 +33,7 @@ def test_contact_is_lost(monkeypatch: pytest.MonkeyPatch, steps: Steps, at: floa
     assert runner.lost_s() == lost_s
 
 
-def test_a_function_that_receives_a_notification_never_loses_contact(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_limit_contact_is_never_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     runner = Contact(None)
     monkeypatch.setattr(contact, "elapsed", lambda: 1e9)
 

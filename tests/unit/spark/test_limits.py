@@ -1,5 +1,6 @@
 """The limits of a task: memory of real processes, the processors it is bound to, and what the kernel says of a unit."""
 
+import errno
 import logging
 import os
 import threading
@@ -10,9 +11,10 @@ import pytest
 
 from tests.unit.spark.memory_of_child import findings_about
 from tests.unit.spark.test_spool import prepared
+from tidegate.daemon.spark.process import descendants
 from tidegate.daemon.spark.runner import limits
 from tidegate.daemon.spark.runner.attempt import Attempt
-from tidegate.daemon.spark.runner.limits import bind_processors, descendants, has_kernel_killed, own_cgroup, size
+from tidegate.daemon.spark.runner.limits import bind_processors, has_kernel_killed, own_cgroup, size
 
 HOLD = "import time; held = b'x' * (96 << 20); print(0, flush=True); time.sleep(600)"
 PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {HOLD!r}])"
@@ -64,6 +66,21 @@ def test_a_process_may_have_any_name() -> None:
     thread.start()
     thread.join()
     assert [each > 0 for each in found] == [True]
+
+
+def test_a_task_with_all_descriptors_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit, scan = limits.MemoryLimit(uuid4(), 1), os.listdir
+
+    def refuse(_: object) -> list[str]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    refused = limit.problem()
+    monkeypatch.setattr(os, "listdir", scan)
+    found = limit.problem()
+
+    assert refused is None
+    assert found is not None
 
 
 def test_processes_that_are_gone_hold_nothing() -> None:

@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from tidegate.daemon.spark.process import TAIL_BYTES
 from tidegate.daemon.spark.runner.log_excerpt import LINES, last_lines, log_excerpt
 from tidegate.daemon.spark.spool import Spool
 from tidegate.schemas.wire.event import MAX_LOG_TAIL
@@ -39,3 +40,20 @@ def test_a_log_that_the_task_has_replaced_has_no_lines(tmp_path: Path) -> None:
     spool.log.mkdir()
 
     assert log_excerpt(spool, "h1").tail == ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("x" * 100 + "s3cret-of-the-host" + "y" * (MAX_LOG_TAIL - 9), id="at the begin of the excerpt"),
+        pytest.param("x" * 100 + "s3cret-of-the-host" + "\n" * (TAIL_BYTES - 9), id="at the begin of what is read"),
+    ],
+)
+def test_no_part_of_a_secret_is_left_where_the_log_is_cut(line: str, tmp_path: Path) -> None:
+    spool = Spool(tmp_path, UUID(int=1))
+    spool.make()
+    spool.log.write_text(line)
+
+    excerpt = log_excerpt(spool, "h1", lambda text: text.replace("s3cret-of-the-host", "***"))
+
+    assert "host" not in excerpt.tail

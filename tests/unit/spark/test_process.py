@@ -1,6 +1,8 @@
 """Processes by identity and by stamp, with real processes."""
 
+import io
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,7 +14,21 @@ from uuid import UUID, uuid4
 import anyio
 import pytest
 
-from tidegate.daemon.spark.process import STAMP, Identity, alive, end_all, has_stamp, identify, send, stamped, until_gone
+from tidegate.daemon.spark.process import (
+    STAMP,
+    TAIL_BYTES,
+    Identity,
+    alive,
+    end_all,
+    has_stamp,
+    identify,
+    send,
+    signal_name,
+    stamped,
+    tail,
+    until_gone,
+    with_processes,
+)
 
 
 @pytest.fixture
@@ -66,6 +82,19 @@ def test_a_signal_to_a_process_that_is_gone_says_so(sleeper: subprocess.Popen[by
 def test_a_process_is_found_by_its_stamp(sleeper: subprocess.Popen[bytes], submission_id: UUID) -> None:
     assert list(stamped(submission_id)) == [identity(sleeper)]
     assert list(stamped(uuid4())) == []
+
+
+def test_the_submissions_with_processes_are_those_of_the_stamps(
+    sleeper: subprocess.Popen[bytes], submission_id: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first scan is of before its start."""
+    scans = iter([[name for name in os.listdir("/proc") if name != str(sleeper.pid)]])
+    scan = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda path: next(scans, None) or scan(path))
+    with subprocess.Popen(["/bin/cat"], env={STAMP: "no submission"}, stdin=subprocess.PIPE):
+        found = with_processes()
+
+    assert submission_id in found
 
 
 STARTING = """\
@@ -124,6 +153,23 @@ def test_ending_kills_what_does_not_listen(submission_id: UUID) -> None:
         assert process.wait() == -signal.SIGKILL
 
 
+def test_ending_finds_descendants_that_have_no_stamp(submission_id: UUID) -> None:
+    """The parent ends first, so the other one is the child of no process of the task any more."""
+    deaf = "env -i sh -c 'trap \"\" TERM; echo $$; while true; do sleep 0.1; done'"
+    with subprocess.Popen(
+        ["/bin/sh", "-c", f"env -i sh -c {shlex.quote(f'{deaf} & wait')} & wait"], stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        last = identify(int(process.stdout.readline()))
+        assert last is not None
+
+        ended = end_all(submission_id, grace_s=0.3, below=process.pid)
+        is_left = send(last, signal.SIGKILL)
+        process.kill()
+
+    assert (ended >= 2, is_left) == (True, False)
+
+
 async def test_waiting_ends_with_the_process(sleeper: subprocess.Popen[bytes]) -> None:
     it = identity(sleeper)
 
@@ -135,3 +181,23 @@ async def test_waiting_ends_with_the_process(sleeper: subprocess.Popen[bytes]) -
         await until_gone(it)
 
     assert too_early.cancelled_caught
+
+
+def test_the_end_of_a_log_that_grows_while_it_is_read_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"1")
+
+    class Growing(io.BufferedReader):
+        def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+            place = super().seek(offset, whence)
+            log.write_bytes(b"2" * TAIL_BYTES * 2)
+            return place
+
+    monkeypatch.setattr(os, "fdopen", lambda descriptor, _mode: Growing(io.FileIO(descriptor)))
+
+    assert len(tail(log, 0)) == TAIL_BYTES
+
+
+@pytest.mark.parametrize(("number", "name"), [(9, "SIGKILL"), (15, "SIGTERM"), (37, "signal 37")])
+def test_a_signal_has_a_name_or_a_number(number: int, name: str) -> None:
+    assert signal_name(number) == name

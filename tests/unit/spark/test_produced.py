@@ -1,15 +1,20 @@
 """The dataset events of an attempt: what a task gives its run, and what leaves the runner."""
 
+from copy import copy
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy
+import pandas
 import pytest
 
 from tidegate import Dataset, Run
 from tidegate.daemon.spark.runner import event_lines
 from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.runner.produced import with_events
+from tidegate.daemon.spark.runner.results import Results
+from tidegate.daemon.spark.runner.task_outcome import success
 from tidegate.daemon.spark.spool import Outcome
 from tidegate.schemas.run import MAX_PRODUCED_BYTES, MAX_PUBLISHED, RunContext
 from tidegate.schemas.wire.event import DatasetUpdated
@@ -39,9 +44,32 @@ def test_a_task_fills_in_the_events_of_its_outlets_by_dataset_or_uri() -> None:
     assert (outcome.outcome, outcome.result, outcome.events) == ("succeeded", 7, None)
 
 
+def test_scalars_of_numpy_and_pandas_are_as_those_of_python() -> None:
+    run = run_with()
+    frame = pandas.DataFrame({"delay": [3, 5]})
+    extra = {"most": frame.delay.max(), "mean": frame.delay.mean(), "late": frame.delay.gt(4).any(), "of": [numpy.str_("x")]}
+    run.publish(X, extra)
+
+    assert with_events(SUCCESS, run).events == (
+        DatasetUpdated(uri="lake://x", extra={"most": 5, "mean": 4.0, "late": True, "of": ["x"]}),
+    )
+
+
 def test_a_dataset_that_is_no_outlet_is_refused_with_the_ones_that_are() -> None:
     with pytest.raises(KeyError, match=r"task 'load' has no outlet 'lake://x'; its outlets are: lake://y, lake://z"):
         run_with("lake://y", "lake://z").outlets[X]
+
+
+def test_a_result_that_is_not_there_is_refused_with_the_reason() -> None:
+    run = Run.of(CONTEXT, (), Results({"count": 3}, ["count", "load"]))
+
+    assert (run.results["count"], run.results.get("load"), "load" in run.results) == (3, None, False)
+    assert type(copy(run.results)) is dict
+    assert success(run.results).result == {"count": 3}
+    with pytest.raises(KeyError, match="task 'load' has no result: it returned None or "):
+        run.results["load"]
+    with pytest.raises(KeyError, match="there is no 'cuont' in results; did you mean count"):
+        run.results["cuont"]
 
 
 def test_a_task_publishes_further_events_in_their_order() -> None:
@@ -78,7 +106,21 @@ for _ in range(64):
 @pytest.mark.parametrize(
     ("uri", "extra", "reason"),
     [
-        pytest.param("lake://x", {"rows": object()}, "Encoding objects of type object is unsupported", id="no JSON"),
+        pytest.param(
+            "lake://x",
+            {"n": 1, "parts": [{"rows": object()}]},
+            "in its extra, `parts[0].rows` is of type object, which JSON does not have: write int(…), float(…), str(…) or",
+            id="no JSON",
+        ),
+        pytest.param("lake://x", {"all": numpy.array([1])}, "in its extra, `all` is of type ndarray, ", id="array"),
+        pytest.param("lake://x", {"at": pandas.Timestamp("2013-01-01")}, "in its extra, `at` is of type Timestamp, ", id="time"),
+        pytest.param(
+            "lake://x", {"at": numpy.datetime64(1, "ns")}, "in its extra, `at` is of type datetime64, ", id="nanoseconds"
+        ),
+        pytest.param(
+            "lake://x", {"n": float("inf")}, "in its extra, `n` is inf, which JSON does not have: write None", id="infinity"
+        ),
+        pytest.param("lake://x", {"n": numpy.float64("nan")}, "in its extra, `n` is nan, which JSON does not have", id="NaN"),
         pytest.param("lake://x", {"a": "\0"}, "a NUL character (\\u0000), which cannot be stored", id="NUL"),
         pytest.param("lake://x", NESTED, "nested deeper than 64 levels", id="deep"),
         pytest.param("lake://x", {"tidegate": 1}, "the key 'tidegate' of its extra is set by Tidegate", id="reserved"),

@@ -1,6 +1,9 @@
 """What a runner tells has no credentials of the address of Spark Connect."""
 
 import logging
+import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -18,11 +21,39 @@ from tidegate.daemon.spark.runner.redaction import RedactingFormatter, Redaction
         ("sc://host/;token=ab", "about ;token=ab", "about ;***"),
         ("sc://ops:pass@host/", "no route to ops:pass@host", "no route to ***@host"),
         ("sc://host/;token=long-s3cret", "the header was long-s3c…", "the header was ***…"),
+        ("sc://host/;token=long-s3cret", "the header was long, but long-s3c…", "the header was long, but ***…"),
+        ("sc://host/;token=long-s3cret", "the header was lon…", "the header was lon…"),
+        ("sc://host/;token=long-s3cret", "it takes long…", "it takes ***…"),
+        ("sc://host/;token=long-s3cret", "it takes longer…", "it takes longer…"),
         ("sc://host/;token=long-s3cret;key=long", "long-s3cret", "***"),
     ],
 )
 def test_secrets_are_hidden(remote: str, text: str, redacted: str) -> None:
     assert Redaction(remote)(text) == redacted
+
+
+def calls(work: Callable[[], object]) -> int:
+    """The calls of functions of Python and C that `work` makes."""
+    count, before = 0, sys.getprofile()
+
+    def profile(_frame: Any, event: str, _arg: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(profile)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+@pytest.mark.parametrize("end", ["", "…", f"{'s' * 100}…"])
+def test_a_long_secret_makes_no_line_expensive(end: str) -> None:
+    redact = Redaction("sc://host")
+    redact.hide([f"{'s' * 30_000}{'t' * 35_000}"])
+
+    assert calls(lambda: redact(f"a line of the log {end}")) < 50
 
 
 def test_a_traceback_in_the_log_is_redacted() -> None:

@@ -55,6 +55,26 @@ def test_what_is_prepared_can_be_read_by_its_owner_only(spool: Spool) -> None:
     assert (spool.path / "spec.json").stat().st_mode & 0o777 == 0o600
 
 
+def test_the_path_of_temporary_files_has_room_for_a_unix_socket(tmp_path: Path) -> None:
+    """The longest one of multiprocessing, below the default folder of a daemon."""
+    spool = prepared(tmp_path / "spool")
+    below = spool.tmp.relative_to(tmp_path / "spool")
+    (spool.tmp / "file").touch()
+
+    longest = Path("/home/tidegate/.local/state/tidegate/spool") / below / "pymp-xxxxxxxx/listener-xxxxxxxx"
+
+    assert len(os.fsencode(longest)) <= 107
+    assert (spool.work / "file").exists()
+
+
+def test_without_links_temporary_files_have_their_long_path(tmp_path: Path) -> None:
+    (tmp_path / "tmp").touch()
+
+    spool = prepared(tmp_path)
+
+    assert spool.tmp == spool.work
+
+
 def test_of_many_that_claim_at_once_one_gets_it(spool: Spool) -> None:
     got: list[bool] = []
     start = threading.Barrier(16)
@@ -128,9 +148,45 @@ def test_only_what_ended_long_ago_or_never_began_is_pruned(tmp_path: Path) -> No
     removed = prune(tmp_path, older_than_s=3600)
 
     assert removed == 2
-    kept = {spool.path.name for spool in (fresh, running, announcing, other)}
-    assert {path.name for path in tmp_path.iterdir()} == kept | {"notes", "work"}
+    going_on = (running, announcing, other)
+    assert {path.name for path in (tmp_path / "tmp").iterdir()} == {spool.tmp.parent.name for spool in going_on}
+    kept = {spool.path.name for spool in going_on}
+    assert {path.name for path in tmp_path.iterdir()} == kept | {fresh.path.name, "notes", "work", "tmp"}
     assert {path.name for path in (tmp_path / "work").iterdir()} == kept
+
+
+def test_a_spool_that_cannot_be_read_keeps_no_other_from_being_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unreadable, old = prepared(tmp_path), prepared(tmp_path)
+    claimed = Spool.claimed
+
+    def fail(spool: Spool) -> object:
+        if spool.submission_id == unreadable.submission_id:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return claimed(spool)
+
+    monkeypatch.setattr(Spool, "claimed", fail)
+
+    assert prune(tmp_path, older_than_s=-1) == 1
+    assert (unreadable.path.exists(), old.path.exists()) == (True, False)
+
+
+def test_temporary_files_are_kept_until_their_attempt_has_ended(tmp_path: Path) -> None:
+    """A task can have written an outcome itself, or a claim that cannot be read."""
+    me = identify(os.getpid())
+    assert me is not None
+    ended, going_on, spoiled = (prepared(tmp_path) for _ in range(3))
+    for spool, claimant in ((ended, DEAD), (going_on, me)):
+        spool.claim(claimant)
+        spool.end(DONE)
+    spoiled.end(DONE)
+    (spoiled.path / "claim").write_text("{")
+    (tmp_path / "work" / "notes").mkdir()
+    (tmp_path / "notes").mkdir()
+
+    removed = prune(tmp_path, older_than_s=3600)
+
+    assert (removed, ended.outcome(), ended.work.exists()) == (0, DONE, False)
+    assert (going_on.work.exists(), spoiled.work.exists(), (tmp_path / "work" / "notes").exists()) == (True, True, True)
 
 
 def test_there_may_be_nothing_to_prune(tmp_path: Path) -> None:
@@ -144,7 +200,7 @@ def test_what_is_spared_is_not_pruned(tmp_path: Path) -> None:
 
     removed = prune(tmp_path, older_than_s=3600, spared={spared.submission_id})
 
-    assert (removed, {path.name for path in tmp_path.iterdir()}) == (1, {spared.path.name, "work"})
+    assert (removed, {path.name for path in tmp_path.iterdir()}) == (1, {spared.path.name, "work", "tmp"})
 
 
 def test_what_was_half_removed_is_removed_by_the_next_one(tmp_path: Path) -> None:
@@ -153,21 +209,21 @@ def test_what_was_half_removed_is_removed_by_the_next_one(tmp_path: Path) -> Non
 
     prune(tmp_path, older_than_s=3600)
 
-    assert [path.name for path in tmp_path.rglob("*")] == ["work"]
+    assert {path.name for path in tmp_path.rglob("*")} == {"work", "tmp"}
 
 
-@pytest.mark.parametrize(("later_s", "silent_s"), [(2.0, 2.0), (-600.0, 0.0)])
-def test_a_sign_of_life_is_as_old_as_the_clock_of_its_host_says(spool: Spool, later_s: float, silent_s: float) -> None:
+@pytest.mark.parametrize(("later_s", "age_s"), [(2.0, 2.0), (-600.0, 0.0)])
+def test_a_sign_of_life_is_as_old_as_the_clock_of_its_host_says(spool: Spool, later_s: float, age_s: float) -> None:
     """However wrong that is, and also when it was set back meanwhile."""
     spool.beat()
     os.utime(spool.path / "heartbeat", (NOW.timestamp(), NOW.timestamp()))
 
     with time_machine.travel(NOW + timedelta(seconds=later_s), tick=False):
-        assert spool.silent_s() == pytest.approx(silent_s)
+        assert spool.heartbeat_age_s() == pytest.approx(age_s)
 
 
 def test_without_a_sign_of_life_its_age_is_unknown(spool: Spool) -> None:
-    assert spool.silent_s() is None
+    assert spool.heartbeat_age_s() is None
 
 
 def test_what_a_dead_runner_or_a_failed_start_left_is_pruned(tmp_path: Path) -> None:
@@ -187,7 +243,7 @@ def test_what_a_dead_runner_or_a_failed_start_left_is_pruned(tmp_path: Path) -> 
 
     assert removed == 2
     kept = {spool.path.name for spool in (recent, beating, new)}
-    assert {path.name for path in tmp_path.iterdir()} == kept | {"work"}
+    assert {path.name for path in tmp_path.iterdir()} == kept | {"work", "tmp"}
     assert {path.name for path in (tmp_path / "work").iterdir()} == kept
 
 

@@ -2,22 +2,27 @@
 
 import errno
 import os
+import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from uuid import UUID, uuid4
 
+import anyio
 import pytest
 
 from tests.unit.spark.test_spool import DEAD, DONE, prepared
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.spark import launch
+from tidegate.daemon.spark import launch, runner_backend
 from tidegate.daemon.spark.contract import Handle, Phase
 from tidegate.daemon.spark.process import identify
 from tidegate.daemon.spark.regular_file import DamagedError
+from tidegate.daemon.spark.runner import conclusion
 from tidegate.daemon.spark.runner_backend import REAPERS, RunnerBackend
-from tidegate.daemon.spark.spool import Outcome, Spool, prune
-from tidegate.schemas.error import UnavailableError
+from tidegate.daemon.spark.spool import Job, Spool, prune
+from tidegate.schemas.error import RUNNERS, SPOOL, NotStartedError, UnavailableError
 
 FAR = 10**12
 """Seconds after 1970 that no calendar has."""
@@ -30,8 +35,9 @@ def root() -> Iterator[Path]:
         yield Path(folder)
 
 
-def backend(root: Path) -> RunnerBackend:
-    return RunnerBackend("command", Settings(postgres_dsn="postgresql://unused", kafka_servers="unused:1", spool_dir=str(root)))
+def backend(root: Path, prefix: str = "t.") -> RunnerBackend:
+    settings = Settings(postgres_dsn="postgresql://unused", kafka_servers="unused:1", topic_prefix=prefix, spool_dir=str(root))
+    return RunnerBackend("command", settings)
 
 
 def ended(root: Path) -> Spool:
@@ -41,16 +47,24 @@ def ended(root: Path) -> Spool:
     return spool
 
 
-def with_error(spool: Spool, error: Exception) -> Callable[[Spool], Outcome | None]:
-    """`Spool.outcome`, which fails for one spool."""
-    read = Spool.outcome
+def living(root: Path) -> Spool:
+    """The spool of a runner that runs: this process."""
+    spool = prepared(root)
+    me = identify(os.getpid())
+    assert me is not None
+    spool.claim(me)
+    return spool
 
-    def outcome(self: Spool) -> Outcome | None:
+
+def with_error(spool: Spool, error: Exception, read: Callable[[Spool], object] = Spool.outcome) -> Callable[[Spool], object]:
+    """`read`, which fails for one spool."""
+
+    def fails(self: Spool) -> object:
         if self.submission_id == spool.submission_id:
             raise error
         return read(self)
 
-    return outcome
+    return fails
 
 
 @pytest.mark.parametrize("seconds", [FAR, -FAR])
@@ -71,7 +85,7 @@ def test_an_impossible_time_of_a_heartbeat_is_damage(root: Path) -> None:
     os.utime(spool.path / "heartbeat", (FAR, FAR))
 
     with pytest.raises(DamagedError, match="heartbeat has an impossible time"):
-        spool.silent_s()
+        spool.heartbeat_age_s()
 
 
 def test_spools_with_impossible_times_are_pruned_and_keep_no_other(root: Path) -> None:
@@ -91,7 +105,7 @@ def test_spools_with_impossible_times_are_pruned_and_keep_no_other(root: Path) -
     removed = prune(root, older_than_s=3600, spared={spared.submission_id})
 
     assert removed == 4
-    assert {path.name for path in root.iterdir()} == {spared.path.name, "work"}
+    assert {path.name for path in root.iterdir()} == {spared.path.name, "work", "tmp"}
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), OSError(errno.ESTALE, "Stale"), KeyError("ours")])
@@ -106,6 +120,18 @@ async def test_a_spool_that_cannot_be_read_is_a_failure_of_this_attempt_alone(
     assert statuses[other.submission_id].phase is Phase.SUCCEEDED
     assert statuses[broken.submission_id].phase is Phase.FAILED
     assert statuses[broken.submission_id].reason.startswith("the files of the attempt cannot be read: ")
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EUCLEAN])
+async def test_a_runner_whose_job_cannot_be_read_hides_no_other(root: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    broken, other, looking = living(root), living(root), backend(root)
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Spool, "job", with_error(broken, OSError(code, "not readable"), Spool.job))
+        found = list(await looking.running())
+
+    assert found == [other.submission_id]
+    assert set(await looking.running()) == {broken.submission_id, other.submission_id}
 
 
 async def test_a_host_without_descriptors_fails_no_attempt(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,8 +151,7 @@ async def test_no_memory_is_no_failure_of_an_attempt(root: Path, monkeypatch: py
 
 
 async def test_runners_that_died_at_once_are_reaped_a_few_in_each_look(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dead: dict[UUID, Handle] = {prepared(root).submission_id: {} for _ in range(2 * REAPERS + 1)}
-    reaped: list[UUID] = []
+    dead, reaped = died(root, 2 * REAPERS + 1), list[UUID]()
 
     async def start(action: str, spool: Spool) -> None:
         assert action == "reap"
@@ -134,8 +159,6 @@ async def test_runners_that_died_at_once_are_reaped_a_few_in_each_look(root: Pat
         raise UnavailableError("no process can be started", server="the runners")
 
     monkeypatch.setattr(launch, "start", start)
-    for submission_id in dead:
-        Spool(root, submission_id).claim(DEAD)
     looking, counts = backend(root), list[int]()
     for _ in range(4):
         statuses = await looking.status(dead)
@@ -144,6 +167,50 @@ async def test_runners_that_died_at_once_are_reaped_a_few_in_each_look(root: Pat
     assert counts == [REAPERS, 2 * REAPERS, 2 * REAPERS + 1, 2 * REAPERS + 1]
     assert set(reaped) == dead.keys()
     assert {status.phase for status in statuses.values()} == {Phase.RUNNING}
+
+
+@pytest.fixture
+def reaped(monkeypatch: pytest.MonkeyPatch) -> list[UUID]:
+    """The submissions whose reapers were started, which are all that is done."""
+    reaped: list[UUID] = []
+
+    async def start(_action: str, spool: Spool) -> None:
+        reaped.append(spool.submission_id)
+
+    monkeypatch.setattr(launch, "start", start)
+    return reaped
+
+
+def died(root: Path, count: int) -> dict[UUID, Handle]:
+    spools = [prepared(root) for _ in range(count)]
+    for spool in spools:
+        spool.claim(DEAD)
+    return {spool.submission_id: {} for spool in spools}
+
+
+async def test_a_look_at_others_forgets_no_reaper(root: Path, reaped: list[UUID]) -> None:
+    """The receiver of notifications looks at one function at a time, by the same backend."""
+    dead, looking = died(root, 2), backend(root)
+
+    for handles in (dead, {}, dead):
+        await looking.status(handles)
+
+    assert sorted(reaped) == sorted(dead)
+
+
+async def test_runners_that_stay_dead_are_reaped_in_turn(root: Path, reaped: list[UUID], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner_backend, "REAP_S", 0.0)
+    dead, looking = died(root, 2 * REAPERS + 1), backend(root)
+
+    for _ in range(3):
+        await looking.status(dead)
+
+    assert set(reaped) == dead.keys()
+
+
+def test_a_daemon_gives_a_runner_more_time_than_the_runner_gives_its_task() -> None:
+    """Else the daemon would kill the runner before it has stored the outcome of a task that ends late."""
+    assert runner_backend.KILL_GRACE_S > 2 * (conclusion.KILL_GRACE_S + conclusion.KILLING_S)
 
 
 async def test_a_claim_that_cannot_be_read_is_no_outage_of_the_spool(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,15 +244,93 @@ async def test_a_full_disk_is_an_outage_of_the_spool(root: Path, monkeypatch: py
         await backend(root).kill({"spool": str(spool.submission_id)})
 
 
+async def test_a_full_disk_keeps_no_runner_from_its_end(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runner may be the one whose task has filled it."""
+    spool = prepared(root)
+
+    def full(_: Spool) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Spool, "ask_to_stop", full)
+    with subprocess.Popen(["/bin/sleep", "600"], env={}) as process:  # noqa: ASYNC220 - it is there at once
+        runner = identify(process.pid)
+        assert runner is not None
+        spool.claim(runner)
+
+        try:
+            await backend(root).kill({"spool": str(spool.submission_id), "pid": process.pid})
+            ended = process.poll()
+        finally:
+            process.kill()
+
+    assert ended == -signal.SIGTERM
+
+
+@pytest.mark.parametrize(("is_recorded", "ended"), [(True, -signal.SIGTERM), (False, None)])
+async def test_a_runner_without_its_stamp_is_killed_by_the_recorded_pid(root: Path, is_recorded: bool, ended: int | None) -> None:
+    """A task can overwrite the environment of its runner, and write a claim that names another process."""
+    spool = prepared(root)
+    with subprocess.Popen(["/bin/sleep", "600"], env={}) as process:  # noqa: ASYNC220 - it is there at once
+        runner = identify(process.pid)
+        assert runner is not None
+        spool.claim(runner)
+
+        await backend(root).kill({"spool": str(spool.submission_id), "pid": process.pid if is_recorded else 1})
+
+        found = process.poll()
+        process.kill()
+
+    assert found == ended
+
+
+async def test_a_submit_on_a_full_disk_has_started_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = prepared(root).job()
+    assert job is not None
+
+    def full(_: Spool, __: Job) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Spool, "prepare", full)
+
+    with pytest.raises(NotStartedError, match="No space left") as raised:
+        await backend(root).submit(job.spec)
+
+    assert raised.value.server == SPOOL
+
+
+async def test_a_host_can_start_attempts_while_its_spool_can_be_written_and_processes_start(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await backend(root).check()
+    left, spoiled = list(root.iterdir()), backend(root / "file")
+    (root / "file").touch()
+    with pytest.raises(UnavailableError, match="File exists") as spool:
+        await spoiled.check()
+
+    async def exhausted(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(anyio, "run_process", exhausted)
+    with pytest.raises(UnavailableError, match="Resource temporarily unavailable") as processes:
+        await backend(root).check()
+
+    assert (left, spool.value.server, processes.value.server) == ([], SPOOL, RUNNERS)
+
+
 async def test_a_runner_that_died_does_not_run(root: Path) -> None:
     """Otherwise each sweep of an ended attempt would kill it again."""
-    dead, living = prepared(root), prepared(root)
-    me = identify(os.getpid())
-    assert me is not None
-    dead.claim(DEAD)
-    living.claim(me)
+    died(root, 1)
+    runs = living(root)
 
-    assert list(await backend(root).running()) == [living.submission_id]
+    assert list(await backend(root).running()) == [runs.submission_id]
+
+
+async def test_what_runs_for_an_installation_with_other_topics_is_none_of_mine(root: Path) -> None:
+    spool, me = prepared(root), identify(os.getpid())
+    assert me is not None
+    spool.claim(me)
+
+    assert [list(await backend(root, prefix).running()) for prefix in ("t.", "other.")] == [[spool.submission_id], []]
 
 
 async def test_a_spool_that_cannot_be_written_delays_no_other_confirmation(root: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.daemon.spark.runner.failure_reason import TaskError
-from tidegate.daemon.spark.runner.template import mistakes, render
+from tidegate.daemon.spark.runner.template import dates_needed, mistakes, render
 from tidegate.schemas.dag import SqlTask
 from tidegate.schemas.run import ConsumedEvent, RunContext
 
@@ -25,7 +25,7 @@ RUN = RunContext(
 SPEC = SubmissionSpec(
     submission_id=UUID(int=1),
     try_number=2,
-    task=SqlTask(task_id="report", sql="SELECT 1"),
+    task=SqlTask(task_id="report", sql="SELECT 1", upstream=("counts", "days", "load"), over="days"),
     run=RUN,
     dag_path="daily.py",
     source="",
@@ -89,7 +89,27 @@ def test_a_run_without_a_logical_date_has_no_dates(name: str) -> None:
         ("{{ params.week }}", "the SQL of task 'report' cannot be rendered: there is no 'week' among 'day'"),
         (
             "{{ results.count }}",
-            "the SQL of task 'report' cannot be rendered: there is no 'count' in an empty object; None is no result",
+            "the SQL of task 'report' cannot be rendered: there is no 'count' in results; did you mean counts?",
+        ),
+        (
+            "{{ run.results['load'] }}",
+            "the SQL of task 'report' cannot be rendered: task 'load' has no result: it returned None or a value that JSON does "
+            "not have, or did not succeed",
+        ),
+        (
+            "{{ results.days }}",
+            "the SQL of task 'report' cannot be rendered: there is no 'days' in results: an instance has its element of that "
+            "list as item",
+        ),
+        (
+            "{{ events[0].extra.day }}",
+            "the SQL of task 'report' cannot be rendered: there is no 'day' among 'rows'",
+        ),
+        ("{{ params.x.y }}", "the SQL of task 'report' cannot be rendered: there is no 'x' among 'day'"),
+        ("{{ {}.x }}", "the SQL of task 'report' cannot be rendered: there is no 'x' in an empty object"),
+        (
+            "{{ execution_date }}",
+            "the SQL of task 'report' cannot be rendered: there is no 'execution_date'; did you mean logical_date?",
         ),
         (
             "{{ weekday }}",
@@ -143,6 +163,7 @@ def test_a_template_that_a_run_can_render_has_no_mistake(text: str) -> None:
         ("a\n{% if %}", ["is not a valid template: Expected an expression, got 'end of statement block' (line 2)"]),
         ("{{ ds | ds_nodash }}", ["is not a valid template: No filter named 'ds_nodash'. (line 1)"]),
         ("{{ run_ids }}", ["cannot be rendered: there is no 'run_ids'; did you mean run_id?"]),
+        ("{{ execution_date }}", ["cannot be rendered: there is no 'execution_date'; did you mean logical_date?"]),
         ("{{ run.parms }}", ["cannot be rendered: there is no 'parms' in run; did you mean params?"]),
         ("{{ run.owner }}", ["cannot be rendered: there is no 'owner' in run"]),
         ("{{ results.cuont }}", ["cannot be rendered: there is no 'cuont' in results; did you mean count?"]),
@@ -170,3 +191,39 @@ def test_an_unknown_name_that_is_like_no_other_is_told_with_all_names() -> None:
     (mistake,) = mistakes("{{ weekday }} {{ weekday }}", [])
 
     assert mistake.startswith("cannot be rendered: there is no 'weekday'; there are run, run_id, dag_id, ")
+
+
+@pytest.mark.parametrize(
+    ("text", "needed"),
+    [
+        ("{{ ds }}", ["ds"]),
+        ("{{ ts_nodash }} {{ ds }}", ["ds", "ts_nodash"]),
+        ("{{ data_interval_start.year }}", ["data_interval_start"]),
+        ("{% if ds %}a{% endif %}", ["ds"]),
+        ("{{ ds or run_id }}", ["ds"]),
+        ("{{ ds | upper }}", ["ds"]),
+        ("{{ run_id or ds }}", []),
+        ("{{ run_after and run_id }}", []),
+        ("{% if run.logical_date %}{{ ds }}{% endif %}", []),
+        ("{{ ds if run.logical_date else run_id }}", []),
+        ("{{ ds | default(run_id) }}", []),
+        ("{{ ds if ds is defined else run_id }}", []),
+        ("{% set ds = run_id %}{{ ds }}", []),
+        ("{% for event in results %}{{ ds }}{% endfor %}", []),
+        ("{% macro day() %}{{ ds }}{% endmacro %}", []),
+        ("{{ run.ds }}", []),
+    ],
+)
+def test_the_dates_that_a_template_needs_are_those_that_fail_a_run_without_them(text: str, needed: list[str]) -> None:
+    assert dates_needed(text) == needed
+    render(text, DATED, "the SQL")
+    if needed:
+        with pytest.raises(TaskError, match="no logical date"):
+            render(text, SPEC, "the SQL")
+    else:
+        render(text, SPEC, "the SQL")
+
+
+@pytest.mark.parametrize("text", ["{{ ds", "{{ " + "(" * 5000 + "ds" + ")" * 5000 + " }}"])
+def test_a_template_that_is_not_valid_needs_no_dates(text: str) -> None:
+    assert dates_needed(text) == []

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tidegate.daemon.spark.process import TAIL_BYTES
 from tidegate.daemon.standalone.log_file import NAMES, LogFile, last_lines, logs, new_lines
 from tidegate.schemas.error import NotFoundError
 
@@ -22,6 +23,12 @@ def test_the_last_lines_are_followed_by_new_ones(log: Path) -> None:
         more.write("d\ne\n")
 
     assert (last, file.new(), file.new()) == (["b", "c"], ["d", "e"], [])
+
+
+def test_the_last_lines_of_a_long_log_are_whole(log: Path) -> None:
+    log.write_text("x" * TAIL_BYTES + "\nlast\n")
+
+    assert LogFile(log).last(2) == ["last"]
 
 
 def test_a_line_is_shown_when_it_is_whole(log: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.daemon.postgres_address import has_password
+from tidegate.daemon.postgres.address import has_password
 from tidegate.daemon.standalone import background, record
 from tidegate.daemon.standalone.log_file import own_log
 from tidegate.daemon.standalone.process import inherited
@@ -37,6 +37,28 @@ def test_a_password_is_not_told(dsn: str, expected: bool) -> None:
     assert record.told({"postgres_dsn": dsn, "kafka_servers": "k"}).keys() ^ {"postgres_dsn", "kafka_servers"} == (
         {"postgres_dsn"} if expected else set()
     )
+
+
+@pytest.mark.parametrize(
+    ("clusters", "expected"),
+    [
+        ("{}", False),
+        ('{"a": {"master": "spark://m1:7077,m2:7077", "remote": "sc://m1:15002"}}', False),
+        ('{"a": {"master": "yarn"}, "b": {"remote": "sc://h:443/;use_ssl=true;token=t"}}', True),
+        ('{"b": {"remote": "sc://h:443/\\u003btoken=t"}}', True),
+        ('{"a": {"master": "k8s://https://u:p@h:6443"}}', True),
+    ],
+)
+def test_clusters_that_may_have_a_token_are_not_told(clusters: str, expected: bool) -> None:
+    settings = {"postgres_dsn": "postgresql://h/t", "spark_clusters": clusters}
+
+    assert record.untold(settings) == (("spark_clusters",) if expected else ())
+    assert record.told(settings).keys() == {"postgres_dsn"} | (set() if expected else {"spark_clusters"})
+
+
+def test_a_master_with_a_user_is_not_told() -> None:
+    assert record.untold({"spark_master": "k8s://https://u:p@h:6443"}) == ("spark_master",)
+    assert record.untold({"spark_master": "local[2]"}) == ()
 
 
 def test_the_log_of_a_start_begins_anew_and_is_for_its_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,9 @@ def test_each_test_of_a_table_exists(path: str, defined: set[str]) -> None:
     docstring = (TESTS / path).read_text().split('"""')[1]
     rows = [line for line in docstring.splitlines() if line.startswith("| ")][1:]
 
-    named = [re.findall(r"\btest_\w+", row) for row in rows]
+    named = {row: re.findall(r"\btest_\w+", row) for row in rows}
+    empty = [row for row, names in named.items() if not names]
+    unknown = {name for names in named.values() for name in names} - defined
 
-    assert all(named)
-    assert {name for names in named for name in names} <= defined
+    assert empty == [], f"{path}: name the tests of these cases: {empty}"
+    assert unknown == set(), f"{path}: no file of tests/ defines {unknown}"

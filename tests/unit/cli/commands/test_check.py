@@ -1,11 +1,15 @@
 """The output of `tidegate check`."""
 
+import os
 from pathlib import Path
 from zipfile import ZipFile
 
+import msgspec
 import pytest
 
-from tidegate.daemon.cli.commands.check import _files_by_folder, _reject_ignored, reject_duplicates
+from tests.unlistable import NAME, unlistable
+from tidegate.daemon.cli.app import run
+from tidegate.daemon.cli.commands.check import CLOSED, _reject_ignored, reject_duplicates, select
 from tidegate.daemon.cli.pages.dag_files import document, lines, notes, short_path
 from tidegate.daemon.lint.finding import Finding, Findings
 from tidegate.schemas.authoring.build import build
@@ -53,7 +57,7 @@ def test_an_archive_is_checked_as_a_whole_or_by_its_files(here: Path, argument: 
     with ZipFile(here / "team.zip", "w") as archive:
         archive.writestr("b.py", "")
 
-    assert _files_by_folder([Path(argument)], here / dag_folder) == {here: names}
+    assert select([Path(argument)], here / dag_folder).files == {here: names}
 
 
 @pytest.mark.parametrize(
@@ -68,6 +72,32 @@ def test_a_file_that_daemons_ignore_says_why(path: str, reason: str) -> None:
     problem = _reject_ignored(ParsedFile(path=path, digest=None)).problem
 
     assert problem == ImportProblem(reason=reason)
+
+
+def test_a_folder_that_cannot_be_read_fails_the_check(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    closed = unlistable(here)
+
+    texts = run(["check", "."]), *capsys.readouterr()
+    documents = run(["check", ".", "--json"]), msgspec.json.decode(capsys.readouterr().out)
+
+    assert texts == (1, f"{closed}: {CLOSED}\n", "1 folder could not be read\n")
+    assert documents[0] == 1
+    assert [(it["path"], it["problem"]["reason"]) for it in documents[1]] == [(closed, CLOSED)]
+
+
+def test_a_folder_whose_name_is_no_text_is_named_in_json() -> None:
+    shown = document(Path(os.fsdecode(b"caf\xe9")), ParsedFile(path="team", digest=None), Findings())
+
+    assert msgspec.json.decode(msgspec.json.encode(shown["path"])) == "caf\\udce9"
+
+
+def test_a_folder_that_cannot_be_read_concerns_the_arguments_that_it_may_hide(here: Path) -> None:
+    (here / "a.py").touch()
+    closed, open_ = here / unlistable(here), here / "team"
+    open_.mkdir()
+
+    assert select([here / NAME], here) == ({here: []}, {closed: None})
+    assert select([here / "a.py", open_], here) == ({here: ["a.py"]}, {})
 
 
 def test_dags_are_drawn_below_their_file_with_their_tasks(here: Path) -> None:

@@ -57,6 +57,23 @@ def test_a_failed_run_is_exit_code_1_and_says_why(capsys: pytest.CaptureFixture[
     assert run_["tasks"]["load"]["reason"] == "ValueError: too many (d.py, line 9)"
 
 
+def test_what_the_file_and_its_children_print_is_not_the_answer(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (here / "d.py").write_text(
+        "import subprocess\nprint('read')\n"
+        + DAG.replace('print("loading")', 'subprocess.run(["echo", "of a child"], check=True); print("loading")')
+    )
+
+    code = run(["dags", "test", "d.py", "--event", 'lake://a={"rows": 3}', "--json"])
+
+    printed = capfd.readouterr()
+    assert (code, len(json.loads(printed.out)["runs"])) == (0, 1)
+    assert [line for line in printed.err.splitlines() if line in ("read", "of a child", "loading")] == [
+        "read",
+        "of a child",
+        "loading",
+    ]
+
+
 def test_a_file_of_an_archive_is_run_with_the_modules_of_the_archive(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with ZipFile(here / "team.zip", "w") as archive:
         archive.writestr("d.py", DAG.replace("from helper", "from archived_helper"))

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tests.shapes import A, graph
-from tests.unit.daemon.web.test_backfill_pages import NOW, row
+from tests.unit.daemon.backfill_rows import NOW, row
 from tidegate.daemon.cli.pages.backfill_changes import cancelled, changed, paused, resumed, retried
 from tidegate.daemon.read_model.backfill_effects import ChangedBackfill, added, effects
 from tidegate.schemas.graph import Graph

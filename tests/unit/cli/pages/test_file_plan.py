@@ -92,6 +92,7 @@ def test_a_line_says_each_thing(changed: dict[str, Any], lines: Sequence[str]) -
         (FilePlan([PLANNED, planned(action="added"), PLANNED], ()), "1 DAG added, 2 DAGs changed"),
         (FilePlan([PLANNED], [FileProblem("a.py", None, "it is no text", ())] * 2), "1 DAG changed, 2 files not taken up"),
         (FilePlan(unplanned=[Unplanned(["a.py", "b.py"], "DAG 'd': why")]), "2 files not planned"),
+        (FilePlan([PLANNED], unreadable=["team"]), "1 DAG changed, 1 folder not read"),
     ],
 )
 def test_one_sentence_is_about_all(plan: FilePlan, sentence: str) -> None:

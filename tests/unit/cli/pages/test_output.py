@@ -2,6 +2,7 @@
 
 import io
 import json
+import subprocess
 import sys
 from datetime import UTC, datetime
 from uuid import UUID
@@ -117,3 +118,31 @@ def test_a_log_is_readable_on_a_terminal_and_unchanged_elsewhere(
         out.write(chunk)
 
     assert terminal.content.getvalue() == shown
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii", "cp1252", "utf-8"])
+def test_a_document_is_the_same_in_every_locale(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding, errors="replace"))
+    names = ["é", "東京", "\U0001f600", "\x9b", 'a"b\\']
+
+    output.write_json(names)
+    sys.stdout.flush()
+
+    assert json.loads(written.getvalue().decode()) == names
+
+
+@pytest.mark.parametrize(
+    ("script", "ended"),
+    [
+        ('"$@" version >&-', (0, "")),
+        ('"$@" version <&- >&- 2>&-', (0, "")),
+        ('"$@" dags nothing 2>&-', (2, "")),
+    ],
+)
+def test_a_command_needs_no_standard_streams(script: str, ended: tuple[int, str]) -> None:
+    command = ["sh", "-c", script, "sh", sys.executable, "-m", "tidegate.daemon.cli"]
+
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert (found.returncode, found.stderr) == ended

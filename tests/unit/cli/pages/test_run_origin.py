@@ -1,15 +1,20 @@
 """The origin of a run, printed."""
 
+import sys
 from datetime import UTC, datetime, timedelta
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from tidegate import handlers
 from tidegate.daemon.cli.pages.run_origin import print_page
-from tidegate.daemon.engine import KINDS
+from tidegate.daemon.engine import HANDLERS, KINDS
 from tidegate.daemon.read_model.run_origin import ATTEMPT_ENDED, CAUSES, RunOrigin, cause
+from tidegate.handlers import attempt_ends
 from tidegate.handlers.explain.stages import Stage
-from tidegate.schemas.queries.run_pages import ConsumedEvent, Origin, RunMoveRow, Steps
+from tidegate.handlers.runs import create
+from tidegate.schemas.queries.run_pages import ConsumedEventRow, Origin, OriginFacts, RunMoveRow, Steps
 from tidegate.schemas.wire.event import Producer
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -21,6 +26,21 @@ def origin(**facts: Any) -> Origin:
 
 def test_every_kind_of_message_that_is_named_is_one() -> None:
     assert CAUSES.keys() <= set(KINDS.values())
+
+
+def test_every_kind_of_message_that_creates_runs_is_named() -> None:
+    creating = {KINDS[type_] for type_, handler in HANDLERS.items() if create.__name__ in _used_by(handler.__name__, set())}
+
+    assert creating | {"task_finished"} == CAUSES.keys()
+
+
+def _used_by(name: str, seen: set[str]) -> set[str]:
+    """The modules of handlers whose functions a module uses, itself or by others; ends of attempts have words of their own."""
+    if name not in seen and name.startswith(handlers.__name__) and name != attempt_ends.__name__:
+        seen.add(name)
+        for value in vars(sys.modules[name]).values():
+            _used_by(value.__name__ if isinstance(value, ModuleType) else str(getattr(value, "__module__", "")), seen)
+    return seen
 
 
 @pytest.mark.parametrize(("kind", "words"), [("schedule_due", "it was due"), ("attempt_silent", ATTEMPT_ENDED), (None, None)])
@@ -62,7 +82,7 @@ EXPLAINED = (
 
 
 def test_the_origin_of_a_run_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    run = {
+    run: dict[str, Any] = {
         "state": "running",
         "run_type": "dataset",
         "created_at": NOON,
@@ -79,14 +99,16 @@ def test_the_origin_of_a_run_is_printed(capsys: pytest.CaptureFixture[str]) -> N
     page = RunOrigin(
         dag_id="d",
         run_id="r",
-        origin=run,
+        origin=OriginFacts(**{**dict.fromkeys(OriginFacts.__struct_fields__), **run}),
         backfill_id=None,
         cause="dataset events arrived",
         condition="s://a",
         timing="",
         events=[
-            ConsumedEvent(1, "s://a", "p", "e", before, before, {}, Producer(dag_id="d", run_id="r0", task_id="m", map_index=3)),
-            ConsumedEvent(2, None, None, None, None, None, None),
+            ConsumedEventRow(
+                1, "s://a", "p", "e", before, before, {}, Producer(dag_id="d", run_id="r0", task_id="m", map_index=3)
+            ),
+            ConsumedEventRow(2, None, None, None, None, None, None),
         ],
         forgotten=3,
         stages=[Stage("it arrived", before, None), Stage("the run was created", NOON, 5)],

@@ -48,7 +48,7 @@ def test_progress_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_instances_of_a_mapped_task_with_the_same_reasons_share_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    blocks: list[tuple[reasons.Reason, ...]] = [
+    blocks: list[tuple[reasons.ProgressReason, ...]] = [
         (reasons.MaxActiveTasks(2),),
         (reasons.MaxActiveTasks(2),),
         (reasons.NextTry(None),),

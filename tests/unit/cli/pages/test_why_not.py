@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tidegate.daemon.cli.pages.why_not import print_task
-from tidegate.daemon.read_model.why_not import task_document
+from tidegate.daemon.read_model.why_not import TaskInWords, task_document
 from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.explain.gates import Gate, GateState, TaskExplanation
 from tidegate.schemas.state import TaskState
@@ -54,19 +54,22 @@ CHANGES: list[tuple[remedy.Change, tuple[str, tuple[str, ...]]]] = [
     (remedy.SetParallelism(3), ("start the daemons with TIDEGATE_PARALLELISM=3, or let a task end", ())),
     (
         remedy.EndUpstream("d", "r", ("a", "b[1]")),
-        ("let a, b[1] of r end; what each waits for:", ("tidegate tasks why-not d r a", "tidegate tasks why-not d r 'b[1]'")),
+        (
+            "let a, b[1] of r end; ask for each why it does not run",
+            ("tidegate tasks why-not d r a", "tidegate tasks why-not d r 'b[1]'"),
+        ),
     ),
     (remedy.Clear("d", "r", ("a", "b")), ("clear a, b of r", ("tidegate tasks clear d r a b --yes",))),
     (remedy.StartDaemon(), ("start a daemon", ("tidegate daemon",))),
-    (remedy.BringBack("the runners"), ("restore the runners, or the way to it", ())),
+    (remedy.RestoreServer("the runners"), ("restore the runners, or the way to it", ())),
     (
         remedy.Publish(("s://a", "s://b where n > 0"), ("s://a",)),
         ("publish an event of s://a and of s://b where n > 0", ("tidegate datasets publish s://a",)),
     ),
-    (remedy.MendFile("d.py"), ("correct the condition in d.py", ())),
+    (remedy.CorrectCondition("d.py"), ("correct the condition in d.py", ())),
     (
         remedy.Resume(("t/3",)),
-        ("say from which offset on these partitions are read", ("tidegate topics resume t/3 --at earliest",)),
+        ("resume these partitions at an offset", ("tidegate topics resume t/3 --at earliest",)),
     ),
     (remedy.EndRun("d", ("r0", "r1")), ("let r0 or r1 end", ())),
     (remedy.Trigger("d"), ("trigger a run", ("tidegate runs trigger d",))),
@@ -102,8 +105,12 @@ PAGE = TaskExplanation(
 )
 
 
+def in_words(page: TaskExplanation) -> TaskInWords:
+    return msgspec.convert(task_document(page), TaskInWords)
+
+
 def test_gates_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    print_task(PAGE, NOON)
+    print_task(in_words(PAGE), NOON)
 
     assert capsys.readouterr().out == (
         "d r a\n"
@@ -131,7 +138,7 @@ def test_gates_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_a_task_without_closed_gates_says_so(state: TaskState, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    print_task(msgspec.structs.replace(PAGE, state=state, gates=PAGE.gates[:1], change=()), NOON)
+    print_task(in_words(msgspec.structs.replace(PAGE, state=state, gates=PAGE.gates[:1], change=())), NOON)
 
     out = capsys.readouterr().out
     assert f"  waits for  {text}\n" in out
@@ -139,7 +146,7 @@ def test_a_task_without_closed_gates_says_so(state: TaskState, text: str, capsys
 
 
 def test_closed_gates_without_a_change_say_so(capsys: pytest.CaptureFixture[str]) -> None:
-    print_task(msgspec.structs.replace(PAGE, change=()), NOON)
+    print_task(in_words(msgspec.structs.replace(PAGE, change=())), NOON)
 
     assert capsys.readouterr().out.endswith("\nno change lets it run any more\n")
 
@@ -148,6 +155,7 @@ def test_json_has_the_texts_too() -> None:
     page = task_document(PAGE)
 
     assert [gate["waits_for"] for gate in page["gates"]] == [None, "the DAG to be unpaused", None]
+    assert page["gates"][0]["known"] == "run after 2026-11-21 12:00:00Z"
     assert page["change"] == [
         {"kind": "unpause", "dag_id": "d", "says": "unpause the DAG", "commands": ("tidegate dags unpause d",)}
     ]

@@ -8,6 +8,7 @@ import msgspec
 
 from tidegate.daemon.api.openapi import PREFIX, document
 from tidegate.daemon.api.routes import ENDPOINTS
+from tidegate.daemon.gateway.endpoint import Act, Read
 
 DOCUMENT: Any = msgspec.json.decode(msgspec.json.encode(document(ENDPOINTS)))
 
@@ -33,6 +34,14 @@ def test_it_has_every_endpoint() -> None:
 
     assert known == {(endpoint.method.lower(), endpoint.path) for endpoint in ENDPOINTS}
     assert DOCUMENT["servers"] == [{"url": PREFIX}]
+
+
+def test_only_reads_without_a_version_say_that_the_caller_has_the_result() -> None:
+    unchanged = {path for path, operation in operations() if "304" in operation["responses"]}
+    versioned = {endpoint.path for endpoint in ENDPOINTS if isinstance(endpoint, Read) and endpoint.version}
+
+    assert versioned == {"/pools/{name}", "/backfills/{backfill_id}"}
+    assert unchanged == {endpoint.path for endpoint in ENDPOINTS if not isinstance(endpoint, Act)} - versioned
 
 
 def test_every_reference_is_a_schema() -> None:

@@ -1,12 +1,16 @@
 """Which files of the DAG folder are ignored. `git check-ignore` gives the same answers for the lines of `.tidegateignore`."""
 
+import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tidegate.daemon.dagfiles.ignore import ALWAYS, IGNORE_FILE, Ignore, ignore_of
+from tidegate.daemon.dagfiles.ignore import ALWAYS, IGNORE_FILE, MAX_BYTES, Ignore, ignore_of
+from tidegate.daemon.dagfiles.scan import listing
+from tidegate.daemon.dagfiles.source import RefusedError, read
 
 CASES = [
     ("", "daily.py", False),
@@ -14,6 +18,8 @@ CASES = [
     ("", ".daily.py", True),
     ("", ".git/hooks/daily.py", True),
     ("", "team/__pycache__/daily.py", True),
+    ("", "lost+found/daily.py", True),
+    ("", "team/lost+found/daily.py", False),
     ("daily.py", "daily.py", True),
     ("daily.py", "team/daily.py", True),
     ("daily.py", "team/daily.py/other.py", True),
@@ -87,6 +93,48 @@ def test_a_changed_ignore_file_is_read_again(tmp_path: Path) -> None:
     (tmp_path / IGNORE_FILE).write_text("drafts/\n")
 
     assert (before, ignore_of(tmp_path).file("drafts/a.py")) == (False, True)
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+def large(path: Path) -> None:
+    path.write_bytes(b"#" * (MAX_BYTES + 1))
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def dangling(path: Path) -> None:
+    path.symlink_to(path.parent / "missing")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (pipe, "it is not a regular file"),
+        (folder, "Is a directory"),
+        (large, "it has more than 1048576 bytes"),
+        (loop, "Too many levels of symbolic links"),
+        (dangling, "it is a link to a missing file"),
+    ],
+)
+def test_no_file_is_read_while_it_is_not_known_which_are_ignored(spoil: Callable[[Path], None], why: str, tmp_path: Path) -> None:
+    (tmp_path / "daily.py").touch()
+    spoil(tmp_path / IGNORE_FILE)
+
+    with pytest.raises(RefusedError) as refused:
+        read(tmp_path, "daily.py")
+
+    assert str(refused.value) == f".tidegateignore cannot be read: {why}; mend it, or delete it"
+    assert (read(tmp_path, "missing.py"), read(tmp_path, ".hidden.py")) == (None, None)
+    assert list(listing(tmp_path).files) == ["daily.py"]
 
 
 def git_ignores(folder: Path, text: str, path: str) -> bool:

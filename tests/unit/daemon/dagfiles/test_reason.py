@@ -1,9 +1,12 @@
 """The reason of a problem is the same at each parse."""
 
+import tempfile
+
 import pytest
 
-from tidegate.daemon.dagfiles.execute import reason
-from tidegate.daemon.dagfiles.message import Limits
+from tidegate.daemon.dagfiles import execute
+from tidegate.daemon.dagfiles.execute import may_pass, reason, write
+from tidegate.daemon.dagfiles.message import Limits, Outcome, decode_outcome, encode
 from tidegate.schemas.error import DagError
 
 LIMITS = Limits(wall_s=30, cpu_s=20, memory_mb=512, output_mb=4)
@@ -34,9 +37,75 @@ def test_an_exception_of_the_file_and_an_exit_code_are_shown_without_addresses()
     assert [" at 0x" in reason(error, FILE, LIMITS) for error in raised] == [False] * 3
 
 
+def caused_by(cause: BaseException) -> ValueError:
+    error = ValueError("no schema")
+    error.__cause__ = cause
+    return error
+
+
+OFFLINE = "; DAG files are read without network: do this in a task"
+UNRESOLVED = "Failed to resolve 'example.com' ([Errno -3] Temporary failure in name resolution)"
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (OSError(101, "Network is unreachable"), f"OSError: [Errno 101] Network is unreachable{OFFLINE}"),
+        (ConnectionError(UNRESOLVED), f"ConnectionError: {UNRESOLVED}{OFFLINE}"),
+        (caused_by(OSError(-2, "Name or service not known")), f"ValueError: no schema{OFFLINE}"),
+        (caused_by(KeyError("name")), "ValueError: no schema"),
+        (ConnectionError(), "ConnectionError"),
+        (
+            ModuleNotFoundError("No module named 'airflow'", name="airflow"),
+            "No module named 'airflow'; this is a DAG file of Airflow: tidegate import-airflow translates it",
+        ),
+        (
+            ModuleNotFoundError("No module named 'airflow_x'", name="airflow_x"),
+            "No module named 'airflow_x'; install it where the daemon runs, or put it into the DAG folder",
+        ),
+    ],
+)
+def test_what_a_dag_file_cannot_have_is_said_with_what_to_do(error: BaseException, shown: str) -> None:
+    assert reason(error, FILE, LIMITS) == shown
+
+
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        (ModuleNotFoundError("No module named 'x'"), True),
+        (ImportError("libx.so.1: cannot open shared object file"), True),
+        (FileNotFoundError(2, "No such file or directory"), True),
+        (BlockingIOError(11, "Resource temporarily unavailable"), True),
+        (OSError(27, "File too large"), False),
+        (OSError(24, "Too many open files"), False),
+        (RuntimeError("can't start new thread"), True),
+        (RuntimeError("a mistake"), False),
+        (SyntaxError("invalid syntax"), False),
+        (DagError("DAG 'd': its tasks form a cycle"), False),
+        (MemoryError(), False),
+    ],
+)
+def test_a_problem_that_the_host_may_cause_may_pass(error: BaseException, passes: bool) -> None:
+    assert may_pass(error) == passes
+
+
 def test_an_address_that_is_cut_off_is_left_out() -> None:
     value = [object()]
 
     texts = [reason(DagError(f"not {value!r:.{length}}; write a list"), FILE, LIMITS) for length in range(len(repr(value)))]
 
     assert [text for text in texts if "0x" in text] == []
+
+
+def test_dags_that_no_memory_is_left_to_write_are_a_problem_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail_once(_: Outcome) -> bytes:
+        monkeypatch.setattr(execute, "encode", encode)
+        raise MemoryError
+
+    monkeypatch.setattr(execute, "encode", fail_once)
+    with tempfile.TemporaryFile() as file:
+        write(file.fileno(), Outcome(), LIMITS)
+        problem = decode_outcome(file.read()).problem
+
+    assert problem is not None
+    assert problem.reason.startswith("it needs more than 512 MiB of memory")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidegate.daemon.dagfiles.recognition import dag_name
+from tidegate.daemon.dagfiles.recognition import compiled, dag_name
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,4 @@ from tidegate.daemon.dagfiles.recognition import dag_name
     ],
 )
 def test_a_dag_file_imports_tidegate_or_names_a_dag(source: str, name: str | None) -> None:
-    assert dag_name(source, "f.py") == name
+    assert dag_name(source, compiled(source, "f.py")) == name

@@ -3,10 +3,12 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tidegate.daemon.dagfiles.scan import Report, Stamp, changed, disappeared, listing, news, reports, stamps
+from tidegate.daemon.dagfiles.scan import Listing, Report, changed, disappeared, listing, news, reports, stamps
+from tidegate.daemon.dagfiles.stamp import Stamp, stamp_of
 from tidegate.schemas.dag import REPEAT_DIGEST
 
 OLD, NEW = (1, 1, 1), (1, 2, 2)
@@ -45,6 +47,8 @@ def test_files_are_read_again_when_their_stamps_differ(
         ({}, {"a.py": "1"}, {}, True, ["a.py"]),
         ({}, {"a.py": None}, {}, True, ["a.py"]),
         ({}, {"a.py": None}, {"a.py": "1"}, True, ["a.py"]),
+        ({}, {"a.py": "1"}, {"a.py": "absent"}, True, []),
+        ({"a.py": "1"}, {}, {"a.py": "absent"}, True, ["a.py"]),
         ({"b.py": "1", "a.py": "1"}, {"d.py": "1", "c.py": "1"}, {}, True, ["a.py", "b.py", "c.py", "d.py"]),
     ],
 )
@@ -64,6 +68,17 @@ def test_a_file_that_stays_unknown_is_reported_again_after_pauses_that_double() 
         at += [second] if sent else []
 
     assert at == [0, 60, 180, 420, 900, 1860, 3780, 7380, 10980, 14580, 18180]
+
+
+def test_a_file_whose_deletion_is_not_recorded_is_reported_at_once_by_some_scans_and_then_after_pauses_that_double() -> None:
+    last, at = dict[str, Report](), []
+    for second in (0, 1, 2, *range(30, 20_000, 30)):
+        sent = news({}, {"a.py": "1"}, last, float(second), absent_too=True)
+        last = reports({}, {"a.py": "1"}, last, sent, float(second))
+        at += [second] if sent else []
+
+    assert at[:8] == [0, 1, 2, 30, 60, 90, 120, 150]
+    assert len(at) <= 20
 
 
 def test_new_content_and_a_known_one_begin_the_pauses_anew() -> None:
@@ -120,6 +135,21 @@ def test_a_name_that_no_event_can_carry_is_left_out(tmp_path: Path) -> None:
     assert listing(tmp_path).files == {}
 
 
+def test_a_folder_that_may_be_listed_but_not_entered_is_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "team").mkdir()
+    (tmp_path / "team" / "a.py").touch()
+    stat = os.stat
+
+    def denied(path: Any, **options: Any) -> os.stat_result:
+        if path == f"{tmp_path}/team/.":
+            raise PermissionError
+        return stat(path, **options)
+
+    monkeypatch.setattr(os, "stat", denied)
+
+    assert listing(tmp_path) == Listing({}, ("team",))
+
+
 def test_a_folder_that_is_no_folder_is_named_as_unreadable(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
@@ -146,12 +176,7 @@ def test_a_module_of_an_archive_has_the_stamp_of_the_archive(tmp_path: Path) -> 
     found = stamps(tmp_path, ["team.zip/app.py", "team.zip/", "folder.zip/a.py", "no.zip/a.py"])
 
     assert found == {
-        "team.zip/app.py": (0, *_times(tmp_path / "team.zip")),
-        "team.zip/": (0, *_times(tmp_path / "team.zip")),
-        "folder.zip/a.py": (0, *_times(tmp_path / "folder.zip" / "a.py")),
+        "team.zip/app.py": stamp_of((tmp_path / "team.zip").stat()),
+        "team.zip/": stamp_of((tmp_path / "team.zip").stat()),
+        "folder.zip/a.py": stamp_of((tmp_path / "folder.zip" / "a.py").stat()),
     }
-
-
-def _times(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_mtime_ns, found.st_ctime_ns

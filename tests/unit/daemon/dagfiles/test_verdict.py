@@ -64,6 +64,21 @@ def test_a_result_that_is_not_one_is_refused(result: bytes, complaint: str) -> N
     assert complaint in verdict(ENDED, result)
 
 
+@pytest.mark.parametrize(
+    ("reply", "result", "may_pass"),
+    [
+        (Reply(status=-9, timed_out=False, cpu_s=1.0), b"", True),
+        (Reply(status=-15, timed_out=False, cpu_s=1.0), b"", True),
+        (Reply(status=-9, timed_out=False, cpu_s=20.5), b"", False),
+        (Reply(status=0, timed_out=False, cpu_s=1.0), b"", False),
+        (ENDED, encode(Outcome(problem=ImportProblem(reason="no module"), may_pass=True)), True),
+        (ENDED, encode(Outcome(problem=ImportProblem(reason="a mistake"))), False),
+    ],
+)
+def test_a_problem_may_pass_if_the_host_may_be_its_cause(reply: Reply, result: bytes, may_pass: bool) -> None:
+    assert judge(reply, result, b"", FILE, LIMITS).may_pass == may_pass
+
+
 def test_a_sound_result_is_accepted() -> None:
     spec = DagSpec(dag_id="d", description="a backslash and zeros: \\u0000", tasks=(EmptyTask(task_id="t"),))
 

@@ -19,7 +19,7 @@ from tidegate.daemon.wake import Signals
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.notice import CallbackContext
 from tidegate.schemas.queries.leases import Job
-from tidegate.schemas.queries.notifications import Claimed
+from tidegate.schemas.queries.notifications import ClaimedNotification
 from tidegate.schemas.receiver import On, Receiver, WebhookReceiver
 
 SETTINGS = Settings(postgres_dsn="", kafka_servers="", notify_retry_s=5.0)
@@ -38,11 +38,12 @@ def test_each_kind_of_receiver_has_a_concurrency() -> None:
 
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
-CLAIMED = Claimed(
+CLAIMED = ClaimedNotification(
     id=7,
     delivery_id=UUID(int=7),
     dag_run_id=1,
     version_id=None,
+    receiver_key=1,
     receiver=WebhookReceiver("https://example.org"),
     context=CallbackContext(
         on=On.FAILURE, dag_id="d", run_id="r", run_type=None, run_after=NOW, logical_date=None, state="failed", at=NOW
@@ -52,14 +53,20 @@ CLAIMED = Claimed(
 
 
 class RecordedDelivery:
-    """A sender and a Postgres that is away for the first `failures` records. `steps` are what the notifier did."""
+    """A sender whose first calls fail by `errors`, and a Postgres that is away for the first `failures` records.
 
-    def __init__(self, failures: int) -> None:
+    `steps` are what the notifier did.
+    """
+
+    def __init__(self, failures: int, *errors: Exception) -> None:
         self.failures = failures
+        self.errors = list(errors)
         self.steps: list[str] = []
 
-    async def send(self, _claimed: Claimed) -> Sent:
+    async def send(self, _claimed: ClaimedNotification) -> Sent:
         self.steps.append("send")
+        if self.errors:
+            raise self.errors.pop(0)
         return Sent("ok")
 
     async def run(self, *_work: object) -> None:
@@ -87,3 +94,28 @@ async def test_a_pause_precedes_every_further_try_to_record_a_result(monkeypatch
         await recorded.notifier().deliver(CLAIMED)
 
     assert recorded.steps == ["send", "record", *["pause", "record"] * failures]
+
+
+async def test_a_sender_that_fails_at_each_try_is_logged_once_a_minute() -> None:
+    recorded = RecordedDelivery(0, *[KeyError("of a sender")] * 3)
+    with capture_logs() as logs:
+        for _ in range(3):
+            await recorded.notifier().deliver(CLAIMED)
+
+    faults = [line for line in logs if line["event"] == "notification_not_sendable"]
+    assert [(line["error"], line["to"]) for line in faults] == [("KeyError: 'of a sender'", "https://example.org")]
+
+
+@pytest.mark.parametrize("later", [[], [KeyError("of a sender")]], ids=["sent", "failed"])
+async def test_the_outage_that_a_notification_met_ends_with_its_next_try(
+    monkeypatch: pytest.MonkeyPatch, later: list[Exception]
+) -> None:
+    recorded = RecordedDelivery(0, UnavailableError("no space", server="the spool"), *later)
+    monkeypatch.setattr(anyio, "sleep", recorded.sleep)
+    notifier = recorded.notifier()
+    with capture_logs() as logs:
+        await notifier.deliver(CLAIMED)
+
+    assert recorded.steps == ["send", "record", "pause", "send", "record"]
+    assert [line["event"] for line in logs if "server" in line] == ["server_lost", "server_back"]
+    assert dict(notifier.context.outages.away) == {}

@@ -16,6 +16,12 @@ from tidegate.daemon.gateway.guard import host_of
         ("[::1]", "::1"),
         ("::1", "::1"),
         ("", ""),
+        ("example.org:", "example.org"),
+        ("example.org:65535", "example.org"),
+        ("example.org:65536", "example.org:65536"),
+        ("example.org:99999999", "example.org:99999999"),
+        ("example.org:http", "example.org:http"),
+        ("[::1]:65536", "[::1]:65536"),
         ("evil.example@localhost", "evil.example@localhost"),
     ],
 )

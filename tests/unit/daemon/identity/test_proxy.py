@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from starlette.datastructures import Headers
 
-from tidegate.daemon.identity.grants import RefusedLoginError
+from tidegate.daemon.identity.grants import RefusedLoginError, grants_of
 from tidegate.daemon.identity.proxy import proxy_of
 from tidegate.daemon.permissions import Caller, Role
 from tidegate.daemon.settings import Settings
@@ -20,9 +20,10 @@ SET = msgspec.structs.replace(
 
 
 def asked(address: str, *pairs: tuple[str, str], settings: Settings = SET) -> Caller | None:
-    proxy = proxy_of(settings)
+    proxy = proxy_of(settings, grants_of(settings))
     assert proxy is not None
-    return proxy.caller(address, Headers(raw=[(name.encode(), value.encode("latin-1")) for name, value in pairs]))
+    member = proxy.member(address, Headers(raw=[(name.encode(), value.encode("latin-1")) for name, value in pairs]))
+    return None if member is None else member.caller
 
 
 @pytest.mark.parametrize("address", ["10.0.0.5", "192.168.7.9", "::ffff:10.0.0.5", "fd00::1"])
@@ -57,4 +58,4 @@ def test_other_headers_are_refused(address: str, pairs: tuple[tuple[str, str], .
 
 
 def test_no_proxy_is_believed_unless_the_settings_name_it() -> None:
-    assert proxy_of(NONE) is None
+    assert proxy_of(NONE, {}) is None

@@ -1,7 +1,9 @@
 """Mistakes in DAG files that can be parsed, by table: the file, the line, the task, and what is wrong."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -9,9 +11,12 @@ from tidegate import Dag, Dataset
 from tidegate.daemon.lint.installation import Installation, outlets_of, silent_inputs
 from tidegate.daemon.lint.places import Places
 from tidegate.daemon.lint.rules import findings_of
+from tidegate.daemon.spark.contract import SubmissionSpec
+from tidegate.daemon.spark.runner.template import DATED, render
 from tidegate.schemas.authoring.build import build
 from tidegate.schemas.cluster import Cluster
-from tidegate.schemas.dag import ParsedFile
+from tidegate.schemas.dag import ParsedFile, SqlTask
+from tidegate.schemas.run import RunContext
 
 CLUSTERS = {"nightly": Cluster(remote="sc://m1:15002")}
 HEAD = "from tidegate import Dag, Dataset, Secret\n"
@@ -96,6 +101,10 @@ def test_what_works_has_no_finding(body: str, folder: Path) -> None:
         (
             "dag.sql('t', 'SELECT {{ results.t0 }}')",
             "3: t: the SQL cannot be rendered: there is no 't0' in results; no task comes before it",
+        ),
+        (
+            "dag.command('t', ['{{ results.all }}', '{{ item }}']).expand(over=dag.command('all', ['true']))",
+            "3: t: argument 1 cannot be rendered: there is no 'all' in results: an instance has its element of that list as item",
         ),
     ],
 )
@@ -189,3 +198,125 @@ def test_an_input_is_like_an_outlet_if_one_part_differs_by_a_letter(uri: str, no
     spec = Dag("reader", schedule=Dataset(uri)).spec()
 
     assert [mistake.reason for mistake in silent_inputs(spec, {"lake://penguins/clean"}, None)] == note
+
+
+DATASET = "Dataset('lake://a')"
+UNDATED = "and fails, because the schedule of the DAG gives runs no dates; use {{ "
+OR_A_DATE = " }}, or give each run a date by `runs trigger --logical-date`"
+
+
+def noted(schedule: str, sql: str, folder: Path) -> list[str]:
+    body = f"with Dag('d', schedule={schedule}) as dag:\n    dag.empty('a')\n    dag.sql('t', {sql!r})\n"
+    file = parsed(f"from tidegate import DatasetOrTime, DatasetsAndTime, cron\n{body}")
+    mistakes, notes = findings_of(file, folder, outlets_of(file.dags), None, {})
+    assert mistakes == ()
+    return [f"{note.line}: {note.task_id}: {note.reason}" for note in notes]
+
+
+@pytest.mark.parametrize("schedule", ["None", DATASET])
+def test_a_template_with_a_date_is_noted_if_no_run_has_dates(schedule: str, folder: Path) -> None:
+    assert noted(schedule, "SELECT '{{ ds }}'", folder) == [
+        f"5: t: the SQL reads 'ds', {UNDATED}run_after.strftime('%Y-%m-%d'){OR_A_DATE}"
+    ]
+
+
+def test_a_template_with_a_date_is_noted_if_only_timed_runs_have_dates(folder: Path) -> None:
+    schedule = f"DatasetOrTime({DATASET}, cron('0 0 * * *'))"
+
+    assert noted(schedule, "SELECT {{ ds }} {{ data_interval_end }}", folder) == [
+        "5: t: the SQL reads 'data_interval_end', and fails in runs by dataset, which have no dates;"
+        " use {{ data_interval_end | default(run_after) }}",
+        "5: t: the SQL reads 'ds', and fails in runs by dataset, which have no dates;"
+        " use {{ ds | default(run_after.strftime('%Y-%m-%d')) }}",
+    ]
+    assert noted(schedule, "SELECT {{ ds if run.logical_date else run_id }}", folder) == []
+
+
+NONE = "and that is None, because the schedule of the DAG gives runs no dates; use "
+
+
+def noted_function(schedule: str, body: str, folder: Path, options: str = "") -> list[str]:
+    head = f"from tidegate import DatasetOrTime, cron\nwith Dag('d', schedule={schedule}) as dag:\n"
+    file = parsed(f"{head}    @dag.task{options}\n    def t(spark, r):\n        {body}\n")
+    return [
+        f"{note.line}: {note.task_id}: {note.reason}" for note in findings_of(file, folder, outlets_of(file.dags), None, {}).notes
+    ]
+
+
+@pytest.mark.parametrize("options", ["", "(retries=1)", "(task_id='t')"])
+def test_a_function_that_reads_a_date_is_noted_if_no_run_has_dates(options: str, folder: Path) -> None:
+    assert noted_function("None", "print(1,\n r.ds, r.run_id, r.ds)", folder, options) == [
+        f"7: t: the function reads 'run.ds', {NONE}`run.run_after.strftime('%Y-%m-%d')`"
+        ", or give each run a date by `runs trigger --logical-date`"
+    ]
+
+
+def test_a_function_that_reads_a_date_is_noted_if_only_timed_runs_have_dates(folder: Path) -> None:
+    assert noted_function(f"DatasetOrTime({DATASET}, cron('0 0 * * *'))", "return r.data_interval_end", folder) == [
+        "6: t: the function reads 'run.data_interval_end', and that is None in runs by dataset, which have no dates;"
+        " use `run.data_interval_end or run.run_after`"
+    ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return r.ds or 'none'",
+        "return r.ds if r.logical_date else r.run_id",
+        "assert r.ds",
+        "return r.ds is None",
+        "return r.ds if r.run_type == 'scheduled' else ''",
+        "return [] if not r.events else r.run_after",
+        "day = r.ds; return day or 'none'",
+        "return 'none' if (day := r.ds) is None else day",
+        "day: str | None = r.ds; return day or 'none'",
+        "try: return r.ds.upper()\n        except AttributeError: return 'none'",
+        "return spark.ds",
+    ],
+)
+def test_a_function_that_looks_whether_there_is_a_date_is_not_noted(body: str, folder: Path) -> None:
+    assert noted_function("None", body, folder) == []
+
+
+def test_a_copy_of_a_date_that_nothing_looks_at_is_noted(folder: Path) -> None:
+    assert len(noted_function("None", "day = r.ds; n = r.run_id; return day if n else ''", folder)) == 1
+    assert len(noted_function("None", "try: return r.ds.upper()\n        finally: print()", folder)) == 1
+
+
+def test_a_function_is_not_noted_if_another_has_its_name(folder: Path) -> None:
+    other = "return r.ds\nwith Dag('e', schedule=cron('0 0 * * *')) as other:\n    @other.task\n    def t(spark, r): pass"
+
+    assert noted_function("None", other, folder) == []
+
+
+def test_a_function_is_not_noted_if_each_run_of_the_schedule_has_dates(folder: Path) -> None:
+    assert noted_function("cron('0 0 * * *')", "return r.ds", folder) == []
+
+
+def test_a_template_that_shows_a_date_of_the_run_is_noted(folder: Path) -> None:
+    assert noted("None", "SELECT '{{ run.ds }}' {{ run.ts or '' }} {% if run.ds %}{{ run.logical_date }}{% endif %}", folder) == [
+        f"5: t: the SQL shows 'run.ds', {NONE}{{{{ run_after.strftime('%Y-%m-%d') }}}}{OR_A_DATE[3:]}"
+    ]
+
+
+@pytest.mark.parametrize("schedule", ["cron('0 0 * * *')", f"DatasetsAndTime({DATASET}, cron('0 0 * * *'))"])
+def test_a_template_with_a_date_is_not_noted_if_each_run_of_the_schedule_has_dates(schedule: str, folder: Path) -> None:
+    assert noted(schedule, "SELECT {{ ds }}", folder) == []
+
+
+@pytest.mark.parametrize("name", DATED)
+@pytest.mark.parametrize("schedule", [DATASET, f"DatasetOrTime({DATASET}, cron('0 0 * * *'))"])
+def test_what_a_note_proposes_can_be_rendered_without_dates(schedule: str, name: str, folder: Path) -> None:
+    (note,) = noted(schedule, f"{{{{ {name} }}}}", folder)
+    run = RunContext(dag_id="d", run_id="manual__1", run_type="manual", run_after=datetime(2013, 1, 2, 3, tzinfo=UTC), params={})
+    task = SqlTask(task_id="t", sql="SELECT 1")
+    spec = SubmissionSpec(submission_id=UUID(int=1), try_number=1, task=task, run=run, dag_path="d.py", source="")
+
+    proposed = note[note.index("{{") : note.index("}}") + 2]
+
+    assert render(proposed, spec, "the SQL") == {
+        "ds": "2013-01-02",
+        "ds_nodash": "20130102",
+        "ts": "2013-01-02T03:00:00+00:00",
+        "ts_nodash": "20130102T030000",
+    }.get(name, "2013-01-02 03:00:00+00:00")

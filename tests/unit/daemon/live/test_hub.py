@@ -39,6 +39,18 @@ async def test_a_stream_begins_with_the_servers_and_ends_each_write_with_the_pos
     assert await stream.take() == b"data: r\n\ndata: r\n\nid: 3\n\n"
 
 
+async def test_a_stream_goes_on_with_a_new_connection_unless_a_partition_is_gone() -> None:
+    log, fewer = Log(), {Partition("task", 1): 0}
+    log.publish("r")
+    log.hub.resume({PLACE: 1, **fewer})
+    first = log.hub.recent.after("0", Wanted())
+    log.hub.resume(fewer)
+    log.hub.publish([], {Partition("task", 1): 7})
+
+    assert [change.run_id for change in first or ()] == ["r"]
+    assert (log.hub.recent.after("0", Wanted()), log.hub.position()) == ([], b"id: 7\n\n")
+
+
 async def test_a_full_queue_is_replaced_by_one_message() -> None:
     log = Log()
     stream = log.open()

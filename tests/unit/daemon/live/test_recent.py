@@ -78,6 +78,17 @@ def test_after_a_new_beginning_earlier_positions_are_not_known() -> None:
     assert log.recent.after(log.recent.encode(), Wanted()) == []
 
 
+def test_partitions_that_a_topic_gets_later_have_a_position() -> None:
+    log, added = Log(Recent()), Partition("run", 2)
+    log.append([PLACES[0]])
+    log.positions[added] = 0
+    log.append([])
+    log.append([added, added])
+
+    assert [log.recent.after(id_, Wanted()) for id_ in log.ids[:2]] == [None, None]
+    assert [log.recent.after(id_, Wanted()) for id_ in log.ids[2:]] == [log.changes[1:], []]
+
+
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [

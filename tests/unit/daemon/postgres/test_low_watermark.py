@@ -1,11 +1,9 @@
 """From where on the outbox is read."""
 
-from datetime import UTC, datetime
-
 from tidegate.daemon.postgres.low_watermark import ADVANCE_EVERY_S, OutboxWatermark
 from tidegate.schemas.queries.writers import Writers
 
-BEGAN = datetime(2026, 11, 1, tzinfo=UTC)
+BEGAN, LATER = "the 1st", "the 2nd"
 HELD = {1: 5, 2: 5}
 
 
@@ -19,13 +17,13 @@ def seen(*looks: tuple[int, set[str]], oldest: int | None = None) -> int:
     return watermark.lower_bound(HELD)
 
 
-def test_it_rises_when_all_who_wrote_have_ended() -> None:
+def test_it_rises_when_all_writers_have_ended() -> None:
     assert seen((10, {"a", "b"})) == 0
     assert seen((10, {"a", "b"}), (20, {"b", "c"})) == 0
     assert seen((10, {"a", "b"}), (20, {"b", "c"}), (30, {"c"})) == 10
 
 
-def test_who_began_to_write_later_holds_up_nothing_before() -> None:
+def test_a_writer_that_began_later_holds_up_nothing_before() -> None:
     assert seen((10, {"a"}), (20, {"b"}), (30, {"c"})) == 20
 
 
@@ -63,9 +61,19 @@ def test_another_server_may_give_ids_again() -> None:
         watermark.committed.advance(Writers(BEGAN, last, set()))
         watermark.lower_bound(HELD)
         watermark.advance(None)
-    watermark.committed.advance(Writers(datetime(2026, 11, 2, tzinfo=UTC), 25, set()))
+    watermark.committed.advance(Writers(LATER, 25, set()))
 
     assert watermark.lower_bound(HELD) == 0
+
+
+def test_another_server_may_give_the_id_of_a_damaged_row_to_another_one() -> None:
+    watermark, unreadable = OutboxWatermark(), []
+    for began in (BEGAN, BEGAN, LATER):
+        watermark.advance_committed(Writers(began, 10, set()))
+        unreadable.append(set(watermark.unreadable))
+        watermark.unreadable.add(7)
+
+    assert unreadable == [set(), {7}, set()]
 
 
 def test_writers_are_looked_at_now_and_then() -> None:

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from tests.shapes import NOW
-from tests.unit.daemon.web.test_backfill_pages import row
-from tidegate.daemon.read_model.backfill import share_text, waits_for, why, why_failing
+from tests.unit.daemon.backfill_rows import row
+from tidegate.daemon.read_model.backfill import share_text
+from tidegate.daemon.read_model.backfill_reasons import waits_for, why, why_failing
 from tidegate.schemas.explain.reasons import BackfillLimit, DagPaused, PoolFull, PoolMissing, Reason
 from tidegate.schemas.queries.backfill_pages import DateRow, PoolShare, UnendedTask
 from tidegate.schemas.queries.pools import UNLIMITED
@@ -92,6 +93,12 @@ ASK = "; `tidegate tasks why-not d r t` says more"
 )
 def test_a_date_says_what_it_waits_for(facts: dict[str, Any], of: DateRow, said: str) -> None:
     assert waits_for(row(**facts), of) == said
+
+
+def test_a_date_names_the_dag_that_does_not_start_its_run() -> None:
+    of = date("open", "queued", dag_id="e")
+
+    assert waits_for(row(running=10), of, (), "paused") == "DAG e is paused; `tidegate dags why-not e` says what to do"
 
 
 @pytest.mark.parametrize(

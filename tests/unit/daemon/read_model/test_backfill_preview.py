@@ -18,7 +18,7 @@ def dates(number: int, action: str = "create") -> list[PreviewDate]:
     [
         (preview_of(dates(3), 2), {}, "3 dates: 3 get a run."),
         (preview_of([*dates(1), *dates(1, "skip")], 2), {}, "2 dates: 1 gets a run, 1 is skipped."),
-        (preview_of(dates(10_001, "rerun"), 2), {}, "The first 10,000 dates: 10000 run again."),
+        (preview_of(dates(10_001, "rerun"), 2), {}, "The first 10,000 dates: 10,000 run again."),
         (preview_of(dates(1), 2), {"not_due": 5}, "1 date: 1 gets a run. 5 dates are not due yet: no run."),
         (preview_of(dates(1), 2), {"not_due": 1}, "1 date: 1 gets a run. 1 date is not due yet: no run."),
         (

@@ -11,12 +11,12 @@ from tests.shapes import dag_view, graph
 from tests.unit.schemas.timetable.scheduled import on_schedule
 from tidegate.daemon.read_model.plan import (
     Planned,
-    first_tick_from,
     list_planned,
     next_run,
     period_of,
     planned,
     ticks_after,
+    ticks_from,
     timezone_of,
     upcoming_ticks,
 )
@@ -70,6 +70,14 @@ def test_planned_runs_after_a_time_continue_after_one() -> None:
     assert [run.run_after for run in first] == [after + DAY, after + 2 * DAY]
     assert [run.run_after for run in list_planned(view, NOW, 1, due_after=after, last=first[-1])] == [after + 3 * DAY]
     assert [run.run_after for run in list_planned(view, NOW, 1, due_after=MIDNIGHT, last=first[-1])] == [MIDNIGHT + DAY]
+
+
+def test_planned_runs_from_a_logical_date_continue_after_one() -> None:
+    view, since = dag(DAILY, MIDNIGHT), MIDNIGHT - 9 * DAY
+    first = list_planned(view, NOW, 2, since=since)
+
+    assert [run.logical_date for run in first] == [since, since + DAY]
+    assert [run.logical_date for run in list_planned(view, NOW, 1, since=since, last=first[-1])] == [since + 2 * DAY]
 
 
 def test_a_date_that_has_a_run_is_passed_over() -> None:
@@ -154,7 +162,7 @@ def test_a_moment_is_on_the_schedule_as_the_timetable_has_it(timetable: Timetabl
     view = dag(timetable, spec=SINCE)
     moments = [MIDNIGHT + timedelta(minutes=30) * step for step in range(-200, 200)]
 
-    found = {moment: first_tick_from(view, moment, NOW) for moment in moments}
+    found = {moment: next(ticks_from(view, moment, NOW), None) for moment in moments}
 
     bounds = view.graph.bounds
     assert {m: t is not None and t.logical_date == m for m, t in found.items()} == {
@@ -179,14 +187,14 @@ def test_other_times_are_not_ordered(times: tuple[int, ...]) -> None:
 
 
 def test_for_a_date_off_the_schedule_the_next_one_is_found() -> None:
-    tick = first_tick_from(dag(DAILY), NOW, NOW)
+    tick = next(ticks_from(dag(DAILY), NOW, NOW), None)
 
     assert tick is not None
     assert tick.logical_date == MIDNIGHT + DAY
 
 
 def test_a_continuous_timetable_has_no_dates() -> None:
-    assert first_tick_from(dag(Continuous(), spec={"limit": 1}), NOW, NOW) is None
+    assert next(ticks_from(dag(Continuous(), spec={"limit": 1}), NOW, NOW), None) is None
 
 
 def test_a_planned_run_in_a_time_zone() -> None:
@@ -242,4 +250,4 @@ def test_a_time_out_of_range_is_refused(given: str) -> None:
 def test_times_at_the_ends_of_the_range(given: str, has_next: bool) -> None:
     start, _ = period_of(given, "UTC")
 
-    assert (first_tick_from(dag(DAILY, spec={"end_date": MIDNIGHT}), start, NOW) is not None) == has_next
+    assert (next(ticks_from(dag(DAILY, spec={"end_date": MIDNIGHT}), start, NOW), None) is not None) == has_next

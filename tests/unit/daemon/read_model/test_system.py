@@ -2,16 +2,17 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
 
 from tidegate.daemon.read_model.system import System, problems
-from tidegate.schemas.queries.leases import Incident
-from tidegate.schemas.queries.system_pages import DaemonLine, DutyLine, RelayLine, ServerLine
+from tidegate.schemas.queries.leases import Incident, Terms
+from tidegate.schemas.queries.system_pages import DaemonLine, LeaseLine, RelayLine, ServerLine
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-DAEMON = DaemonLine("h", 1, "1.0", NOW, NOW, 3)
+DAEMON = DaemonLine("h", 1, NOW, NOW, Terms(), {}, UUID(int=1), "1.0", ())
 HEALTHY = System(now=NOW, daemons=(DAEMON,), server=ServerLine(version="18", database="t", is_standby=False, bytes=0))
 NEWER = msgspec.structs.replace(DAEMON, version="1.1")
 
@@ -22,15 +23,18 @@ NEWER = msgspec.structs.replace(DAEMON, version="1.1")
         ({}, []),
         ({"daemons": ()}, ["no daemon is alive"]),
         ({"daemons": (DAEMON, NEWER)}, ["daemons of the versions 1.0, 1.1"]),
-        ({"duties": (DutyLine("clock", "", 16, 16, 0, None),)}, []),
-        ({"duties": (DutyLine("partition", "t", 12, 9, 2, 0),)}, ["1 duty has no daemon"]),
-        ({"duties": (DutyLine("partition", "t", 12, 0, 0, 0),)}, ["12 duties have no daemon"]),
-        ({"duties": (DutyLine("partition", "t", 12, 0, 0, 0),), "daemons": ()}, ["no daemon is alive"]),
+        ({"leases": (LeaseLine("clock", "", 16, 16, 0, None),)}, []),
+        ({"leases": (LeaseLine("partition", "t", 12, 9, 2, 0),)}, ["1 lease has no daemon"]),
+        ({"leases": (LeaseLine("partition", "t", 12, 0, 0, 0),)}, ["12 leases have no daemon"]),
+        ({"leases": (LeaseLine("partition", "t", 12, 0, 0, 0),), "daemons": ()}, ["no daemon is alive"]),
         ({"missing": ["0009_x.sql"]}, ["the database schema lacks 0009_x.sql"]),
         ({"relay": RelayLine(1, NOW - timedelta(seconds=59))}, []),
         ({"relay": RelayLine(1, NOW - timedelta(minutes=5))}, ["an event waits for 5m00s"]),
         ({"missing_pools": {"reprots": 1}}, ["1 task waits for the pool 'reprots', which does not exist; `tidegate pools set"]),
-        ({"halted": (Incident("t/1", 3, 5, 9),)}, ["t/1 is not read: its next offset 3"]),
+        ({"broken_files": 2}, ["2 DAG files are broken; `tidegate dags errors` says why"]),
+        ({"halted": (Incident("t/1", 3, 5, 9),)}, ["t/1 is not read: its next offset 3 is outside its log of 5 to 9"]),
+        ({"halted": (Incident("t/1", 9, 5, 9),)}, ["t/1 is not read: its next offset 9 is outside"]),
+        ({"halted": (Incident("t/1", 5, 5, 9),)}, ["t/1 is not read: the records at its next offset 5 cannot be decoded"]),
     ],
 )
 def test_each_problem_is_a_sentence(facts: dict[str, Any], says: list[str]) -> None:

@@ -9,11 +9,12 @@ from zipfile import ZipFile
 import msgspec
 import pytest
 
+from tidegate.daemon.lint.tasks import mistakes_of
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.daemon.spark.runner import session
 from tidegate.daemon.trial.run_task import run_task
-from tidegate.schemas.dag import FunctionTask, ModuleSource, SqlTask, SubmitTask, TaskSpec
+from tidegate.schemas.dag import CommandTask, FunctionTask, ModuleSource, SqlTask, SubmitTask, TaskSpec
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.run import RunContext
 
@@ -49,6 +50,13 @@ def test_an_application_is_that_of_the_version(modules: tuple[ModuleSource, ...]
 
     assert outcome.outcome == "failed"
     assert outcome.reason.startswith(reason)
+
+
+def test_an_argument_has_the_number_that_a_check_gives_it(settings: Settings) -> None:
+    task = CommandTask(task_id="t", argv=("echo", "{{ x }}"))
+
+    assert run_task(settings, submission(task)).reason.startswith("argument 2 of the command of task 't' cannot be rendered: ")
+    assert [found.reason.partition(":")[0] for found in mistakes_of(task, Path())] == ["argument 2 cannot be rendered"]
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,18 @@ def test_events_that_do_not_meet_the_condition_make_no_run_and_it_says_what_is_m
         _ = trial.run
 
 
+def test_a_misspelt_dataset_is_named_with_the_nearest_one_of_the_schedule() -> None:
+    trial = pipeline().test(events=["lake://flihgts", weather, "x"])
+
+    told = "the DAG is not scheduled on this dataset"
+    assert [(event.uri, reason) for event, reason in trial.discarded] == [
+        ("lake://flihgts", f"{told}; did you mean lake://flights?"),
+        ("x", told),
+    ]
+    with pytest.raises(DagError, match=f"of lake://flights; lake://flihgts is discarded: {told}; did you mean lake://flights"):
+        _ = trial.run
+
+
 def test_a_task_is_replaced_by_a_function() -> None:
     seen: list[Any] = []
 
@@ -71,12 +83,13 @@ def fails(spark: Any, run: Run) -> None:
     raise ValueError("no rows")
 
 
-def test_a_failed_task_has_its_reason_and_fails_those_after_it() -> None:
+def test_a_failed_task_has_its_reason_and_fails_those_after_it(caplog: pytest.LogCaptureFixture) -> None:
     run = pipeline().test(events=[flights, weather], replace={"join": fails}).run
 
     assert (run.state, run.states) == ("failed", {"join": "failed", "report": "upstream_failed"})
     assert run.tasks["join"].reason.startswith("ValueError: no rows (tests/unit/daemon/trial/test_trial.py, line ")
     assert run.published == ()
+    assert f"join failed in try 1: {run.tasks['join'].reason}" in caplog.messages
 
 
 def failing(times: int) -> Callable[[Any, Run], int]:
@@ -173,6 +186,18 @@ def test_datasets_and_time_wait_for_both() -> None:
     assert (run.run_type, len(run.events), run.started_at.minute) == ("scheduled", 1, 0)
 
 
+@pytest.mark.parametrize(
+    ("time", "after", "runs"),
+    [("* * * * *", timedelta(minutes=10), 2), ("0 0 * * *", timedelta(days=400), 2), ("* * * * *", timedelta(0), 1)],
+)
+def test_later_events_of_a_dag_by_datasets_and_time_make_a_run_at_its_next_time(time: str, after: timedelta, runs: int) -> None:
+    dag = Dag("x", schedule=DatasetsAndTime([Dataset("lake://a")], cron(time)))
+
+    trial = dag.test(events=[Event("lake://a"), Event("lake://a", after=after)])
+
+    assert [len(run.events) for run in trial.runs] == ([1, 1] if runs == 2 else [2])
+
+
 def test_events_of_a_dag_that_also_runs_by_time_make_dataset_runs() -> None:
     with Dag("either", schedule=DatasetOrTime(flights, "@hourly")) as dag:
         dag.empty("done")
@@ -220,6 +245,7 @@ def test_branches_skips_mapped_tasks_and_setups_are_decided_as_in_a_daemon() -> 
         def load(spark: Any, run: Run) -> str:
             if run.map_index == 1:
                 raise SkipTask("closed")
+            assert run.results == {}
             return str(run.item).lower()
 
         @dag.task

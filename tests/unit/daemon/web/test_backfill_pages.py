@@ -3,12 +3,12 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import msgspec
 import pytest
 
 from tests.shapes import A, graph
+from tests.unit.daemon.backfill_rows import NOW, row
 from tests.unit.handlers.backfills.test_dates import DAILY
-from tidegate.daemon.read_model.backfill import date_counts, progress
+from tidegate.daemon.read_model.backfill_progress import date_counts, progress
 from tidegate.daemon.web.fields import Fields
 from tidegate.daemon.web.pages.backfill import actions_of
 from tidegate.daemon.web.pages.backfill_limits import DEFAULTS, changed_limits, limits_of, texts_of
@@ -17,36 +17,7 @@ from tidegate.daemon.web.pages.backfills import per_hour
 from tidegate.schemas.backfill import MAX_LISTED_DATES
 from tidegate.schemas.error import NotFoundError, RequestError
 from tidegate.schemas.graph import Graph
-from tidegate.schemas.queries.backfill_pages import BackfillRow
 from tidegate.schemas.state import BackfillState
-
-NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-
-
-def row(**given: Any) -> BackfillRow:
-    """A running backfill."""
-    counts = dict.fromkeys(
-        ("queued", "running", "waiting", "unstarted", "tasks", "tasks_succeeded", "tasks_skipped", "tasks_failed"), 0
-    )
-    known = {
-        **counts,
-        "id": 1,
-        "dag_id": "daily",
-        "version_id": 1,
-        "version": 1,
-        "newest_version": 1,
-        "relative_fileloc": "daily.py",
-        "submitted_by": "anna",
-        "scheduled_date": None,
-        "delete_date": None,
-        "inactive_dag_id": None,
-        "dag_state": "",
-        "stopped_by": None,
-        "stopped_at": None,
-        "state": "running",
-        **dict.fromkeys(("start_date", "end_date", "horizon", "submitted_at", "updated_at"), NOW),
-    }
-    return msgspec.convert({**known, **given}, BackfillRow)
 
 
 @pytest.mark.parametrize(
@@ -82,13 +53,10 @@ def test_the_rate_counts_ended_dates(given: dict[str, Any], rate: float | None) 
 @pytest.mark.parametrize(
     ("error", "field"),
     [
-        (NotFoundError("there is no DAG 'x'"), "dag"),
-        (RequestError("the conf does not fit DAG 'x': n"), "conf"),
-        (RequestError("no timetable that gives a range of dates; give each date by --date"), "dates"),
-        (RequestError("--reprocess none runs none again; choose --outlets events"), "reprocess"),
-        (RequestError("its dates cannot run in reverse order"), "is_reverse"),
-        (RequestError("there is no pool 'x'", reason="no_such_pool"), "pool"),
-        (RequestError("has dates of the same time"), "start"),
+        (NotFoundError("there is no DAG 'reverse --date'"), "dag"),
+        (RequestError("the conf does not fit", field="conf"), "conf"),
+        (RequestError("list each date", field="logical_dates"), "dates"),
+        (RequestError("has dates of the same time", field="start_date"), "start"),
     ],
 )
 def test_a_rejection_has_a_field(error: RequestError, field: str) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tidegate.daemon.read_model.grid import Grid, GridLine
 from tidegate.daemon.web.cells import rows_of
+from tidegate.daemon.web.pages.dag import DagParams, window_of
 from tidegate.schemas.dag import EmptyTask
 from tidegate.schemas.queries.grid import GridCell, GridRun
 
@@ -28,6 +29,15 @@ def row_of(cell: GridCell | None, task_id: str = "join") -> str:
 )
 def test_a_cell_says_its_task_its_run_and_its_state(cell: GridCell, says: str) -> None:
     assert f'title="{says}"' in row_of(cell)
+
+
+@pytest.mark.parametrize(
+    ("runs", "rows", "shown"), [(30, 100, 100), (30, 500, 500), (200, 500, 100), (200, 50, 50), (1, 500, 500)]
+)
+def test_a_grid_of_many_runs_shows_fewer_tasks(runs: int, rows: int, shown: int) -> None:
+    params = DagParams(dag_id="d", runs=runs, rows=rows)
+
+    assert (window_of(params).tasks, window_of(params).runs) == (shown, runs)
 
 
 def test_a_failed_cell_has_a_sign() -> None:

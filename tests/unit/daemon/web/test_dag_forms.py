@@ -31,6 +31,20 @@ def test_a_param_has_a_field_of_its_type(schema: dict[str, Any], default: Any, k
 
 
 @pytest.mark.parametrize(
+    ("schema", "default", "hint"),
+    [
+        ({"type": "string"}, "a", "empty: the default"),
+        ({"type": "string", "description": "a day"}, "a", "a day; empty: the default"),
+        ({"type": "array"}, [1], "JSON; empty: the default"),
+        ({"type": "string"}, UNSET, ""),
+        ({"type": "string", "enum": ["a"]}, "a", ""),
+    ],
+)
+def test_an_empty_field_has_the_default(schema: dict[str, Any], default: Any, hint: str) -> None:
+    assert param_field("p", ParamSpec(default=default, schema=schema)).hint == hint
+
+
+@pytest.mark.parametrize(
     ("schema", "text", "expected"),
     [
         ({"type": "string"}, "3", "3"),

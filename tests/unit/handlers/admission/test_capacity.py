@@ -39,6 +39,7 @@ def of_backfill(*, tasks: int | None = None, active: int = 0, share: int | None 
 CASES = [
     pytest.param(around(), (), id="nothing holds it up"),
     pytest.param(around({"is_paused": True}), (reasons.DagPaused(),), id="pause"),
+    pytest.param(around({"hold_reason": "why"}), (reasons.DagHeld("why"),), id="hold"),
     pytest.param(around({"is_attempted": True}), (reasons.AttemptOpen(),), id="an attempt that has not ended"),
     pytest.param(around(run={"active_tasks": 2}), (reasons.MaxActiveTasks(2),), id="max_active_tasks"),
     pytest.param(around(limited=(("d", 1, "t"),)), (reasons.MaxActiveTisPerDagrun(1),), id="max_active_tis_per_dagrun"),

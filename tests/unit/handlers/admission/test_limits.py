@@ -154,7 +154,7 @@ def test_the_pool_is_admitted_again_if_more_tasks_may_fit(slots: int | None, cut
 
     effects = list(decide(READY, state))
 
-    assert [effect for effect in effects if isinstance(effect, AdmitAgain)] == [AdmitAgain("default_pool")] * again
+    assert [effect for effect in effects if isinstance(effect, AdmitAgain)] == [AdmitAgain()] * again
 
 
 def test_the_pool_is_not_admitted_again_while_its_slots_are_reserved() -> None:

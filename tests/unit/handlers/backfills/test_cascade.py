@@ -4,7 +4,7 @@ import pytest
 
 from tests.shapes import NOW
 from tests.unit.handlers.backfills.test_dates import backfill
-from tidegate.handlers.backfills.cascade import circle_of, plan_consumers, postpone, stages_of
+from tidegate.handlers.backfills.cascade import cycle_of, plan_consumers, postpone, stages_of, version_of_runs
 from tidegate.schemas.backfill import Consumer, ExistingRun
 from tidegate.schemas.effect.backfill import InsertDate, RerunDate
 from tidegate.schemas.state import DateState, RunState
@@ -21,11 +21,25 @@ from tidegate.schemas.state import DateState, RunState
 )
 def test_each_dag_comes_after_all_that_it_consumes_from(edges: list[tuple[str, str]], stages: tuple[str, ...]) -> None:
     assert stages_of("d", edges) == stages
-    assert circle_of("d", edges) is None
+    assert cycle_of("d", edges) is None
+
+
+@pytest.mark.parametrize(
+    ("stage", "of_stage", "version"),
+    [
+        pytest.param(0, None, 2, id="the DAG of the backfill keeps the version of the request"),
+        pytest.param(1, None, 9, id="a stage begins with the current one"),
+        pytest.param(1, 8, 8, id="and keeps it"),
+    ],
+)
+def test_new_runs_have_the_version_of_their_stage(stage: int, of_stage: int | None, version: int) -> None:
+    view = backfill(version_id=2, stage=stage, stages=("b",), stage_version_id=of_stage)
+
+    assert version_of_runs(view, current=9) == version
 
 
 def test_a_circle_is_named() -> None:
-    assert circle_of("d", [("d", "b"), ("b", "c"), ("c", "b")]) == ["c", "b", "c"]
+    assert cycle_of("d", [("d", "b"), ("b", "c"), ("c", "b")]) == ["c", "b", "c"]
 
 
 EDGES = (("d", "a"), ("d", "b"), ("b", "c"), ("d", "x"))

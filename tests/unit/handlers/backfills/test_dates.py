@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.shapes import NOW, graph
-from tidegate.handlers.backfills.dates import next_ticks, plan_dates, plan_next, why_no_run
+from tidegate.handlers.backfills.dates import Plan, cut_plan, next_ticks, plan_dates, plan_next, why_no_run
 from tidegate.schemas.backfill import BackfillView, ExistingRun, Reprocess, overlaps
 from tidegate.schemas.state import RunState
 from tidegate.schemas.timetable.spec import Cron
@@ -135,3 +135,23 @@ def test_a_plan_says_whether_others_follow(slots: int, most: int, planned: int, 
 
     assert (len(plan.dates), plan.more, plan.has_free_slots) == (planned, more, has_free_slots)
     assert (plan.again, plan.new) == ([7], planned - 1)
+
+
+@pytest.mark.parametrize(
+    ("first", "dates", "has_more"),
+    [
+        pytest.param({7, 8}, 5, False, id="both runs"),
+        pytest.param({7}, 3, True, id="without the second run"),
+        pytest.param(set[int](), 0, True, id="without the first run"),
+    ],
+)
+def test_a_plan_is_cut_before_a_run_that_comes_later(first: set[int], dates: int, *, has_more: bool) -> None:
+    """The dates after it follow in its order."""
+    view = backfill(reprocess=Reprocess.COMPLETED)
+    existing = {NOW - day * DAY: ExistingRun(id_, "r", RunState.SUCCESS) for day, id_ in ((5, 7), (2, 8))}
+    ticks = next_ticks(view, DAILY, 9)
+    plan = Plan(tuple(plan_dates(view, ticks, existing, 9)))
+
+    cut = cut_plan(plan, first)
+
+    assert (len(cut.dates), cut.more, cut.has_free_slots) == (dates, has_more, has_more)

@@ -8,7 +8,7 @@ import pytest
 from tests.shapes import NOW, graph, run_view, task
 from tests.unit.handlers.backfills.test_dates import DAY, backfill
 from tidegate.handlers.backfills.move_version import move_to_version
-from tidegate.handlers.backfills.rerun import EndedRun
+from tidegate.handlers.backfills.rerun import LockedRun
 from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import TakeRun
@@ -27,7 +27,7 @@ def moved(run_state: str, *states: str, new: Graph = NEW, **run: Any) -> list[Ef
     """The effects for a run of version 1, with tasks in these states."""
     tasks = {index: Instance(index, TaskState(state)) for index, state in enumerate(states)}
     facts = {"state": RunState(run_state), "unfinished": 2, "backfill_id": 1, **run}
-    return list(move_to_version(VIEW, EndedRun(run_view(7, **facts), OLD, tasks), new, NOW))
+    return list(move_to_version(VIEW, LockedRun(run_view(7, **facts), OLD, tasks), new, NOW))
 
 
 def of(effects: list[Effect], type_: Any) -> list[Any]:

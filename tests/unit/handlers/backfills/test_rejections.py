@@ -71,21 +71,26 @@ def test_a_dag_may_refuse_backfills(of: Graph, dag: dict[str, Any], asked: dict[
     ("of", "view", "expected"),
     [
         pytest.param(DAILY, backfill(), [], id="dates of a timetable"),
-        pytest.param(DAILY, backfill(1, 2), ["no_dates"], id="the future"),
+        pytest.param(DAILY, backfill(1, 2), [("no_dates", "start_date")], id="the future"),
         pytest.param(SEQUENTIAL, backfill(**AGAIN), [], id="in order, failed ones again"),
-        pytest.param(SEQUENTIAL, backfill(is_reverse=True, **AGAIN), ["not_possible"], id="K04"),
-        pytest.param(SEQUENTIAL, backfill(), ["not_possible"], id="K05"),
-        pytest.param(graph("t"), backfill(), ["no_dates"], id="no timetable"),
+        pytest.param(SEQUENTIAL, backfill(is_reverse=True, **AGAIN), [("not_possible", "is_reverse")], id="K04"),
+        pytest.param(SEQUENTIAL, backfill(), [("not_possible", "reprocess")], id="K05"),
+        pytest.param(graph("t"), backfill(), [("no_dates", "logical_dates")], id="no timetable"),
         pytest.param(graph("t"), backfill(logical_dates=(NOW - DAY,)), [], id="a list"),
         pytest.param(DAILY, backfill(logical_dates=(NOW - DAY, NOW - 2 * DAY)), [], id="a list of ticks"),
-        pytest.param(DAILY, backfill(logical_dates=(NOW - DAY, NOW - timedelta(hours=1))), ["no_dates"], id="no tick"),
+        pytest.param(
+            DAILY, backfill(logical_dates=(NOW - DAY, NOW - timedelta(hours=1))), [("no_dates", "logical_dates")], id="no tick"
+        ),
         pytest.param(BY_DATASETS, backfill(**AGAIN), [], id="a replay"),
-        pytest.param(BY_DATASETS, backfill(), ["not_possible"], id="a replay of nothing"),
-        pytest.param(BY_DATASETS, backfill(is_reverse=True, **AGAIN), ["not_possible"], id="a replay in reverse"),
+        pytest.param(BY_DATASETS, backfill(), [("not_possible", "reprocess")], id="a replay of nothing"),
+        pytest.param(BY_DATASETS, backfill(is_reverse=True, **AGAIN), [("not_possible", "is_reverse")], id="a replay in reverse"),
     ],
 )
-def test_dates_that_can_have_no_runs_are_rejected(of: Graph, view: BackfillView, expected: list[str]) -> None:
-    assert [it.reason for it in rejections.unplannable(view, of)] == expected
+def test_dates_that_can_have_no_runs_are_rejected(of: Graph, view: BackfillView, expected: list[tuple[str, str]]) -> None:
+    found = list(rejections.unplannable(view, of))
+
+    assert [(it.reason, it.field) for it in found] == expected
+    assert not [it.message for it in found if " --" in it.message], "a form and the API have no options"
 
 
 @pytest.mark.parametrize(
@@ -100,7 +105,7 @@ def test_a_date_that_is_no_tick_is_answered_with_the_nearest_ones(of: Graph, nea
     (rejected,) = rejections.unplannable(backfill(last=0, logical_dates=(NOW - timedelta(hours=1),)), of)
 
     said = "2024-05-01 11:00:00Z is no date of DAG 'd': its timetable has"
-    assert rejected.message == f"{said} {near}; give one of these by --date"
+    assert rejected.message == f"{said} {near}; list one of these dates"
 
 
 @pytest.mark.parametrize(
@@ -110,7 +115,7 @@ def test_a_date_that_is_no_tick_is_answered_with_the_nearest_ones(of: Graph, nea
         pytest.param(backfill(outlets=Outlets.CASCADE, **AGAIN), (("d", "b"),), (), [], id="a cascade"),
         pytest.param(backfill(outlets=Outlets.CASCADE), (), (), ["a cascade follows runs that run again"], id="none again"),
         pytest.param(backfill(**AGAIN), (("d", "b"),), ("b",), ["the cascade would come to DAG 'b'"], id="a consumer refuses"),
-        pytest.param(backfill(**AGAIN), (("d", "d"),), (), ["DAGs consume from each other in a circle"], id="a circle"),
+        pytest.param(backfill(**AGAIN), (("d", "d"),), (), ["DAGs consume from each other in a cycle"], id="a cycle"),
     ],
 )
 def test_a_cascade_that_cannot_be_is_rejected(
@@ -124,7 +129,13 @@ def test_a_cascade_that_cannot_be_is_rejected(
 def test_two_backfills_have_no_date_in_common() -> None:
     other = msgspec.structs.replace(backfill(), id=2)
 
+    listed = backfill(logical_dates=(NOW - DAY,))
+
     assert [it.reason for it in rejections.overlapping(backfill(), [backfill(), other])] == ["overlaps"]
+    assert [it.field for view in (backfill(), listed) for it in rejections.overlapping(view, [other])] == [
+        "start_date",
+        "logical_dates",
+    ]
     assert list(rejections.overlapping(backfill(-9, -6), [other])) == []
 
 
@@ -291,7 +302,9 @@ def test_an_extension_overlaps_with_no_other() -> None:
     other = msgspec.structs.replace(backfill(0, 3), id=2)
     request = BackfillChanged(backfill_id=1, end_date=NOW + timedelta(hours=1))
 
-    assert [it.reason for it in rejections.unchangeable(backfill(), request, [other], has_pool=True)] == ["overlaps"]
+    found = list(rejections.unchangeable(backfill(), request, [other], has_pool=True))
+
+    assert [(it.reason, it.field) for it in found] == [("overlaps", "end_date")]
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(2, ["overlaps"]), (1, [])])
@@ -300,7 +313,9 @@ def test_one_that_goes_on_overlaps_with_no_other(limit: int, expected: list[str]
     request = BackfillChanged(backfill_id=1, changes={"max_failed_runs": limit})
     other = msgspec.structs.replace(backfill(), id=2)
 
-    assert [it.reason for it in rejections.unchangeable(view, request, [other], has_pool=True)] == expected
+    found = list(rejections.unchangeable(view, request, [other], has_pool=True))
+
+    assert [(it.reason, it.field) for it in found] == [(reason, "") for reason in expected]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from tests.shapes import NOW, graph, run_view
 from tests.unit.handlers.backfills.test_dates import backfill
-from tidegate.handlers.backfills.rerun import EndedRun, run_again
+from tidegate.handlers.backfills.rerun import LockedRun, run_again
 from tidegate.schemas.backfill import LAST_PRIORITY, BackfillView, Outlets
 from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.effect import Effect
@@ -30,7 +30,7 @@ def again(view: BackfillView, of: Graph = NEW, *, only_failed: bool = False, sta
     }
     tasks = {index: Instance(index, names[state], try_number=1) for index, state in enumerate(states)}
     facts = {"state": RunState.FAILED, "task_seq": len(tasks), "unfinished": 0, **run}
-    return list(run_again(view, of, EndedRun(run_view(7, **facts), OLD, tasks), NOW, only_failed=only_failed))
+    return list(run_again(view, of, LockedRun(run_view(7, **facts), OLD, tasks), NOW, only_failed=only_failed))
 
 
 def of(effects: list[Effect], type_: Any) -> list[Any]:

@@ -8,7 +8,7 @@ import pytest
 from tests.shapes import NOW, run_view
 from tests.unit.handlers.backfills.test_dates import DAY, backfill
 from tidegate.handlers.backfills.slots import Slots, slots_of, startable_retries, startable_runs
-from tidegate.schemas.backfill import Activity, Retry
+from tidegate.schemas.backfill import BackfillActivity, Retry
 
 
 def day(number: int) -> datetime:
@@ -18,16 +18,29 @@ def day(number: int) -> datetime:
 @pytest.mark.parametrize(
     ("active", "slots"),
     [
-        pytest.param(Activity(), Slots(3), id="none running"),
-        pytest.param(Activity(running=2), Slots(1), id="some running"),
-        pytest.param(Activity(running=5), Slots(0), id="a lowered limit"),
-        pytest.param(Activity(3, 2, day(4)), Slots(0, 2, day(4)), id="two wait"),
-        pytest.param(Activity(4, 2, day(4)), Slots(0, 1, day(4)), id="a lowered limit, and two wait"),
-        pytest.param(Activity(6, 2, day(4)), Slots(0, 0, day(4)), id="a limit lowered below the runs that do not wait"),
+        pytest.param(BackfillActivity(), Slots(3), id="none running"),
+        pytest.param(BackfillActivity(running=2), Slots(1), id="some running"),
+        pytest.param(BackfillActivity(running=5), Slots(0), id="a lowered limit"),
+        pytest.param(BackfillActivity(3, 2, day(4)), Slots(0, 2, day(4)), id="two wait"),
+        pytest.param(BackfillActivity(4, 2, day(4)), Slots(0, 1, day(4)), id="a lowered limit, and two wait"),
+        pytest.param(BackfillActivity(6, 2, day(4)), Slots(0, 0, day(4)), id="a limit lowered below the runs that do not wait"),
     ],
 )
-def test_waiting_runs_occupy_no_slot_of_runs_before_them(active: Activity, slots: Slots) -> None:
+def test_waiting_runs_occupy_no_slot_of_runs_before_them(active: BackfillActivity, slots: Slots) -> None:
     assert slots_of(backfill(max_active_runs=3), active) == slots
+
+
+@pytest.mark.parametrize(
+    ("slots", "most", "of_step"),
+    [
+        pytest.param(Slots(2), 3, Slots(2), id="fewer"),
+        pytest.param(Slots(3), 2, Slots(2), id="more"),
+        pytest.param(Slots(3, 2, day(4)), 2, Slots(2, 0, day(4)), id="none before a waiting one"),
+        pytest.param(Slots(1, 2, day(4)), 2, Slots(1, 1, day(4)), id="one before a waiting one"),
+    ],
+)
+def test_a_step_starts_a_limited_number_of_runs(slots: Slots, most: int, of_step: Slots) -> None:
+    assert slots.at_most(most) == of_step
 
 
 @pytest.mark.parametrize(

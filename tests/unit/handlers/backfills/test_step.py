@@ -8,8 +8,8 @@ import pytest
 from tests.shapes import NOW, graph, run_view
 from tests.unit.handlers.backfills.test_dates import DAILY, DAY, backfill
 from tidegate.handlers.backfills.dates import Plan, PlannedDate, next_ticks
-from tidegate.handlers.backfills.rerun import EndedRun
-from tidegate.handlers.backfills.step import LOOK_AGAIN, MAX_ENDS, DueBackfill, ends_with_stop, take_step
+from tidegate.handlers.backfills.rerun import LockedRun
+from tidegate.handlers.backfills.step import MAX_ENDS, REVISIT_AFTER, DueBackfill, ends_with_stop, take_step
 from tidegate.schemas.backfill import BackfillView, Consumer, EndedDate, ExistingRun, Outlets, Reprocess, Retry, TaskCounts
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import CloseDate, InsertDate, NotifyBackfill, OpenDate, TakeRun, UpdateBackfill
@@ -33,10 +33,10 @@ def planned(view: BackfillView, *existing: ExistingRun | None, reason: str | Non
     )
 
 
-def ended(run_id: int = 7, of: Graph = DAILY, *, tasks: bool = True, **facts: Any) -> EndedRun:
+def ended(run_id: int = 7, of: Graph = DAILY, *, tasks: bool = True, **facts: Any) -> LockedRun:
     given = {"state": RunState.FAILED, "version_id": of.version_id, "task_seq": 1 if tasks else 0, "unfinished": 0, **facts}
     instances = {0: Instance(0, TaskState.FAILED, try_number=1)} if tasks else {}
-    return EndedRun(run_view(run_id, **given), of, instances)
+    return LockedRun(run_view(run_id, **given), of, instances)
 
 
 def step(view: BackfillView, graph_: Graph = DAILY, **work: Any) -> tuple[list[Effect], UpdateBackfill]:
@@ -131,9 +131,9 @@ def test_a_run_that_ends_as_it_starts_is_counted_at_the_next_step(work: dict[str
 def test_while_it_may_not_start_it_counts_only(facts: dict[str, Any]) -> None:
     view = backfill(dates=2, **{"state": BackfillState.RUNNING, **facts})
 
-    effects, update = step(view, ended=(EndedDate(1, DateState.SUCCESS, 3, 2, 1, 0),), is_held_back=not facts)
+    effects, update = step(view, ended=(EndedDate(1, DateState.SUCCESS, TaskCounts(3, 2, 1, 0)),), is_inactive=not facts)
 
-    assert effects == [CloseDate(1, 1, DateState.SUCCESS, 3, 2, 1, 0)]
+    assert effects == [CloseDate(1, 1, DateState.SUCCESS, TaskCounts(3, 2, 1, 0))]
     assert (update.backfill.state, update.backfill.succeeded) == (view.state, 1)
 
 
@@ -155,7 +155,7 @@ def test_while_it_may_not_start_it_counts_only(facts: dict[str, Any]) -> None:
 )
 def test_it_ends_with_its_last_run(view: BackfillView, states: str, state: BackfillState) -> None:
     found = {"s": DateState.SUCCESS, "f": DateState.FAILED}
-    dates = tuple(EndedDate(number, found[letter], 1, 0, 0, 0) for number, letter in enumerate(states, 1))
+    dates = tuple(EndedDate(number, found[letter], TaskCounts(1)) for number, letter in enumerate(states, 1))
 
     _, update = step(view, ended=dates)
 
@@ -164,7 +164,7 @@ def test_it_ends_with_its_last_run(view: BackfillView, states: str, state: Backf
 
 
 def test_enough_failures_stop_it() -> None:
-    _, update = step(backfill(dates=3, max_failed_runs=1), ended=(EndedDate(1, DateState.FAILED, 1, 0, 0, 1),))
+    _, update = step(backfill(dates=3, max_failed_runs=1), ended=(EndedDate(1, DateState.FAILED, TaskCounts(1, tasks_failed=1)),))
 
     assert update.backfill.stop_reason == "1 of its dates failed, and it stops at 1"
     assert (update.backfill.state, update.backfill.run_end_date) == (BackfillState.PLANNED, None)
@@ -172,7 +172,7 @@ def test_enough_failures_stop_it() -> None:
 
 def test_a_stopped_one_ends_its_queued_runs_and_gives_up_its_retries() -> None:
     view = backfill(dates=4, state=BackfillState.CANCELLING, stop_reason="enough", was_cancelled=True)
-    queued = EndedRun(run_view(7, backfill_id=1), DAILY, {})
+    queued = LockedRun(run_view(7, backfill_id=1), DAILY, {})
     tasks = TaskCounts(6, 1, 2, 3)
     retries = {
         2: Retry(8, is_whole=False, logical_date=NOW, tasks=tasks),
@@ -185,9 +185,9 @@ def test_a_stopped_one_ends_its_queued_runs_and_gives_up_its_retries() -> None:
     assert [(moved.event.state, moved.event.reason) for moved in of(effects, RunMoved)] == [(RunState.FAILED, "enough")]
     assert of(effects, CloseDate) == [
         CloseDate(1, 1, DateState.CANCELLED, reason="enough"),
-        CloseDate(1, 2, DateState.FAILED, *tasks),
+        CloseDate(1, 2, DateState.FAILED, tasks),
         CloseDate(1, 3, DateState.CANCELLED, reason="enough"),
-        CloseDate(1, 4, DateState.CANCELLED, *tasks, reason="enough"),
+        CloseDate(1, 4, DateState.CANCELLED, tasks, reason="enough"),
     ]
     assert (update.backfill.state, update.backfill.cancelled, update.backfill.failed) == (BackfillState.CANCELLED, 3, 1)
 
@@ -196,11 +196,11 @@ def test_a_killed_run_has_its_tasks_counted() -> None:
     view = backfill(dates=1, state=BackfillState.CANCELLING, stop_reason="enough", kills=True)
     states = (TaskState.SUCCESS, TaskState.RUNNING, TaskState.NONE, TaskState.REMOVED)
     tasks = {index: Instance(index, state) for index, state in enumerate(states)}
-    running = EndedRun(run_view(7, backfill_id=1, state=RunState.RUNNING), graph("a", "b", "c", "d"), tasks)
+    running = LockedRun(run_view(7, backfill_id=1, state=RunState.RUNNING), graph("a", "b", "c", "d"), tasks)
 
     effects, _ = step(view, ending={7: 1}, runs={7: running})
 
-    assert of(effects, CloseDate) == [CloseDate(1, 1, DateState.CANCELLED, 3, 1, 1, 1, reason="enough")]
+    assert of(effects, CloseDate) == [CloseDate(1, 1, DateState.CANCELLED, TaskCounts(3, 1, 1, 1), reason="enough")]
 
 
 @pytest.mark.parametrize(
@@ -215,10 +215,10 @@ def test_a_killed_run_has_its_tasks_counted() -> None:
 def test_a_stop_ends_runs_that_are_not_at_work(state: RunState, task: str, *, kills: bool, ends: bool) -> None:
     tasks = {0: Instance(0, TaskState.SUCCESS), 1: Instance(1, TaskState(task))}
 
-    assert ends_with_stop(EndedRun(run_view(7, state=state), graph("a", "b"), tasks), kills=kills) is ends
+    assert ends_with_stop(LockedRun(run_view(7, state=state), graph("a", "b"), tasks), kills=kills) is ends
 
 
-@pytest.mark.parametrize(("facts", "due_at"), [({"stop_reason": "enough"}, NOW + LOOK_AGAIN), ({}, None)])
+@pytest.mark.parametrize(("facts", "due_at"), [({"stop_reason": "enough"}, NOW + REVISIT_AFTER), ({}, None)])
 def test_a_stopped_one_is_visited_again_until_its_runs_have_ended(facts: dict[str, Any], due_at: datetime | None) -> None:
     """No end of a run says that another run has come to wait for a failed one."""
     _, update = step(backfill(dates=1, state=BackfillState.RUNNING, is_planned=True, **facts))
@@ -229,7 +229,7 @@ def test_a_stopped_one_is_visited_again_until_its_runs_have_ended(facts: dict[st
 def test_a_killed_run_is_retried_whole() -> None:
     """The end of a run skips tasks that follow no failed one."""
     tasks = {0: Instance(0, TaskState.FAILED, try_number=1), 1: Instance(1, TaskState.SKIPPED)}
-    killed = EndedRun(ended().run, graph("a", "b"), tasks)
+    killed = LockedRun(ended().run, graph("a", "b"), tasks)
     retry = Retry(7, is_whole=False, logical_date=NOW, was_cancelled=True)
 
     effects, _ = step(RUNNING, graph("a", "b"), retries={1: retry}, runs={7: killed}, more_dates=True)
@@ -238,9 +238,17 @@ def test_a_killed_run_is_retried_whole() -> None:
 
 
 def test_many_ends_take_several_steps() -> None:
-    dates = tuple(EndedDate(number, DateState.SUCCESS, 0, 0, 0, 0) for number in range(MAX_ENDS))
+    dates = tuple(EndedDate(number, DateState.SUCCESS, TaskCounts()) for number in range(MAX_ENDS))
 
     assert step(backfill(dates=5000), ended=dates)[1].due_at == NOW
+
+
+def test_a_step_that_leaves_runs_is_followed_by_another_one() -> None:
+    view = backfill(dates=2, succeeded=1, is_planned=True, stages=("c",), state=BackfillState.RUNNING)
+
+    _, update = step(view, is_busy=False, leaves_runs=True)
+
+    assert (update.backfill.stage, update.due_at) == (0, NOW)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +258,7 @@ def test_many_ends_take_several_steps() -> None:
         pytest.param({7: ended(state=RunState.QUEUED, backfill_id=1)}, False, id="cleared by a user meanwhile"),
     ],
 )
-def test_a_retry_runs_the_failed_tasks_of_a_run_again(runs: dict[int, EndedRun], *, again: bool) -> None:
+def test_a_retry_runs_the_failed_tasks_of_a_run_again(runs: dict[int, LockedRun], *, again: bool) -> None:
     effects, update = step(RUNNING, retries={1: Retry(7, is_whole=False, logical_date=NOW)}, runs=runs, more_dates=True)
 
     assert bool(of(effects, UpdateRun)) is again
@@ -261,7 +269,7 @@ def test_a_retry_runs_the_failed_tasks_of_a_run_again(runs: dict[int, EndedRun],
 @pytest.mark.parametrize(
     ("runs", "reason"), [({7: ended(state=RunState.RUNNING)}, "its run 'r7' is running"), ({}, "its run was deleted")]
 )
-def test_a_date_whose_run_is_at_work_elsewhere_or_gone_is_skipped(runs: dict[int, EndedRun], reason: str) -> None:
+def test_a_date_whose_run_is_at_work_elsewhere_or_gone_is_skipped(runs: dict[int, LockedRun], reason: str) -> None:
     effects, update = step(RUNNING, retries={1: Retry(7, is_whole=True, logical_date=NOW)}, runs=runs, more_dates=True)
 
     assert effects == [CloseDate(1, 1, DateState.SKIPPED, reason=reason)]
@@ -269,7 +277,7 @@ def test_a_date_whose_run_is_at_work_elsewhere_or_gone_is_skipped(runs: dict[int
 
 
 def test_a_run_without_failed_tasks_is_retried_whole() -> None:
-    marked = EndedRun(ended().run, DAILY, {0: Instance(0, TaskState.SUCCESS, try_number=1)})
+    marked = LockedRun(ended().run, DAILY, {0: Instance(0, TaskState.SUCCESS, try_number=1)})
 
     effects, _ = step(RUNNING, retries={1: Retry(7, is_whole=False, logical_date=NOW)}, runs={7: marked}, more_dates=True)
 
@@ -278,7 +286,7 @@ def test_a_run_without_failed_tasks_is_retried_whole() -> None:
 
 def test_the_run_of_a_consumer_runs_again_whole_and_keeps_its_conf() -> None:
     view = backfill(stage=1, stages=("e",), dag_params={"a": 1}, dates=1)
-    done = EndedRun(ended().run, DAILY, {0: Instance(0, TaskState.SUCCESS, try_number=1)})
+    done = LockedRun(ended().run, DAILY, {0: Instance(0, TaskState.SUCCESS, try_number=1)})
 
     effects, _ = step(view, retries={1: Retry(7, is_whole=True, logical_date=NOW)}, runs={7: done})
 
@@ -319,11 +327,11 @@ def test_a_paused_consumer_is_waited_for_only_if_one_of_its_runs_is_concerned(st
     view = backfill(stage=1, stages=("e", "f"), dates=9, succeeded=9, scan_until=9)
     found = tuple(Consumer(NOW, ExistingRun(id_, "r", state)) for id_, state in enumerate(states))
 
-    effects, update = step(view, consumers=found, is_held_back=True)
+    effects, update = step(view, consumers=found, is_inactive=True)
 
     assert [date.state for date in of(effects, InsertDate)] == [DateState.RETRY] * len(states)
     assert (update.backfill.stage, update.backfill.dates) == ((1, 10) if states else (2, 9))
-    following = step(update.backfill, is_held_back=True)[1]
+    following = step(update.backfill, is_inactive=True)[1]
     assert following.backfill.state is (BackfillState.PLANNED if states else BackfillState.SUCCESS)
     assert following.due_at is None
 
@@ -336,6 +344,13 @@ def test_a_stage_without_consumers_is_followed_by_the_next_and_the_last_by_the_e
 
     assert (following.stage, following.stage_dag_id, following.state) == (2, "f", BackfillState.PLANNED)
     assert (last.state, last.run_end_date) == (BackfillState.SUCCESS, NOW)
+
+
+def test_a_cascade_of_no_dates_ends() -> None:
+    """No stage of it begins: the clock locks the DAGs of stages once a date has been planned."""
+    _, update = step(backfill(stages=("e",), is_planned=True))
+
+    assert (update.backfill.state, update.backfill.stage, update.due_at) == (BackfillState.SUCCESS, 0, None)
 
 
 def test_the_last_date_ends_the_planning() -> None:

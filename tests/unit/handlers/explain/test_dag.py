@@ -12,11 +12,11 @@ from tests.unit.handlers import task_facts
 from tests.unit.handlers.event_driven_dags import at, by, consumer, event, expiring, timed
 from tests.unit.schemas.explain.test_reasons import TEXTS
 from tidegate.handlers.explain.dag import DagFacts, dag_changes, explain_dag, would_run
-from tidegate.schemas.conditions.condition import AllOf, DatasetRef
+from tidegate.schemas.conditions.condition import AllOf, DatasetRef, Timing
 from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.explain.gates import DagExplanation, Gate, GateState
 from tidegate.schemas.explain.remedy import Change
-from tidegate.schemas.queries.leases import Away, Incident
+from tidegate.schemas.queries.leases import Away, Incident, JobRow
 from tidegate.schemas.timetable.spec import Continuous, Cron, Once
 from tidegate.schemas.timetable.tick import Tick
 from tidegate.schemas.view import DagView
@@ -42,6 +42,10 @@ def ticking(timetable: Any, **facts: Any) -> DagView:
 
 def closed(page: DagExplanation) -> dict[str, object]:
     return {gate.name: gate.reason for gate in page.closed}
+
+
+def unread(server: str) -> JobRow:
+    return msgspec.structs.replace(DAEMON, away={server: Away(NOW, "no leader")})
 
 
 NEW_A = remedy.Publish(("s://a",), ("s://a",))
@@ -75,7 +79,7 @@ GATES = [
     pytest.param(
         consumer(DatasetRef("s://a", "n >"), event(1)),
         {"condition": None},
-        (remedy.MendFile("d.py"),),
+        (remedy.CorrectCondition("d.py"),),
         id="a condition that cannot be read",
     ),
     pytest.param(
@@ -179,6 +183,21 @@ def test_a_run_starts_exactly_where_no_change_is_needed(
     assert page.starts is would_run(dag_facts(dag).dag, NOW) is (not change)
 
 
+def test_of_the_limits_that_many_queued_runs_leave_few_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def would_run_with(dag: DagView, now: datetime) -> bool:
+        tried.append(dag.graph.max_active_runs)
+        return would_run(dag, now)
+
+    monkeypatch.setattr(explain_dag.__module__ + ".would_run", would_run_with)
+    many = queued(graph("t"), *range(5, 305))
+    page = explain_dag(dag_facts(consumer(A, queued=300, queued_runs=many, **LIMITED)))
+
+    assert page.change[-1] == remedy.RaiseRuns("d", "d.py", 2, ("r1", "r2"))
+    assert len(tried) <= 4
+
+
 def test_where_datasets_and_time_each_make_runs_there_are_two_changes() -> None:
     page = explain_dag(dag_facts(ticking(HOURLY, schedule=A, run_dates=frozenset({NOW}), is_paused=True)))
 
@@ -199,12 +218,25 @@ def test_where_datasets_and_time_each_make_runs_there_are_two_changes() -> None:
         pytest.param(
             {"daemons": [msgspec.structs.replace(DAEMON, away={"Kafka": Away(NOW, "refused")})]},
             {"intake": reasons.ServerUnreachable("Kafka", "refused")},
-            remedy.BringBack("Kafka"),
+            remedy.RestoreServer("Kafka"),
             id="Kafka",
         ),
         pytest.param(
             {"daemons": [msgspec.structs.replace(DAEMON, away={"Kafka": Away(NOW, "refused")}), DAEMON]}, {}, None, id="one reads"
         ),
+        pytest.param(
+            {"daemons": [DAEMON, unread("Kafka partition p.dataset-updated/3")]},
+            {"intake": reasons.ServerUnreachable("Kafka partition p.dataset-updated/3", "no leader")},
+            remedy.RestoreServer("Kafka partition p.dataset-updated/3"),
+            id="a partition",
+        ),
+        pytest.param(
+            {"daemons": [DAEMON, unread("duty ingest dataset-updated")]},
+            {"intake": reasons.ServerUnreachable("duty ingest dataset-updated", "no leader")},
+            remedy.RestoreServer("duty ingest dataset-updated"),
+            id="the duty of the intake",
+        ),
+        pytest.param({"daemons": [unread("Kafka partition p.task-finished/1")]}, {}, None, id="a partition of another topic"),
         pytest.param({"daemons": []}, {"daemons": reasons.NoDaemon()}, remedy.StartDaemon(), id="daemons"),
     ],
 )
@@ -212,7 +244,8 @@ def test_the_services_around_a_dag_have_gates(facts: Any, block: Mapping[str, ob
     page = explain_dag(dag_facts(consumer(A), **facts))
 
     assert closed(page) == {"condition": reasons.InputsMissing(("s://a",)), **block}
-    assert page.change == (NEW_A, *([change] if change else []))
+    publish = () if isinstance(change, remedy.RestoreServer) else (NEW_A,)  # what is unread may have it
+    assert page.change == (*publish, *([change] if change else []))
 
 
 def test_without_a_daemon_no_run_starts() -> None:
@@ -233,6 +266,14 @@ def test_the_timing_gate_names_the_deadline_and_its_fallback() -> None:
     assert gates["timing"].facts == {"deadline": at(3), "then": "run_anyway"}
     assert gates["condition"].facts == {"inputs": "1 of 2", "pending": 1, "version": 3}
     assert gates["condition"].since == at(-2)
+
+
+def test_the_timing_gate_has_each_time_of_the_timing() -> None:
+    timing = timed(within=60, quiet_for=10, max_wait=20, min_interval=30)
+
+    gates = {gate.name: gate for gate in explain_dag(dag_facts(consumer(A, event(1, arrived=-1), timing=timing))).gates}
+
+    assert gates["timing"].facts.keys() == set(Timing.__struct_fields__) - {"deadline"}
 
 
 def test_the_timing_gate_of_a_broken_condition_names_no_deadline() -> None:

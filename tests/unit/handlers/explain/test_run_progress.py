@@ -10,10 +10,11 @@ import pytest
 from tests.shapes import NOW, graph, task
 from tests.unit.handlers.progress_facts import NONE, QUEUED, RETRY, RUNNING, SCHEDULED, F, S, blocks, facts, instances, pools
 from tidegate.handlers.explain.run_progress import ProgressFacts, progress
+from tidegate.schemas.backfill import BackfillCapacity
 from tidegate.schemas.explain import reasons
 from tidegate.schemas.explain.facts import OpenAttempt
 from tidegate.schemas.explain.gates import ActiveTask
-from tidegate.schemas.state import TASK_ENDED, RunState, TaskState
+from tidegate.schemas.state import TASK_ENDED, BackfillState, RunState, TaskState
 from tidegate.schemas.view import Instance
 
 LATER = NOW + timedelta(minutes=5)
@@ -112,8 +113,28 @@ def test_a_failed_task_waits_for_its_next_try() -> None:
     assert blocks(graph("a*2"), [Instance(0, RETRY, 1, next_try_at=LATER)]) == (reasons.NextTry(LATER),)
 
 
+HOLD = reasons.DagHeld("why")
+
+
+@pytest.mark.parametrize(
+    ("instance", "expected"),
+    [
+        (Instance(0, NONE), [HOLD]),
+        (Instance(0, NONE, waits_for_past=True), [HOLD, reasons.PreviousRunNotDone("r0")]),
+        (Instance(0, SCHEDULED), [HOLD]),
+        (Instance(0, RETRY, 1, next_try_at=NOW - timedelta(minutes=5)), [HOLD, reasons.NextTry(NOW - timedelta(minutes=5))]),
+    ],
+)
+def test_a_waiting_task_of_a_held_dag_waits_for_its_release(instance: Instance, expected: list[reasons.Reason]) -> None:
+    page = progress(graph("a*2"), [instance], facts({"hold_reason": "why"}))
+
+    assert ([list(task.blocked_by) for task in page.waiting], page.blocked_by) == ([expected], (HOLD,))
+
+
 LIMITED = task("a", max_active_per_dag=3, max_active_per_run=2)
 MINE, OTHERS = ("d", 1, "a"), ("d", 2, "a")
+OF_POOLS = {"few": BackfillCapacity(3, BackfillState.RUNNING, 1, None, 1, share_slots=1, occupied=1)}
+OF_POOLS_LIMIT = reasons.BackfillLimit(3, "share", 1)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +142,7 @@ MINE, OTHERS = ("d", 1, "a"), ("d", 2, "a")
     [
         (facts(), []),
         (facts({"is_paused": True}), [reasons.DagPaused()]),
+        (facts({"hold_reason": "why"}), [HOLD]),
         (facts({"active_tasks": 15}), []),
         (facts({"active_tasks": 16}), [reasons.MaxActiveTasks(16)]),
         (facts({"active_tasks": 3, "max_active_tasks": 2}), [reasons.MaxActiveTasks(2)]),
@@ -139,6 +161,9 @@ MINE, OTHERS = ("d", 1, "a"), ("d", 2, "a")
         (facts(attempted=frozenset({0})), [reasons.AttemptOpen()]),
         (facts(pools=pools(slots=0)), [reasons.PoolTooSmall("default_pool", 0, 1)]),
         (facts(pools=pools(slots=9, name="another")), [reasons.PoolMissing("default_pool")]),
+        (facts({"pool": "few"}, pools=pools(slots=1, running=1, name="few")), [reasons.PoolFull("few", 1, 0, 1)]),
+        (facts({"backfill_id": 3, "pool": "few"}, pools=pools(slots=2, name="few"), backfills=OF_POOLS), [OF_POOLS_LIMIT]),
+        (facts({"backfill_id": 3}, pools=pools(slots=2), backfills=OF_POOLS), []),
         (
             facts({"is_paused": True, "active_tasks": 16}, pools={}),
             [reasons.DagPaused(), reasons.MaxActiveTasks(16), reasons.PoolMissing("default_pool")],
@@ -169,6 +194,7 @@ QUEUED_RUN = {"state": RunState.QUEUED, "running_runs": 0}
     [
         (QUEUED_RUN, {}, []),
         ({**QUEUED_RUN, "is_paused": True}, {}, [reasons.DagPaused()]),
+        ({**QUEUED_RUN, "hold_reason": "why"}, {}, [HOLD]),
         ({**QUEUED_RUN, "is_stale": True}, {}, [reasons.DagStale()]),
         ({**QUEUED_RUN, "run_after": LATER}, {}, [reasons.NotYetDue(LATER)]),
         ({**QUEUED_RUN, "running_runs": 2}, {"max_active_runs": 3}, []),
@@ -181,11 +207,12 @@ QUEUED_RUN = {"state": RunState.QUEUED, "running_runs": 0}
         (QUEUED_RUN, {"daemons": 0}, [reasons.NoDaemon()]),
         ({"state": RunState.RUNNING}, {"daemons": 0}, [reasons.NoDaemon()]),
         ({"state": RunState.RUNNING, "is_paused": True, "is_stale": True, "running_runs": 99, "run_after": LATER}, {}, []),
+        ({"state": RunState.RUNNING, "hold_reason": "why"}, {"daemons": 0}, [reasons.NoDaemon(), HOLD]),
         ({"state": RunState.SUCCESS}, {"daemons": 0}, []),
-        ({"state": RunState.FAILED, "is_paused": True}, {"daemons": 0}, []),
+        ({"state": RunState.FAILED, "is_paused": True, "hold_reason": "why"}, {"daemons": 0}, []),
     ],
 )
-def test_a_queued_run_has_every_reason_against_its_start(
+def test_a_run_has_every_reason_against_its_start_or_progress(
     run: Mapping[str, Any], others: Mapping[str, Any], expected: list[reasons.Reason]
 ) -> None:
     page = progress(graph("a"), [], facts(run, **others))

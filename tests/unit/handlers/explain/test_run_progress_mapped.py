@@ -1,8 +1,12 @@
 """The progress of runs with mapped tasks."""
 
+import pytest
+
 from tests.shapes import graph, task
 from tests.unit.handlers.progress_facts import NONE, RUNNING, SCHEDULED, F, K, S, blocks, facts, instances
-from tidegate.handlers.explain.run_progress import progress
+from tidegate.handlers.admission.capacity import Capacity
+from tidegate.handlers.explain import run_progress
+from tidegate.handlers.explain.run_progress import ProgressFacts, capacity, progress
 from tidegate.schemas.explain import reasons
 from tidegate.schemas.graph import element_index
 from tidegate.schemas.state import TaskState
@@ -51,3 +55,17 @@ def test_a_mapped_task_that_is_not_expanded_waits_for_its_upstream() -> None:
     two = graph(*MAPPED)
 
     assert blocks(two, instances(two, RUNNING, NONE)) == (reasons.UpstreamNotDone(("list",)),)
+
+
+def test_the_limits_of_a_pool_are_counted_once_for_all_instances(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[str] = []
+
+    def capacity_of(around: ProgressFacts, pool: str) -> Capacity:
+        counted.append(pool)
+        return capacity(around, pool)
+
+    monkeypatch.setattr(run_progress, "capacity", capacity_of)
+    page = progress(graph(*MAPPED), mapped(*[SCHEDULED] * 5), facts(pools={}))
+
+    assert len(page.waiting) == 6
+    assert counted == ["default_pool"]

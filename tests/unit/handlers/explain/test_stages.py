@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.shapes import NOW
 from tidegate.handlers.explain.stages import completing, stages
-from tidegate.schemas.queries.run_pages import ConsumedEvent, Origin, Steps
+from tidegate.schemas.queries.run_pages import ConsumedEventRow, Origin, Steps
 
 
 def at(seconds: float) -> datetime:
@@ -18,8 +18,8 @@ def origin(**facts: Any) -> Origin:
     return Origin(**{**usual, "id": 1, "run_after": at(0), "created_at": at(3), "version": 1, **facts})
 
 
-def event(number: int, occurred: float, arrived: float) -> ConsumedEvent:
-    return ConsumedEvent(number, "s://a", "p", str(number), at(occurred), at(arrived), {})
+def event(number: int, occurred: float, arrived: float) -> ConsumedEventRow:
+    return ConsumedEventRow(number, "s://a", "p", str(number), at(occurred), at(arrived), {})
 
 
 def steps(*moments: float | None) -> Steps:
@@ -28,7 +28,7 @@ def steps(*moments: float | None) -> Steps:
     return Steps("a", 1, turn, admitted or NOW, submitted, started, ended, "accepted", "h")
 
 
-FORGOTTEN = ConsumedEvent(7, None, None, None, None, None, None)
+FORGOTTEN = ConsumedEventRow(7, None, None, None, None, None, None)
 
 
 def test_every_stage_has_its_duration() -> None:

@@ -1,9 +1,11 @@
 """The gates of a task instance and the changes that open them, gate by gate."""
 
+from datetime import timedelta
+
 import msgspec
 import pytest
 
-from tests.shapes import NOW, graph
+from tests.shapes import NOW, graph, task
 from tests.unit.handlers.task_facts import (
     ATTEMPT,
     BEFORE,
@@ -25,7 +27,7 @@ from tidegate.handlers.explain.task_facts import TaskFacts
 from tidegate.schemas.backfill import BackfillCapacity
 from tidegate.schemas.dag import TriggerRule
 from tidegate.schemas.explain import reasons, remedy
-from tidegate.schemas.explain.facts import OccupyingTask
+from tidegate.schemas.explain.facts import InactiveDag, OccupyingTask, TaskRow
 from tidegate.schemas.queries.leases import Away
 from tidegate.schemas.state import BackfillState, RunState, TaskState
 from tidegate.schemas.timetable.spec import Continuous
@@ -36,10 +38,33 @@ OTHER = OccupyingTask("e", "x", "t", 1, BEFORE)
 MINE = OccupyingTask("d", "r1", "b", 1, BEFORE)
 
 
+MAPPED = graph("a", task("b < a", over="a"))
+
+
+def ended(reason: str) -> TaskRow:
+    return TaskRow("default_pool", None, NOW, reason)
+
+
 INTENT = msgspec.structs.replace(ATTEMPT, state="intent")
 UNSUBMITTED = msgspec.structs.replace(INTENT, started_at=None, submitted_at=None)
+HELD = {"held_since": BEFORE, "hold_reason": "why"}
 CLEAR = remedy.Clear("d", "r1", ("b",))
-ONE_DAEMON_AWAY = msgspec.structs.replace(DAEMON, away={"the runners": Away(BEFORE, "no space"), "Kafka": Away(BEFORE, "gone")})
+ONE_DAEMON_AWAY = msgspec.structs.replace(
+    DAEMON,
+    away={
+        "the runners": Away(BEFORE, "no space"),
+        "Kafka": Away(BEFORE, "gone"),
+        "Kafka partition t/1": Away(BEFORE, "no leader"),
+    },
+)
+WITHOUT_SPOOL = msgspec.structs.replace(
+    DAEMON,
+    away={
+        "duty sweep prune": Away(BEFORE - timedelta(hours=1), "failed"),
+        "the runners": Away(NOW, "no space"),
+        "the spool": Away(BEFORE, "full"),
+    },
+)
 
 
 GATES = [
@@ -49,6 +74,11 @@ GATES = [
     pytest.param(
         task_facts(graph("a"), NONE, run={"is_paused": True}), {"pause": reasons.DagPaused()}, (remedy.Unpause("d"),), id="pause"
     ),
+    pytest.param(queued(run=HELD), {"hold": reasons.DagHeld("why")}, (remedy.Release("d", "d.py"),), id="hold of a run"),
+    pytest.param(
+        task_facts(graph("a"), NONE, run=HELD), {"hold": reasons.DagHeld("why")}, (remedy.Release("d", "d.py"),), id="hold"
+    ),
+    pytest.param(task_facts(graph("a"), RUNNING, run=HELD, attempt=ATTEMPT), {}, (), id="hold of what runs"),
     pytest.param(task_facts(graph("a"), RUNNING, run={"is_paused": True}, attempt=ATTEMPT), {}, (), id="pause of what runs"),
     pytest.param(queued(run={"is_stale": True}), {"DAG file": reasons.DagStale()}, (remedy.RestoreFile("d", "d.py"),), id="file"),
     pytest.param(task_facts(graph("a"), NONE, run={"is_stale": True}), {}, (), id="a run that has started needs no file"),
@@ -69,6 +99,31 @@ GATES = [
         {"run limit": reasons.BackfillLimit(3, "max_active_runs", 2)},
         (remedy.SetBackfill(3, "max_active_runs", 3),),
         id="run limit of a backfill",
+    ),
+    pytest.param(
+        queued(run={"running_runs": 2, "runs_ahead": 3, "backfill": ROOM, "backfill_id": 3}),
+        {"run limit": reasons.BackfillLimit(3, "max_active_runs", 2), "queued runs": reasons.RunsAhead(3)},
+        (remedy.SetBackfill(3, "max_active_runs", 6),),
+        id="runs of the backfill before it",
+    ),
+    pytest.param(
+        queued(run={"running_runs": 0, "runs_ahead": 1, "backfill": ROOM, "backfill_id": 3}),
+        {"queued runs": reasons.RunsAhead(1)},
+        (),
+        id="runs of the backfill that are about to start",
+    ),
+    *(
+        pytest.param(
+            queued(run={"running_runs": 0, "backfill": ROOM, "backfill_id": 3, "inactive": InactiveDag("o", state, "o.py")}),
+            {"backfill": reasons.BackfillInactive(3, "o", state, "o.py")},
+            (change,),
+            id=f"another DAG of the backfill is {state}",
+        )
+        for state, change in (
+            ("paused", remedy.Unpause("o")),
+            ("stale", remedy.RestoreFile("o", "o.py")),
+            ("held", remedy.Release("o", "o.py")),
+        )
     ),
     pytest.param(
         queued(run={"running_runs": 1, "backfill": ROOM._replace(state=BackfillState.PAUSED), "backfill_id": 3}),
@@ -135,6 +190,48 @@ GATES = [
         id="nothing can help a rule that waits for failures",
     ),
     pytest.param(
+        task_facts(graph("a", "b < a"), F, K, row=ended("cancelled by anna")),
+        {"trigger rule": reasons.EndedApart(K, "cancelled by anna")},
+        (remedy.Clear("d", "r1", ("a",)),),
+        id="its run was cancelled",
+    ),
+    pytest.param(
+        task_facts(graph("a", "c < a", "b < c"), F, K, K, row=ended("cancelled by anna")),
+        {"trigger rule": reasons.EndedApart(K, "cancelled by anna")},
+        (remedy.Clear("d", "r1", ("a",)),),
+        id="its run was cancelled, further up",
+    ),
+    pytest.param(
+        task_facts(graph("a", "b < a"), S, K, row=ended("a did not choose it")),
+        {"trigger rule": reasons.EndedApart(K, "a did not choose it")},
+        (CLEAR,),
+        id="a branch with a reason",
+    ),
+    pytest.param(
+        task_facts(MAPPED, S, K, row=ended("a returned nothing to map over")),
+        {"trigger rule": reasons.EndedApart(K, "a returned nothing to map over")},
+        (remedy.Clear("d", "r1", ("a",)),),
+        id="an empty list",
+    ),
+    pytest.param(
+        task_facts(MAPPED, S, F, row=ended("a returned no list to map over")),
+        {"next try": reasons.TaskEnded(F, 0, "a returned no list to map over")},
+        (remedy.Clear("d", "r1", ("a",)),),
+        id="no list",
+    ),
+    pytest.param(
+        task_facts(graph("a"), F, row=ended("marked by anna"), attempt=msgspec.structs.replace(ATTEMPT, reason="x")),
+        {"next try": reasons.TaskEnded(F, 0, "marked by anna")},
+        (remedy.Clear("d", "r1", ("a",)),),
+        id="marked by a user after an attempt",
+    ),
+    pytest.param(
+        task_facts(MAPPED, S, NONE, run={"state": RunState.FAILED, "reason": "deadlock", "end_date": NOW}),
+        {"run state": reasons.RunEnded(RunState.FAILED, "deadlock")},
+        (CLEAR,),
+        id="the run of a mapped task ended before it",
+    ),
+    pytest.param(
         task_facts(graph("a"), TaskState.REMOVED),
         {"trigger rule": reasons.OutsideDates()},
         (),
@@ -164,8 +261,23 @@ GATES = [
             "submission": reasons.NotSubmitted("command", "intent"),
             "backend": reasons.ServerUnreachable("the runners", "no space"),
         },
-        (remedy.BringBack("the runners"),),
+        (remedy.RestoreServer("the runners"),),
         id="backend",
+    ),
+    pytest.param(
+        task_facts(graph("a"), QUEUED, attempt=INTENT, daemons=[WITHOUT_SPOOL]),
+        {
+            "submission": reasons.NotSubmitted("command", "intent"),
+            "backend": reasons.ServerUnreachable("the spool", "full"),
+        },
+        (remedy.RestoreServer("the spool"),),
+        id="of several outages the one that keeps tasks from starting, and of these the first",
+    ),
+    pytest.param(
+        task_facts(graph("a"), QUEUED, run=HELD, attempt=INTENT),
+        {"hold": reasons.DagHeld("why"), "submission": reasons.NotSubmitted("command", "intent")},
+        (remedy.Release("d", "d.py"),),
+        id="hold of an attempt that no backend has",
     ),
     pytest.param(
         task_facts(graph("a"), QUEUED, attempt=INTENT, daemons=[ONE_DAEMON_AWAY, DAEMON]),

@@ -13,6 +13,7 @@ from tests.unit.handlers.task_facts import (
     QUEUED,
     RUNNING,
     SCHEDULED,
+    UF,
     F,
     S,
     closed,
@@ -23,9 +24,10 @@ from tests.unit.schemas.explain.test_reasons import TEXTS
 from tidegate.handlers.explain.task import explain_task, task_changes
 from tidegate.handlers.explain.task_facts import TaskFacts, index_of
 from tidegate.schemas.explain import reasons, remedy
+from tidegate.schemas.explain.facts import TaskRow
 from tidegate.schemas.explain.gates import Gate, GateState
 from tidegate.schemas.graph import element_index
-from tidegate.schemas.state import TaskState
+from tidegate.schemas.state import TASK_ENDED, TaskState
 from tidegate.schemas.view import Instance, PreviousRun
 
 PATIENT = graph(task("a", depends_on_past=True))
@@ -37,6 +39,11 @@ PATIENT = graph(task("a", depends_on_past=True))
         pytest.param(PreviousRun(None), (remedy.EndUpstream("d", "r0", ("a",)),), id="it has not started"),
         pytest.param(PreviousRun({"a": RUNNING}), (remedy.EndUpstream("d", "r0", ("a",)),), id="it works"),
         pytest.param(PreviousRun({"a": F}), (remedy.Clear("d", "r0", ("a",)),), id="it failed"),
+        pytest.param(PreviousRun({"b": S}), (), id="it has no such task"),
+        pytest.param(PreviousRun({"a": TaskState.REMOVED}), (), id="the task was outside its dates"),
+        pytest.param(
+            PreviousRun({"a": UF}), (remedy.Clear("d", "r0", ("a",)),), id="what was before it is no part of the DAG now"
+        ),
         pytest.param(None, (), id="it permits the task"),
     ],
 )
@@ -47,6 +54,14 @@ def test_a_task_of_the_previous_run_has_to_end_or_to_be_cleared(past: PreviousRu
     page = explain_task(held)
 
     assert (closed(page), page.change) == ({"previous run": reasons.PreviousRunNotDone("r0")}, change)
+
+
+def test_of_a_chain_that_failed_in_the_previous_run_the_first_task_is_cleared() -> None:
+    dag = graph("a", "b < a", task("c < b", depends_on_past=True))
+    held = task_facts(dag, S, S, NONE, previous=PreviousRun({"a": F, "b": UF, "c": UF}))
+    held.instance.waits_for_past = True
+
+    assert explain_task(held).change == (remedy.Clear("d", "r0", ("a",)),)
 
 
 def test_without_a_known_previous_run_there_is_no_change() -> None:
@@ -76,7 +91,8 @@ def mapped(*elements: TaskState) -> TaskFacts:
     held.instance.elements = held.instance.awaited = len(elements)
     held.instance.success = elements.count(S)
     born = {element_index(1, number): Instance(element_index(1, number), state) for number, state in enumerate(elements)}
-    return msgspec.structs.replace(held, instances={**held.instances, **born})
+    undone = [index for index, instance in born.items() if instance.state not in TASK_ENDED]
+    return msgspec.structs.replace(held, instances={**held.instances, **born}, undone=undone)
 
 
 def test_a_mapped_task_waits_for_its_instances() -> None:
@@ -94,6 +110,33 @@ def test_an_instance_of_a_mapped_task_has_no_upstream_of_its_own() -> None:
 
     assert (page.task, closed(page)) == ("b[0]", {})
     assert next(gate.facts for gate in page.gates if gate.name == "upstream") == {}
+
+
+@pytest.mark.parametrize(
+    ("state", "change"),
+    [
+        (TaskState.SKIPPED, ()),
+        (TaskState.UPSTREAM_FAILED, ()),
+        (TaskState.REMOVED, ()),
+        (F, (remedy.Clear("d", "r1", ("b",)),)),
+    ],
+)
+def test_an_instance_that_ended_is_cleared_with_its_mapped_task(state: TaskState, change: object) -> None:
+    around = mapped(state)
+
+    page = explain_task(msgspec.structs.replace(around, instance=around.instances[element_index(1, 0)]))
+
+    assert (page.task, page.change) == ("b[0]", change)
+
+
+def test_an_instance_that_ended_with_its_run_says_so() -> None:
+    around = mapped(TaskState.SKIPPED)
+    row = TaskRow("default_pool", None, NOW, "cancelled by anna")
+
+    page = explain_task(msgspec.structs.replace(around, instance=around.instances[element_index(1, 0)], row=row))
+
+    assert closed(page) == {"trigger rule": reasons.EndedApart(TaskState.SKIPPED, "cancelled by anna")}
+    assert page.change == (remedy.Clear("d", "r1", ("b",)),)
 
 
 def test_gates_after_a_closed_one_are_not_reached() -> None:
@@ -166,4 +209,4 @@ def test_tasks_are_found_by_their_names() -> None:
     ],
 )
 def test_a_run_has_a_task_once_it_has_started_or_its_version_has(around: TaskFacts, there: bool) -> None:
-    assert around.is_there is there
+    assert around.is_in_run is there

@@ -55,6 +55,11 @@ def before(run: int, slots: int = 1) -> WaitingTask:
     return WaitingTask(run, 0, "e", "t", SCHEDULED, 0, slots)
 
 
+def mine(index: int) -> WaitingTask:
+    """A task ahead of it of the same run."""
+    return WaitingTask(1, index, "d", f"t{index}", SCHEDULED, 0)
+
+
 GATES = [
     pytest.param(
         waiting({"pool_slots": 2}, pool_open=1, occupied=3, in_pool=(OTHER,)),
@@ -121,9 +126,18 @@ GATES = [
     ),
     pytest.param(
         waiting({"backfill_id": 3}, {"backfill_id": 3}, backfill=BackfillCapacity(3, BackfillState.RUNNING, 10, None, 1, 1, 1)),
-        {"backfill tasks": reasons.BackfillLimit(3, "share", 1)},
+        {"backfill share": reasons.BackfillLimit(3, "share", 1)},
         (remedy.SetBackfill(3, "share", 100),),
         id="share of a backfill",
+    ),
+    pytest.param(
+        waiting({"backfill_id": 3}, {"backfill_id": 3}, backfill=BackfillCapacity(3, BackfillState.RUNNING, 10, 5, 5, 1, 1)),
+        {
+            "backfill tasks": reasons.BackfillLimit(3, "max_active_tasks", 5),
+            "backfill share": reasons.BackfillLimit(3, "share", 1),
+        },
+        (remedy.SetBackfill(3, "max_active_tasks", 6), remedy.SetBackfill(3, "share", 100)),
+        id="both limits of a backfill",
     ),
     pytest.param(
         waiting(pool_parallel=0, pool_parallelism=6, active=7),
@@ -136,6 +150,24 @@ GATES = [
         {"attempt": reasons.AttemptOpen()},
         (remedy.Wait(None),),
         id="attempt",
+    ),
+    pytest.param(
+        waiting(None, {"max_active_tasks": 2}, mine(1), mine(2), pool_open=128, pool_slots=128),
+        {"max_active_tasks": reasons.MaxActiveTasks(2)},
+        (remedy.Wait(None),),
+        id="tasks ahead reach the limit of the run, and leave slots",
+    ),
+    pytest.param(
+        waiting(None, {"max_active_tasks": 2}, mine(1), mine(2), pool_open=2),
+        {"max_active_tasks": reasons.MaxActiveTasks(2), "priority": reasons.LowerPriority("default_pool", 2)},
+        (remedy.Wait(None),),
+        id="tasks ahead reach the limit of the run and take all slots: no size of the pool suffices",
+    ),
+    pytest.param(
+        waiting(None, None, mine(1), pool_open=None, pool_slots=None, pool_parallel=1, pool_parallelism=8, active=7),
+        {"parallelism": reasons.Parallelism(8)},
+        (remedy.Wait(None),),
+        id="a task ahead reaches the parallelism, in a pool without a limit",
     ),
     pytest.param(waiting(pool_open=None, pool_slots=None), {}, (), id="any number of slots"),
     pytest.param(

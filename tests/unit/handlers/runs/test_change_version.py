@@ -9,7 +9,7 @@ import pytest
 from tests.shapes import NOW, dag_view, graph, message, task
 from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers.clear_requested import State, decide
-from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.run import ChangeVersion, UpdateRun
 from tidegate.schemas.effect.task import InsertTask, UpdateTask
 from tidegate.schemas.graph import Graph, element_index
@@ -71,14 +71,15 @@ def test_a_run_that_has_the_newest_version_keeps_it() -> None:
     assert not any(isinstance(effect, ChangeVersion) for effect in effects)
 
 
-def test_a_running_run_keeps_its_version() -> None:
+def test_a_running_run_of_an_older_version_is_not_cleared_by_half() -> None:
     world = SimulatedRun(graph("a", "b"))
     world.admit("a")
     world.finish(a=False)
 
-    effects = cleared(world)
-
-    assert not any(isinstance(effect, ChangeVersion) for effect in effects)
+    said = "run 'r1' is running with an older version: cancel it first, or do not ask for the newest version"
+    assert cleared(world) == [RejectMessage("still_running", said)]
+    for effects in (cleared(world, newest=False), cleared(world, world.graph)):
+        assert not any(isinstance(effect, ChangeVersion | RejectMessage) for effect in effects)
 
 
 @pytest.mark.parametrize(

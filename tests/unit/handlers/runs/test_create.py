@@ -82,6 +82,20 @@ def test_a_run_without_a_logical_date_is_ordered_by_run_after() -> None:
     assert row.order_at == NOW - timedelta(hours=1)
 
 
+@pytest.mark.parametrize(
+    ("day", "has_it"),
+    [(None, True), (-1, False), (0, True), (1, True), (2, False)],
+    ids=["none", "before", "first", "last", "after"],
+)
+def test_a_task_with_dates_is_no_part_of_runs_outside_them(day: int | None, has_it: bool) -> None:
+    dag = graph(task("a", start_date=NOW, end_date=NOW + timedelta(days=1)))
+    date = None if day is None else NOW + timedelta(days=day)
+
+    (row,) = (e for e in promote(run_view(logical_date=date, tasks=1), dag, NOW) if isinstance(e, InsertTask))
+
+    assert (row.instance.state is TaskState.SCHEDULED, row.instance.state is TaskState.REMOVED) == (has_it, not has_it)
+
+
 @pytest.mark.parametrize("dag", [EMPTY, graph()], ids=["empty tasks", "no tasks"])
 def test_a_run_of_empty_tasks_ends_at_its_start(dag: Graph) -> None:
     effects = list(create(run_view(tasks=len(dag.nodes)), {}, dag, NOW, started=True))

@@ -7,13 +7,14 @@ import pytest
 from tests.shapes import NOW, A, dag_view, graph, pending, queued
 from tests.unit.handlers.simulated_run import End, SimulatedRun
 from tidegate.handlers.attempt_ends import FAIL_FAST
-from tidegate.handlers.scheduling.next_runs import schedule_after_ends
+from tidegate.handlers.scheduling.next_runs import RunEnd, schedule_after_ends
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import ConsumeEvents, CountFailures, SetPaused
 from tidegate.schemas.effect.run import Reconsider, UpdateRun
 from tidegate.schemas.state import RunState, TaskState
 
-S, F = RunState.SUCCESS, RunState.FAILED
+S, F = RunEnd(RunState.SUCCESS), RunEnd(RunState.FAILED)
+AGAIN = RunEnd(RunState.FAILED, ended_before=True)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ def test_without_fail_fast_a_run_keeps_running() -> None:
     assert (world.others, world.run.state) == ([], RunState.RUNNING)
 
 
-def settled(ended: Sequence[RunState], *, limit: int = 3, failed: int = 0, **facts: object) -> list[Effect]:
+def settled(ended: Sequence[RunEnd], *, limit: int = 3, failed: int = 0, **facts: object) -> list[Effect]:
     dag = graph("a", max_failed_runs=limit, limit=2)
     return list(schedule_after_ends(dag_view(dag, running=2, failed_runs=failed, **facts), ended, NOW))
 
@@ -63,6 +64,10 @@ def settled(ended: Sequence[RunState], *, limit: int = 3, failed: int = 0, **fac
         pytest.param([F], 3, 2, [CountFailures("d", 3), SetPaused("d", is_paused=True)], id="the third of three"),
         pytest.param([F, F], 3, 1, [CountFailures("d", 3), SetPaused("d", is_paused=True)], id="two at once"),
         pytest.param([F], 3, 5, [CountFailures("d", 6), SetPaused("d", is_paused=True)], id="again, after it was unpaused"),
+        pytest.param([AGAIN], 3, 2, [], id="a run that failed before and was cleared"),
+        pytest.param([AGAIN], 3, 5, [], id="the same after it was unpaused"),
+        pytest.param([AGAIN, F], 3, 2, [CountFailures("d", 3), SetPaused("d", is_paused=True)], id="the third beside it"),
+        pytest.param([RunEnd(RunState.SUCCESS, ended_before=True)], 3, 2, [CountFailures("d", 0)], id="it succeeds now"),
         pytest.param([S], 3, 2, [CountFailures("d", 0)], id="a success begins anew"),
         pytest.param([S], 3, 5, [CountFailures("d", 0)], id="a success after it was unpaused"),
         pytest.param([S, F], 3, 2, [CountFailures("d", 1)], id="a success between"),
@@ -73,7 +78,7 @@ def settled(ended: Sequence[RunState], *, limit: int = 3, failed: int = 0, **fac
     ],
 )
 def test_too_many_failed_runs_in_a_row_pause_the_dag(
-    ended: Sequence[RunState], limit: int, failed: int, effects: Sequence[Effect]
+    ended: Sequence[RunEnd], limit: int, failed: int, effects: Sequence[Effect]
 ) -> None:
     assert settled(ended, limit=limit, failed=failed) == effects
 
@@ -94,7 +99,7 @@ def test_a_dag_that_is_paused_by_a_failure_starts_nothing_in_its_place(failed: i
 
 
 @pytest.mark.parametrize(("ended", "ids"), [([S], [7]), ([F], [7]), ([S, F], [7, 8]), ([], [])], ids=str)
-def test_as_many_runs_start_as_have_ended(ended: Sequence[RunState], ids: Sequence[int]) -> None:
+def test_as_many_runs_start_as_have_ended(ended: Sequence[RunEnd], ids: Sequence[int]) -> None:
     dag = graph("a", limit=2)
     view = dag_view(dag, running=2, queued=3, queued_runs=queued(dag, 7, 8, 9))
 

@@ -11,7 +11,7 @@ from tests.shapes import graph, task
 from tests.unit.handlers.callbacks import one_callback_per_occasion
 from tests.unit.handlers.simulated_run import SimulatedRun
 from tests.unit.handlers.test_task_finished import ended
-from tidegate.handlers.runs.failures import SHOWN, failure_text
+from tidegate.handlers.runs.failures import MAX_FAILED_TASKS, failure_text
 from tidegate.handlers.task_finished import decide
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.deadline import Notify
@@ -187,7 +187,7 @@ def test_a_run_names_the_first_failures_only() -> None:
 
     (run,) = of(finished(world, *(failure(world, name) for name in "abcde")), RunMoved)
 
-    assert [failed.task_id for failed in run.event.failed_tasks] == ["a", "b", "c"][:SHOWN]
+    assert [failed.task_id for failed in run.event.failed_tasks] == ["a", "b", "c"][:MAX_FAILED_TASKS]
 
 
 def test_the_end_of_a_log_is_cut_and_can_be_stored() -> None:

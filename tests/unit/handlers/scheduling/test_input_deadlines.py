@@ -17,6 +17,7 @@ from tidegate.schemas.notice import MissedDeadline
 from tidegate.schemas.receiver import Callback, EmailReceiver, On
 from tidegate.schemas.time_range import EARLIEST
 from tidegate.schemas.timetable import wallclock
+from tidegate.schemas.timetable.spec import Dates
 from tidegate.schemas.view import DagView
 
 BOTH = AllOf((A, B))
@@ -189,6 +190,14 @@ def test_a_daily_deadline_is_not_met_by_a_run_that_the_one_before_made() -> None
     dag = consumer(BOTH, timing=by("alert", at=NINE), deadline_at=at(-23 * 60), dataset_run_at=at(-23 * 60))
 
     assert scheduled(dag).wakeup == 60
+
+
+def test_a_daily_deadline_is_not_met_by_a_run_by_time() -> None:
+    or_time: dict[str, Any] = {"timetable": Dates((at(30),)), "missed": "all", "start_date": at(0)}
+
+    done = scheduled(consumer(BOTH, timing=by("alert", at=NINE), deadline_at=at(0), timed_run_ids=(201,), **or_time), 30)
+
+    assert (done.runs, done.wakeup) == ([[]], 60)
 
 
 def test_a_daily_deadline_is_missed_once_however_many_days_have_passed() -> None:

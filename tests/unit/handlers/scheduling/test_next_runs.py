@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 
@@ -129,6 +130,13 @@ def test_dataset_runs_of_the_same_time_have_distinct_ids() -> None:
     first, second = pending(43_616), pending(134_131)
 
     assert dataset_run_id(1, NOW, (first,)) != dataset_run_id(1, NOW, (second,))
+
+
+def test_the_id_of_a_dataset_run_ends_with_digits_of_a_uuid() -> None:
+    """Its form of former versions: a run that is created again after an upgrade has the same id."""
+    name = ",".join(str(event.dataset_event_id) for event in ONE)
+
+    assert dataset_run_id(1, NOW, ONE).rpartition("_")[2] == uuid5(NAMESPACE_OID, name).hex[:16]
 
 
 def test_dataset_runs_without_events_have_distinct_ids() -> None:

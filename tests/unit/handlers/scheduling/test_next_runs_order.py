@@ -10,7 +10,7 @@ import pytest
 from tests.shapes import NOW, A, dag_view, graph, message, pending, queued, run_update, run_view
 from tests.unit.handlers.timed_dags import at, clock, fired, scheduled, tick, timed, view
 from tidegate.handlers import run_requested
-from tidegate.handlers.scheduling.next_runs import schedule_after_ends, schedule_next_runs
+from tidegate.handlers.scheduling.next_runs import RunEnd, schedule_after_ends, schedule_next_runs
 from tidegate.schemas.effect.run import InsertRun, Reconsider, UpdateRun
 from tidegate.schemas.effect.task import InsertTask
 from tidegate.schemas.message import RunRequested
@@ -139,7 +139,7 @@ def test_a_run_by_hand_waits_behind_a_timed_one_and_starts_when_that_ends() -> N
     (run,) = (effect for effect in run_requested.decide([asked], found) if isinstance(effect, InsertRun))
 
     waiting = QueuedRun(run_view(run.id), dag)
-    effects = schedule_after_ends(dag_view(dag, running=1, queued=1, queued_runs=(waiting,)), [RunState.SUCCESS], NOW)
+    effects = schedule_after_ends(dag_view(dag, running=1, queued=1, queued_runs=(waiting,)), [RunEnd(RunState.SUCCESS)], NOW)
 
     assert (run.state, run.start_date) == (RunState.QUEUED, None)
     assert [(e.id, e.state) for e in effects if isinstance(e, UpdateRun)] == [(100, RunState.RUNNING)]

@@ -86,7 +86,9 @@ def after(dag: DagView, effects: tuple[Effect, ...]) -> DagView:
     ids = {run.id for run in started}
     waiting = tuple(each for each in dag.queued_runs if each.run.id not in ids)
     for clock in (effect for effect in effects if isinstance(effect, UpdateSchedule)):
-        dag = msgspec.structs.replace(dag, last_tick=tick_of(clock), due_at=clock.due_at, last_source=clock.last_source)
+        dag = msgspec.structs.replace(
+            dag, last_tick=tick_of(clock), due_at=clock.due_at, last_source=clock.last_source, catchup_until=clock.catchup_until
+        )
     return msgspec.structs.replace(
         dag,
         running=dag.running + sum(run.state is RunState.RUNNING for run in started),

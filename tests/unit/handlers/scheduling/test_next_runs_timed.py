@@ -9,7 +9,8 @@ from tests.shapes import NOW, dag_view, graph, message, task
 from tests.unit.handlers.timed_dags import at, clock, fired, minutes_of, scheduled, tick, timed, view
 from tidegate.handlers import schedule_due
 from tidegate.handlers.load import LockedDags
-from tidegate.handlers.scheduling.next_runs import schedule_after_ends
+from tidegate.handlers.scheduling import timetable
+from tidegate.handlers.scheduling.next_runs import RunEnd, schedule_after_ends
 from tidegate.handlers.scheduling.timetable import upcoming_tick
 from tidegate.schemas.effect.dag import UpdateSchedule
 from tidegate.schemas.effect.run import InsertRun, RunMoved
@@ -58,6 +59,9 @@ def test_a_tick_that_is_due_makes_a_run_and_the_timetable_goes_on() -> None:
         pytest.param(view(timed(*DUE, limit=2)), [-30, -20], [(-20, None)], id="R05 no more than the limit"),
         pytest.param(view(timed(*DUE, limit=2), running=1), [-30], [(-30, None)], id="R05 running runs take slots"),
         pytest.param(view(timed(*DUE, limit=2), running=2), [], [], id="R05 no capacity"),
+        pytest.param(
+            view(timed(-40, *DUE, limit=1, missed="latest"), last_tick=tick(-40)), [-10], [(-10, None)], id="a slot after ticks"
+        ),
         pytest.param(view(timed(*DUE, limit=2), running=2, due_at=NOW), [], [(None, None)], id="no capacity until a run ends"),
         pytest.param(view(timed(10, limit=2), running=2), [], [(None, 10)], id="without capacity, the next tick wakes it"),
         pytest.param(dag_view(timed(*DUE, 10)), [], [(None, -30)], id="without ids it wakes at once"),
@@ -73,9 +77,12 @@ def test_a_tick_that_is_due_makes_a_run_and_the_timetable_goes_on() -> None:
         pytest.param(view(timed(*DUE, 10, **SLOW)), [-30], [(-30, 0.5)], id="no more late ones in a minute than may"),
         pytest.param(view(timed(*DUE, -0.5, **SLOW), last_tick=tick(-20)), [-10, -0.5], [(-0.5, None)], id="late and not late"),
         pytest.param(view(timed(-0.5, 0, 10, **SLOW)), [-0.5, 0], [(0, 10)], id="ticks in time are not delayed"),
-        pytest.param(view(timed(*DUE, **SLOW), due_at=at(0.4)), [], [], id="one has just started"),
-        pytest.param(view(timed(*DUE, **SLOW), due_at=NOW), [-30], [(-30, 0.5)], id="the pause is over"),
-        pytest.param(view(timed(*DUE, **SLOW), due_at=at(0.6)), [-30], [(-30, 0.5)], id="the clock was set for something else"),
+        pytest.param(view(timed(*DUE, **SLOW), catchup_until=at(0.4)), [], [(None, 0.4)], id="one has just started"),
+        pytest.param(
+            view(timed(*DUE, **SLOW), catchup_until=at(0.4), due_at=NOW), [], [(None, 0.4)], id="something else is due"
+        ),
+        pytest.param(view(timed(*DUE, **SLOW), catchup_until=NOW), [-30], [(-30, 0.5)], id="the pause is over"),
+        pytest.param(view(timed(*DUE, **SLOW), catchup_until=at(0.6)), [-30], [(-30, 0.5)], id="the interval was longer before"),
         pytest.param(view(timed(*DUE, limit=1, **SLOW)), [-30], [(-30, 0.5)], id="without capacity the interval goes on"),
         pytest.param(view(timed(*DUE, limit=1, **SLOW), running=1), [], [], id="once it is over the end of a run will do"),
         pytest.param(view(timed(-10, **SLOW)), [-10], [(-10, None)], id="the last one that was missed"),
@@ -91,11 +98,39 @@ def test_due_ticks_make_runs_while_there_is_capacity(
     assert (fired(effects), clock(effects)) == (runs, clocks)
 
 
+MANY = (-50, -40, -30, -20, -10, 10)
+
+
+@pytest.mark.parametrize(
+    ("dag", "dates", "runs", "clocks"),
+    [
+        pytest.param(MANY, (-50, -40), [], [(-40, -30)], id="the next one may have a run"),
+        pytest.param(MANY, (-40, -30), [-50], [(-30, -20)], id="the first one has none"),
+        pytest.param(MANY, (-50, -10), [-40, -30, -20], [(-10, 10)], id="those between have none"),
+        pytest.param(MANY, (-50, -45), [], [(-50, -40)], id="also dates that are no tick have runs"),
+        pytest.param((10, 20, 30), (10, 20), [], [(None, 30)], id="those to come are not passed"),
+    ],
+)
+def test_ticks_are_passed_in_parts_where_many_dates_have_runs(
+    dag: Sequence[float],
+    dates: Sequence[float],
+    runs: Sequence[float],
+    clocks: Sequence[object],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of the dates that have runs, the first two were read."""
+    monkeypatch.setattr(timetable, "MAX_RUN_DATES", 2)
+
+    effects = scheduled(view(timed(*dag), run_dates=frozenset(map(at, dates))))
+
+    assert (fired(effects), clock(effects)) == (runs, clocks)
+
+
 def test_the_end_of_a_run_frees_capacity_for_the_next_tick() -> None:
     """R06"""
     dag = view(timed(*DUE, limit=1), running=1, last_tick=tick(-30))
 
-    effects = list(schedule_after_ends(dag, [RunState.SUCCESS], NOW))
+    effects = list(schedule_after_ends(dag, [RunEnd(RunState.SUCCESS)], NOW))
 
     assert (fired(effects), clock(effects)) == ([-20], [(-20, None)])
 

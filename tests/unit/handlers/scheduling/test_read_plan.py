@@ -10,7 +10,7 @@ import pytest
 
 from tests.shapes import NOW, A, B, C, graph
 from tests.unit.handlers.event_driven_dags import at, by, expiring
-from tidegate.handlers.scheduling.read_plan import MAX_EVENT_RUNS, MAX_TIMED_RUNS, ReadReason, read_plan
+from tidegate.handlers.scheduling.read_plan import MAX_RUNS, ReadReason, most_runs, read_plan
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef, PatternRef, Timing
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.read_plan import RUN_EVENTS, EventKey, EventPlan, ReadPlan
@@ -55,17 +55,28 @@ ENDING = ReadReason(ending_runs={"d": 1})
 @pytest.mark.parametrize(
     ("found", "queued_runs"),
     [
-        pytest.param(plan(consumer(), queued=5), 16, id="as many as there are slots"),
+        pytest.param(plan(consumer(), queued=5), 5, id="fewer than slots are free"),
         pytest.param(plan(consumer(limit=2), queued=5, running=1), 1, id="the slots that are free"),
         pytest.param(plan(consumer(limit=2), queued=5, running=2), 0, id="no slot is free"),
         pytest.param(plan(consumer(limit=2), queued=5, running=3), 0, id="more runs than slots"),
         pytest.param(plan(consumer(limit=2), ENDING, queued=5, running=2), 1, id="a run may end"),
-        pytest.param(plan(consumer(limit=2), EVERYTHING, queued=5, running=2), 5, id="all, if the limit may change"),
+        pytest.param(plan(consumer(limit=2), EVERYTHING, queued=5, running=2), 5, id="the limit may change"),
+        pytest.param(plan(consumer(limit=9999), queued=9999), MAX_RUNS, id="not too many at once"),
+        pytest.param(plan(consumer(), EVERYTHING, queued=9999), MAX_RUNS, id="not too many, whatever changes"),
+        pytest.param(plan(graph("t!", limit=2), queued=9999, running=1), MAX_RUNS, id="more than slots, if they occupy none"),
+        pytest.param(plan(graph("t!", limit=2), queued=9999, running=2), 0, id="no slot is free, though they occupy none"),
         pytest.param(plan(consumer(), queued=0), 0, id="none is queued"),
     ],
 )
 def test_queued_runs_are_read_for_the_free_slots(found: Callable[[], ReadPlan], queued_runs: int) -> None:
     assert found().queued_runs == queued_runs
+
+
+@pytest.mark.parametrize(("tasks", "runs"), [(1, 6), (3, 2), (4, 1), (7, 1)])
+def test_one_decision_starts_about_so_many_tasks_or_one_run(monkeypatch: pytest.MonkeyPatch, tasks: int, runs: int) -> None:
+    monkeypatch.setattr(read_plan.__module__ + ".TASKS_PER_DECISION", 6)
+
+    assert most_runs(graph(*map(str, range(tasks)))) == runs
 
 
 @pytest.mark.parametrize(
@@ -75,7 +86,7 @@ def test_queued_runs_are_read_for_the_free_slots(found: Callable[[], ReadPlan], 
         pytest.param(plan(timed(limit=3), running=1), 2, id="the slots that are free"),
         pytest.param(plan(timed(limit=1), running=1), 0, id="no slot is free"),
         pytest.param(plan(timed(limit=1), ENDING, running=1), 1, id="a run may end"),
-        pytest.param(plan(timed(limit=9999)), MAX_TIMED_RUNS, id="not too many at once"),
+        pytest.param(plan(timed(limit=9999)), MAX_RUNS, id="not too many at once"),
         pytest.param(plan(timed(), is_paused=True), 0, id="the DAG is paused"),
         pytest.param(plan(timed(), is_stale=True), 0, id="the DAG is stale"),
         pytest.param(plan(timed(), last_tick=Tick(NOW, NOW, NOW, NOW)), 0, id="the next tick is to come"),
@@ -166,7 +177,7 @@ def test_new_events_are_inspected_even_without_a_free_slot(
     ("found", "limit", "event_runs"),
     [
         pytest.param(plan(consumer(mode="each", limit=5), running=2), 4, 3, id="one event for each slot, and one more"),
-        pytest.param(plan(consumer(mode="each", limit=9999)), MAX_EVENT_RUNS + 1, MAX_EVENT_RUNS, id="not too many at once"),
+        pytest.param(plan(consumer(mode="each", limit=9999)), MAX_RUNS + 1, MAX_RUNS, id="not too many at once"),
         pytest.param(plan(consumer(mode="each", limit=5), EVERYTHING), RUN_EVENTS, 5, id="everything"),
         pytest.param(plan(consumer(limit=5)), RUN_EVENTS, 1, id="as many as one run consumes"),
     ],

@@ -7,7 +7,7 @@ import pytest
 
 from tests.shapes import NOW, A, pending, queued
 from tests.unit.handlers.timed_dags import scheduled, timed, view
-from tidegate.handlers.scheduling.next_runs import schedule_after_ends
+from tidegate.handlers.scheduling.next_runs import RunEnd, schedule_after_ends
 from tidegate.handlers.scheduling.round_robin import Source
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import ConsumeEvents, UpdateSchedule
@@ -74,7 +74,7 @@ def test_a_source_waits_for_one_run_of_each_other_source_at_most() -> None:
     dag, order = crowded(1), list[Source]()
 
     for number in range(30):
-        effects = list(schedule_after_ends(msgspec.structs.replace(dag, running=1), [RunState.SUCCESS], NOW))
+        effects = list(schedule_after_ends(msgspec.structs.replace(dag, running=1), [RunEnd(RunState.SUCCESS)], NOW))
         order += started(effects)
         dag = _later(dag, effects, pending(100 + number))
 

@@ -13,7 +13,7 @@ from tidegate.handlers.scheduling.run_size import LimitedRun, limit_events
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef, PatternRef
 from tidegate.schemas.effect.run import InsertRun
 from tidegate.schemas.error import DagFaultError
-from tidegate.schemas.read_plan import MOST_READ, MOST_READ_BYTES, EventPlan, ReadPlan
+from tidegate.schemas.read_plan import MAX_READ_BYTES, MAX_READ_EVENTS, EventPlan, ReadPlan
 from tidegate.schemas.timetable.spec import Dates
 from tidegate.schemas.view import DagView
 
@@ -105,6 +105,19 @@ def test_late_inputs_that_the_limit_leaves_are_late_still() -> None:
     assert (runs_of(last), last.clock.deadline_at) == ([([4, 5, 6], 0)], at(5))
 
 
+def test_the_rest_of_late_inputs_is_skipped_too() -> None:
+    dag = limited(BOTH, *MANY[:3], more=3, timing=by("skip", after=5))
+
+    first = scheduled(dag, 6)
+    last = scheduled(msgspec.structs.replace(dag, pending=MANY[3:], more_pending=0), 6)
+
+    assert (list(first.discarded.values()), first.wakeup) == ([[1, 2, 3]], 6)
+    assert first.clock is not None
+    assert first.clock.deadline_at is None
+    assert last.clock is not None
+    assert (list(last.discarded.values()), last.clock.deadline_at) == ([[4, 5, 6]], at(5))
+
+
 def test_no_deadline_is_missed_while_more_events_are_to_be_read() -> None:
     dag = limited(AllOf((expiring("a", 1), B)), *MANY, more=1, timing=by("skip", after=5), due_at=NOW)
 
@@ -121,6 +134,8 @@ def test_no_deadline_is_missed_while_more_events_are_to_be_read() -> None:
         pytest.param(limited(AllOf((LARGE, SMALL)), event(1, n=1), event(2, n=0), more=1), False, id="they are met"),
         pytest.param(limited(AllOf((LARGE, SMALL)), event(1, n=-1), more=1), False, id="rejected events go first"),
         pytest.param(limited(BOTH, event(1), more=1), False, id="the condition inspects no events"),
+        pytest.param(limited(AllOf((expiring("a", 9), B)), *MANY[:2], more=1), False, id="a dataset has no event"),
+        pytest.param(limited(AllOf((expiring("a", 9), B)), event(1), more=1), True, id="perhaps one was too large to be read"),
         pytest.param(limited(LARGE, event(1, n=-1), mode="each", more=1), False, id="one run for each"),
         pytest.param(limited(BOTH, event(1), event(2, "b", arrived=9), more=1, timing=timed(within=5)), True, id="no window"),
     ],
@@ -133,8 +148,8 @@ def test_more_events_are_read_where_the_oldest_do_not_suffice(dag: DagView, need
     ("before", "after"),
     [
         pytest.param((3, 5), (12, 20), id="four times"),
-        pytest.param((MOST_READ // 2, 5), (MOST_READ, 20), id="up to the largest number"),
-        pytest.param((1, MOST_READ_BYTES), (4, MOST_READ_BYTES), id="up to the largest size"),
+        pytest.param((MAX_READ_EVENTS // 2, 5), (MAX_READ_EVENTS, 20), id="up to the largest number"),
+        pytest.param((1, MAX_READ_BYTES), (4, MAX_READ_BYTES), id="up to the largest size"),
     ],
 )
 def test_more_events_are_read(before: tuple[int, int], after: tuple[int, int]) -> None:
@@ -146,7 +161,7 @@ def test_no_events_are_read_where_none_were() -> None:
 
 
 @pytest.mark.parametrize(
-    "read", [pytest.param((MOST_READ, 5), id="too many"), pytest.param((2, MOST_READ_BYTES), id="too large")]
+    "read", [pytest.param((MAX_READ_EVENTS, 5), id="too many"), pytest.param((2, MAX_READ_BYTES), id="too large")]
 )
 def test_more_events_than_fit_into_memory_are_a_fault_of_the_dag(read: tuple[int, int]) -> None:
     with pytest.raises(DagFaultError, match=r"DAG 'd': its 1 oldest pending events do not meet its condition"):

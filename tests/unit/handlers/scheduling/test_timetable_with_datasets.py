@@ -8,7 +8,7 @@ import pytest
 from tests.shapes import A, B
 from tests.unit.handlers.event_driven_dags import at, consumer, event, expiring, scheduled, timed
 from tests.unit.handlers.timed_dags import minutes_of, tick
-from tidegate.handlers.scheduling import timetable_with_datasets
+from tidegate.handlers.scheduling import timetable, timetable_with_datasets
 from tidegate.handlers.scheduling.inputs import EXPIRED
 from tidegate.schemas.conditions.condition import AllOf, Condition, DatasetRef
 from tidegate.schemas.effect.run import InsertRun
@@ -52,6 +52,16 @@ def test_a_tick_at_which_the_condition_does_not_hold_is_noted() -> None:
     )
     assert done.clock is not None
     assert minutes_of(done.clock.last_logical_date) == 0
+
+
+def test_a_tick_that_may_have_a_run_waits_for_the_next_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timetable, "MAX_RUN_DATES", 1)
+
+    done = scheduled(both(-30, -20, -10, events=(event(1),), run_dates=frozenset({at(-20)})))
+
+    assert (len(done.noted), done.wakeup) == (1, -10)
+    assert done.clock is not None
+    assert minutes_of(done.clock.last_logical_date) == -20
 
 
 def test_between_ticks_nothing_starts() -> None:

@@ -1,15 +1,17 @@
 """Timing of conditions: window, debouncing, rate limit, one run per event."""
 
+from collections.abc import Container
 from typing import Any
 
 import pytest
 
 from tests.shapes import A, B, C
 from tests.unit.handlers.event_driven_dags import at, consumer, event, expiring, scheduled, timed
+from tidegate.handlers.scheduling import condition
 from tidegate.handlers.scheduling.blockers import next_dataset_run
 from tidegate.handlers.scheduling.condition import Satisfied
 from tidegate.handlers.scheduling.dataset_runs import SUPERSEDED
-from tidegate.schemas.conditions.condition import AllOf, AnyOf, NOf, Timing
+from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, Leaf, NOf, Timing, met_by_inputs
 from tidegate.schemas.explain.reasons import AwaitsTick, Debouncing, InputsMissing, OutsideWindow, RateLimited
 from tidegate.schemas.timetable.spec import Dates
 
@@ -187,3 +189,18 @@ def test_a_satisfied_condition_has_the_events_of_its_run() -> None:
     events = (event(1, happened=-30), event(2, happened=-1), event(3, "b", happened=-1))
 
     assert next_dataset_run(consumer(BOTH, *events, timing=Timing(within_s=60)), at(0)) == Satisfied(events[1:], events[:1])
+
+
+def test_a_window_is_searched_only_where_all_inputs_together_meet_the_condition(monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluated: list[Condition] = []
+
+    def met(schedule: Condition, present: Container[Leaf]) -> bool:
+        evaluated.append(schedule)
+        return met_by_inputs(schedule, present)
+
+    monkeypatch.setattr(condition, "met_by_inputs", met)
+    many = [event(number) for number in range(1, 101)]
+    result = next_dataset_run(consumer(BOTH, *many, timing=timed(within=10)), at(0))
+
+    assert result == InputsMissing(("s://b",))
+    assert len(evaluated) < 5

@@ -8,6 +8,7 @@ from tests.shapes import NOW, graph, task
 from tests.unit.handlers.simulated_run import End, SimulatedRun
 from tidegate.handlers.tasks.branching import choice_error
 from tidegate.schemas.dag import TaskSpec
+from tidegate.schemas.run import follow
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.wire.event import TaskFinished
 
@@ -46,6 +47,18 @@ def ended(world: SimulatedRun, **ends: End) -> dict[str, TaskState]:
         pytest.param(("a", "b! < a", "c! < a"), ("c",), {"a": S, "b": K, "c": S}, id="empty branches"),
         pytest.param(
             ("a", "b < a", "c:all_done < b"), (), {"a": S, "b": K, "c": K}, id="the rest is skipped, whatever its rules"
+        ),
+        pytest.param(
+            ("a", "b < a", "c:all_done < b", "d < b"),
+            follow().task_ids,
+            {"a": S, "b": K, "c": SCHEDULED, "d": K},
+            id="none of them, and then by the rules",
+        ),
+        pytest.param(
+            ("a", "b < a", "c:always < a b"),
+            follow().task_ids,
+            {"a": S, "b": K, "c": SCHEDULED},
+            id="none of them, but one has its turn already",
         ),
         pytest.param(("a", "b < a", "x", "y < b x"), (), {"a": S, "b": K, "x": SCHEDULED, "y": K}, id="only what comes after it"),
         pytest.param(("a",), (), {"a": S}, id="nothing comes after it"),

@@ -2,19 +2,20 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.shapes import graph
 from tests.unit.handlers.simulated_run import SimulatedRun
-from tidegate.schemas.run import MAX_RESULT_BYTES
-from tidegate.schemas.state import TaskState
-from tidegate.schemas.wire.event import TaskFinished
+from tidegate.schemas.run import MAX_PUBLISHED, MAX_RESULT_BYTES
+from tidegate.schemas.state import KillCause, TaskState
+from tidegate.schemas.wire.event import DatasetUpdated, TaskFinished
 
 
-def returned(result: Any, outcome: Any = "succeeded") -> SimulatedRun:
+def returned(result: Any, outcome: Any = "succeeded", **facts: Any) -> SimulatedRun:
     world = SimulatedRun(graph("a", "b < a"))
     world.admit("a")
-    world.finish_with(TaskFinished(submission_id=world.attempt("a"), outcome=outcome, result=result))
+    world.finish_with(TaskFinished(submission_id=world.attempt("a"), outcome=outcome, result=result, **facts))
     return world
 
 
@@ -32,6 +33,25 @@ def test_the_result_of_a_task_is_stored(result: Any) -> None:
 
 def test_no_result_is_stored_for_a_task_that_returns_nothing() -> None:
     assert returned(None).results == {}
+
+
+def test_the_result_of_an_attempt_that_was_cleared_is_not_stored() -> None:
+    world = SimulatedRun(graph("a", "b < a"))
+    world.admit("a")
+    attempt = world.attempt("a")
+    world.submissions[attempt] = msgspec.structs.replace(world.submissions[attempt], kill_cause=KillCause.CLEARED)
+    world.finish_with(TaskFinished(submission_id=attempt, outcome="succeeded", result=[1, 2]))
+
+    assert world.results == {}
+    assert world.states() == {"a": TaskState.NONE, "b": TaskState.NONE}
+
+
+def test_the_result_of_a_task_whose_events_cannot_be_published_is_not_stored() -> None:
+    events = (DatasetUpdated(uri="s://a"),) * (MAX_PUBLISHED + 1)
+    world = returned(7, events=events)
+
+    assert world.results == {}
+    assert world.states() == {"a": TaskState.FAILED, "b": TaskState.UPSTREAM_FAILED}
 
 
 @pytest.mark.parametrize("outcome", ["failed", "skipped", "killed", "lost"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tidegate import Dag, Dataset, Run, Task
+from tidegate import Dag, DagError, Dataset, Run, Task
 from tidegate.schemas.authoring.resources import ResourceLimits
 from tidegate.schemas.conditions.condition import AllOf, DatasetRef
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, FunctionTask, Resources, SqlTask, SubmitTask
@@ -64,6 +64,20 @@ def test_a_dag_is_serialised_whole() -> None:
             EmptyTask(task_id="done", upstream=("publish",)),
         ),
     )
+
+
+def test_a_dag_of_sets_is_the_same_in_each_process() -> None:
+    """Hashes of strings differ between processes, and with them the order of a set."""
+    letters = set("abcdefgh")
+    options: Any = {"outlets": {Dataset(f"lake://{letter}", extra={"of": letters}) for letter in letters}}
+
+    with Dag("d", tags=letters, params={"p": letters}) as dag:
+        dag.empty("t", **options)
+
+    spec, listed = dag.spec(), list("abcdefgh")
+    assert (list(spec.tags), spec.params["p"].default) == (listed, listed)
+    assert spec.tasks[0].outlets == tuple(f"lake://{letter}" for letter in listed)
+    assert [dataset.extra for dataset in spec.datasets] == [{"of": listed}] * 8
 
 
 @pytest.mark.parametrize(
@@ -127,3 +141,54 @@ def test_a_method_of_an_object_can_be_a_task() -> None:
     task = dag.task(Step().work)
 
     assert task(None, RUN) == "r"
+
+
+@pytest.mark.parametrize(
+    ("links", "last"),
+    [
+        (["make work", "work drop"], ["work"]),
+        (["make work", "make other", "work drop", "other drop"], ["work", "other"]),
+        (["make work", "work drop", "work other"], ["other"]),
+        (["make work", "work drop", "drop clean"], ["work"]),
+        (["make work", "work drop", "work clean"], ["work"]),
+        (["make drop", "make clean"], ["drop", "clean"]),
+    ],
+)
+def test_what_comes_after_a_group_waits_for_its_work_and_not_for_its_teardowns(links: list[str], last: list[str]) -> None:
+    with Dag("d") as dag:
+        with dag.group("g") as group:
+            names = dict.fromkeys(name for link in links for name in link.split())
+            tasks = {name: dag.empty(name) for name in names}
+            for link in links:
+                before, after = link.split()
+                tasks[before] >> tasks[after]
+            for name in names.keys() & {"drop", "clean"}:
+                tasks[name].as_teardown(setups=tasks["make"])
+        group >> dag.empty("report")
+
+    assert sorted(upstream(dag)["report"]) == sorted(f"g.{name}" for name in last)
+
+
+def linked_by_calls(spark: Any, run: Run) -> int:
+    return len(spark) + int(run.params["day"])
+
+
+@pytest.mark.parametrize("given", [(), (None,), (None, None, None)])
+def test_a_task_that_is_called_to_be_linked_is_told_how_it_is(given: tuple[Any, ...]) -> None:
+    task = Dag("d").task(task_id="load")(linked_by_calls)
+
+    with pytest.raises(
+        DagError, match=r"^DAG 'd', task 'load': to link it, write linked_by_calls >> other without bra"
+    ) as raised:
+        task(*given)
+
+    assert raised.value.place is not None
+    assert raised.value.place[0] == __file__
+
+
+def test_a_call_with_the_arguments_of_a_function_is_one_of_the_function() -> None:
+    task = Dag("d").task(linked_by_calls)
+
+    assert (task("ab", RUN), task("ab", run=RUN)) == (3, 3)
+    with pytest.raises(TypeError, match="NoneType"):
+        task(None, RUN)

@@ -89,6 +89,15 @@ def test_a_deadline_may_be_so_long_after_the_first_event() -> None:
     assert spec.timing.deadline == InputDeadlineSpec(after_s=3600, fallback="run_anyway")
 
 
+def test_no_time_at_all_is_no_deadline() -> None:
+    with pytest.raises(DagError, match=r"^InputDeadline: after must be longer than 0$"):
+        InputDeadline(after=timedelta())
+
+
+def test_an_expression_may_be_a_preset() -> None:
+    assert cron("@daily", "0 6 * * *", mode="interval") == cron("0 0 * * *", "0 6 * * *", mode="interval")
+
+
 def test_datasets_and_time_go_together_or_each_alone() -> None:
     joint = Dag("d", schedule=DatasetsAndTime(a & b, "@daily")).spec()
     either = Dag("d", schedule=DatasetOrTime(Timed(a, within=HOUR), "@daily")).spec()
@@ -101,10 +110,12 @@ def test_datasets_and_time_go_together_or_each_alone() -> None:
     ("wrong", "said"),
     [
         (lambda: cron("0 3 * * *", interval=5), "cron(): interval must be a timedelta like timedelta(hours=1), not 5"),
+        (lambda: cron("@nightly"), "cron(): cron '@nightly' is not known; write five fields"),
+        (lambda: cron(["0 3 * * *"]), "cron(): Expected `str`, got `array` - at `$.expressions[0]`"),
         (lambda: every(days=1, interval="1h"), "every(): interval must be a timedelta like timedelta(hours=1), not '1h'"),
         (lambda: every(days="1"), "every(): unsupported type for timedelta days component: str"),
         (lambda: every(days=1, seconds=float("nan")), "every(): cannot convert float NaN to integer"),
-        (lambda: every(months=10**400), "every(): the time between two runs must be at most 100 years, not 1000"),
+        (lambda: every(months=10**400), "every(): the time between two runs must be at most 100 years, not 10,000,000"),
         (lambda: every(days=1_000_000_000), "every(): days=1000000000; must have magnitude <= 999999999"),
         (lambda: Dag("d", timezone=["UTC"]), "DAG 'd': timezone must be a name like 'Europe/Zurich', not ['UTC']"),
         (lambda: n_of(0, a, b), "n_of(0, …): how many of them must hold is a whole number from 1 to 2"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidegate.schemas.authoring.assembly import LEAST, MOST, weights
+from tidegate.schemas.authoring.assembly import MAX_WEIGHT, MIN_WEIGHT, weights
 from tidegate.schemas.dag import CommandTask, WeightRule
 
 
@@ -48,6 +48,6 @@ def test_a_task_that_is_reached_by_many_ways_counts_once() -> None:
     assert weights([top, left, right, bottom]) == (13, 11, 11, 10)
 
 
-@pytest.mark.parametrize(("weight", "expected"), [(MOST, MOST), (LEAST, LEAST)])
+@pytest.mark.parametrize(("weight", "expected"), [(MAX_WEIGHT, MAX_WEIGHT), (MIN_WEIGHT, MIN_WEIGHT)])
 def test_weights_are_cut_to_what_the_database_holds(weight: int, expected: int) -> None:
     assert weights(mesh(2, 1, weight, WeightRule.DOWNSTREAM))[0] == expected

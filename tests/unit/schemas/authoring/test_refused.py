@@ -48,6 +48,7 @@ def test_the_longest_names_are_allowed() -> None:
             "DAG 'd': default_args: cluster '': a name of TIDEGATE_SPARK_CLUSTERS is letters, digits, _, - or .",
         ),
         ({"default_args": {"sql": "x"}}, "DAG 'd': default_args: unknown option sql"),
+        ({"default_args": {1: "x"}}, "DAG 'd': default_args: unknown option 1"),
         ({"default_args": 1}, "DAG 'd': default_args is a dict of options like {'retries': 2}, not 1"),
         ({"tags": [1]}, "DAG 'd': tags[0]: expected `str`, got `int`"),
         ({"start_date": FIRST}, f"DAG 'd': start_date 0001-01-01T00:00:00+00:00 {OUT_OF_RANGE}"),
@@ -98,8 +99,9 @@ def test_a_param_that_cannot_be_is_refused(param: Param, message: str) -> None:
         ({"resources": {"memory": "2"}}, "resources: memory is a size like '512m' or '2g', from 64m to 64t, not '2'"),
         ({"resources": {"memory": "63m"}}, "resources: memory is a size like '512m' or '2g', from 64m to 64t, not '63m'"),
         ({"resources": {"memory": "65t"}}, "resources: memory is a size like '512m' or '2g', from 64m to 64t, not '65t'"),
-        ({"resources": {"cpus": 0}}, "resources: cpus is a number of processors like 1.5, from 0.01 on, not 0"),
-        ({"resources": {"cpus": True}}, "resources: cpus is a number of processors like 1.5, from 0.01 on, not True"),
+        ({"resources": {"cpus": 0}}, "resources: cpus is a number of processors like 1.5, from 0.01 to 10000, not 0"),
+        ({"resources": {"cpus": True}}, "resources: cpus is a number of processors like 1.5, from 0.01 to 10000, not True"),
+        ({"resources": {"cpus": 20_000}}, "resources: cpus is a number of processors like 1.5, from 0.01 to 10000, not 20000"),
         ({"outlets": DELAYS}, "outlets is a list of datasets, like outlets=[Dataset('lake://delays')]"),
         ({"outlets": ["lake://x"]}, "outlets are datasets, not 'lake://x'"),
         ({"outlets": [DELAYS & DELAYS]}, "outlets are datasets, not (lake://delays & lake://delays)"),
@@ -136,6 +138,7 @@ def test_a_teardown_fails_the_run_or_does_not(wrong: Any) -> None:
         (lambda dag: dag.sql("t", object()), "Encoding objects of type object is unsupported"),
         (lambda dag: dag.submit("t", ""), "application: expected `str` of length >= 1"),
         (lambda dag: dag.submit("t", "a.py", args="--run"), "args must be a list of strings, not '--run'"),
+        (lambda dag: dag.submit("t", "a.py", args={"--run": "r"}), "args must be a list of strings, not {'--run': 'r'}"),
         (lambda dag: dag.submit("t", "a.py", conf={"a": 1}), "conf must be a dict of strings and secrets, not {'a': 1}"),
         (lambda dag: dag.submit("t", "a.py", conf=["a"]), "conf must be a dict of strings, not ['a']"),
         (
@@ -155,6 +158,7 @@ def test_a_teardown_fails_the_run_or_does_not(wrong: Any) -> None:
         ),
         (lambda dag: dag.submit("t", "a.py", **UNKNOWN_MODE), "deploy_mode must be \"client\", not 'Client'"),
         (lambda dag: dag.command("t", "ls -l"), "argv must be a list of strings, not 'ls -l'"),
+        (lambda dag: dag.command("t", {"ls"}), "argv must be a list of strings, not {'ls'}"),
         (lambda dag: dag.command("t", []), "argv: expected `array` of length >= 1"),
         (lambda dag: dag.command("t", ["ls", 1]), "argv[1]: expected `str`, got `int`"),
     ],
@@ -193,6 +197,7 @@ def keyword(spark: object, *, run: object) -> None: ...
         (keyword, "the function is called with (spark, run), but its parameters are (spark: object, *, run: object) -> None"),
         (coroutine, "the function must be a plain one, neither async nor a generator"),
         (generator, "the function must be a plain one, neither async nor a generator"),
+        (int, "the function is called with (spark, run), but Python does not know its parameters"),
     ],
 )
 def test_a_function_that_cannot_be_a_task_is_refused(function: Any, message: str) -> None:
@@ -256,6 +261,7 @@ def test_an_error_inside_the_with_block_is_not_hidden_by_the_check() -> None:
         (lambda t: t >> "x", "DAG 'd', task 't': >> and << take a task or a list of tasks, not 'x'"),
         (lambda t: t << ["x"], "DAG 'd', task 't': >> and << take a task or a list of tasks, not ['x']"),
         (lambda t: ["x"] >> t, "DAG 'd', task 't': >> and << take a task or a list of tasks, not ['x']"),
+        (lambda t: t.as_teardown(setups="x"), "DAG 'd', task 't': setups is a task or a list of tasks, not 'x'"),
         (
             lambda t: t >> DELAYS,
             "DAG 'd', task 't': >> and << take a task or a list of tasks, not Dataset('lake://delays');"

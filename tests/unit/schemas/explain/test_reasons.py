@@ -20,6 +20,7 @@ TEXTS: list[tuple[Reason, str]] = [
     (reasons.DagHeld("no row"), "the DAG to be released from its hold: no row"),
     (reasons.NextTry(NOON), "its next try at 2026-11-21 12:00:00Z"),
     (reasons.RuledOut(RULE, TaskState.UPSTREAM_FAILED), "a clear: it is upstream_failed by trigger rule all_success"),
+    (reasons.EndedApart(TaskState.SKIPPED, "cancelled by anna"), "a clear: it is skipped: cancelled by anna"),
     (reasons.OutsideDates(), "a run whose logical date is within its dates: it is not part of this run"),
     (reasons.TaskEnded(TaskState.FAILED, 2, "no disk"), "a clear: it failed at try 2: no disk"),
     (reasons.TaskEnded(TaskState.FAILED, 2, ""), "a clear: it failed at try 2: unknown"),
@@ -37,6 +38,10 @@ TEXTS: list[tuple[Reason, str]] = [
     (reasons.DagPaused(), "the DAG to be unpaused"),
     (reasons.DagStale(), "the DAG to be in a DAG file again"),
     (reasons.BackfillLimit(3, "max_active_runs", 2), "the rest of backfill 3: its max_active_runs is 2"),
+    (
+        reasons.BackfillInactive(3, "a", "paused", "a.py"),
+        "backfill 3, which starts no runs: its DAG a is paused",
+    ),
     (reasons.BackfillPaused(3), "backfill 3 to be resumed"),
     (reasons.MaxActiveRuns(1), "other runs of the DAG: max_active_runs is 1"),
     (reasons.RunsAhead(2), "queued runs ahead of it: 2"),

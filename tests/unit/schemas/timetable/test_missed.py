@@ -57,6 +57,30 @@ def test_a_first_run_is_waited_for_since_the_dag_got_its_timetable(
 
 
 @pytest.mark.parametrize(
+    ("missed", "now", "expected"),
+    [
+        *((missed, "12:00", "2024-08-15 18:00") for missed in ("latest", "all", "skip")),
+        *((missed, "18:00", "2024-08-15 18:00") for missed in ("latest", "all", "skip")),
+        ("latest", "19:00", "2024-08-15 19:00"),
+        ("all", "19:00", "2024-08-15 18:00"),
+        ("skip", "19:00", "2024-08-16 00:00"),
+    ],
+)
+def test_a_delta_that_waits_runs_one_period_after_the_dag_got_its_timetable(missed: Missed, now: str, expected: str) -> None:
+    at, delta = utc(f"2024-08-15 {now}"), Every(seconds=6 * HOUR)
+    waits = Bounds(missed=missed, run_immediately=False, since=utc("2024-08-15 12:00"))
+
+    assert next_tick(delta, None, waits, at) == fired(expected)
+    assert next_tick(delta, None, Bounds(missed=missed, run_immediately=True), at) == fired(f"2024-08-15 {now}")
+
+
+def test_a_delta_with_a_start_date_does_not_wait() -> None:
+    bounds = Bounds(start_date=utc("2024-08-15 11:00"), missed="all", run_immediately=False, since=utc("2024-08-15 12:00"))
+
+    assert next_tick(Every(seconds=HOUR), None, bounds, utc("2024-08-15 12:00")) == fired("2024-08-15 11:00")
+
+
+@pytest.mark.parametrize(
     ("immediately", "expected"),
     [(False, period("2024-08-15 11:00", "2024-08-15 12:00")), (None, period("2024-08-15 10:00", "2024-08-15 11:00"))],
 )
@@ -180,7 +204,7 @@ def test_a_dag_deployed_after_its_end_date_does_not_run() -> None:
         assert next_tick(timetable, None, no_catchup(end="2024-08-14"), utc("2024-08-15 00:00")) is None
 
 
-@pytest.mark.parametrize("timetable", [HOURLY, HOURLY_PERIODS], ids=["trigger", "interval"])
+@pytest.mark.parametrize("timetable", [HOURLY, HOURLY_PERIODS, Every(seconds=HOUR)], ids=["trigger", "interval", "delta"])
 def test_an_outage_over_the_end_date_costs_not_the_last_run(timetable: Timetable) -> None:
     bounds = no_catchup("2024-08-01", end="2024-08-15 07:30")
 

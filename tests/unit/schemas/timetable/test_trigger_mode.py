@@ -112,6 +112,12 @@ def test_t24_a_tick_may_have_a_data_interval_before_it() -> None:
     assert tick == period("2022-08-08 00:00", "2022-08-08 16:30")
 
 
+def test_t24_the_start_and_the_end_date_bound_the_ticks_whose_logical_dates_are_earlier() -> None:
+    runs = chain(cron("0 6 * * *", interval_s=DAY), 3, catchup("2022-08-08", "2022-08-09 06:00"))
+
+    assert runs == [period("2022-08-07 06:00", "2022-08-08 06:00"), period("2022-08-08 06:00", "2022-08-09 06:00")]
+
+
 def test_t24_a_manual_run_has_a_data_interval_of_that_length() -> None:
     at = utc("2022-08-03 12:00")
 

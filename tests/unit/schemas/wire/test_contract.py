@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 from tests.unit.schemas.wire.compatibility import breaks
 from tests.unit.schemas.wire.test_envelope import GOLDEN, golden
-from tidegate.schemas.wire.contract import OUTGOING, asyncapi, json_schema
+from tidegate.schemas.wire.contract import ABOUT, KEYS, OUTGOING, asyncapi, json_schema
 from tidegate.schemas.wire.event import DATA, INCOMING, Kind, type_of
 
 FOLDER = Path(__file__).parent / "golden" / "contract"
@@ -57,6 +57,12 @@ def test_every_event_ever_published_fits_todays_schema(path: Path) -> None:
 @pytest.mark.parametrize("kind", DATA)
 def test_a_schema_is_one(kind: Kind) -> None:
     Draft202012Validator.check_schema(json_schema(kind))
+
+
+def test_each_topic_is_read_or_written_and_described() -> None:
+    assert sorted((*INCOMING, *OUTGOING)) == sorted(Kind)
+    assert KEYS.keys() == ABOUT.keys() == set(Kind)
+    assert DATA.keys() == set(Kind) - {Kind.DEAD_LETTER}
 
 
 def test_the_document_is_as_published() -> None:

@@ -107,8 +107,9 @@ BAD_HEADERS = [
     ({"id": "é" * 512, "source": "\U00020000" * 257}, Rejection.INVALID, "CloudEvents source has 1028 bytes in UTF-8"),
     ({"id": "é" * 511 + "—", "source": "s"}, Rejection.INVALID, "CloudEvents id has 1025 bytes in UTF-8; at most 1024"),
     ({"id": "a\0b", "source": "s"}, Rejection.INVALID, "none of them NUL"),
-    ({"time": "yesterday"}, Rejection.INVALID, "datetime"),
-    ({"time": "2026-01-01T00:00:00"}, Rejection.INVALID, "timezone"),
+    ({"time": "yesterday"}, Rejection.INVALID, "the header ce_time is 'yesterday', but must be a time like"),
+    ({"time": "2026-01-01T00:00:00"}, Rejection.INVALID, "the header ce_time is '2026-01-01T00:00:00', but must be a time like"),
+    ({"time": '"'}, Rejection.INVALID, "the header ce_time is '\"', but must be a time like 2026-11-21T12:00:00Z"),
     ({"time": "0001-01-01T00:00:00+14:00"}, Rejection.INVALID, f"the CloudEvents time 0001-01-01T00:00:00+14:00 {OUT_OF_RANGE}"),
     ({"time": "0001-01-01T00:00:00Z"}, Rejection.INVALID, OUT_OF_RANGE),
     ({"time": "1899-12-31T23:59:59.999999Z"}, Rejection.INVALID, OUT_OF_RANGE),
@@ -142,7 +143,7 @@ def test_the_times_of_an_attempt_are_held_to_the_same(name: str) -> None:
 def test_an_attribute_that_is_no_text_is_refused() -> None:
     error = rejection(b'{"uri":"lake://a"}', [("ce_id", b"\xff")])
 
-    assert error.reason == Rejection.MALFORMED
+    assert (error.reason, str(error)) == (Rejection.MALFORMED, "the header ce_id is not text in UTF-8")
 
 
 def test_backslashes_before_u0000_are_read_as_json_reads_them() -> None:

@@ -134,9 +134,15 @@ def refused(*codes: int) -> SMTPRecipientsRefused:
         (SMTPDataError(554, "looks like\nspam"), Failed("the mail server said 554 looks like spam", final=True)),
         (SMTPDataError(451, "try again"), Failed("the mail server said 451 try again")),
         (SMTPSenderRefused(530, "log in first", "a@b.c"), Failed("the mail server said 530 log in first")),
-        (SMTPAuthenticationError(535, "who?"), Failed("the mail server said 535 who?")),
+        (
+            SMTPAuthenticationError(535, "who?"),
+            Failed("the mail server refused the login: 535 who?; check TIDEGATE_SMTP_USER and TIDEGATE_SMTP_PASSWORD"),
+        ),
         (TimeoutError(), Failed("the mail server did not answer in time (TIDEGATE_NOTIFY_TIMEOUT_S)")),
-        (SMTPConnectError("refused"), Failed("the mail server could not be used: refused")),
+        (
+            SMTPConnectError("refused"),
+            Failed("the mail server could not be reached: refused; check TIDEGATE_SMTP_HOST and TIDEGATE_SMTP_PORT"),
+        ),
         (SMTPServerDisconnected(""), Failed("the mail server could not be used: SMTPServerDisconnected")),
     ],
 )

@@ -1,9 +1,13 @@
 """What a webhook is sent, and what its answer means."""
 
+import errno
+import socket
+import ssl
+
 import httpx
 import pytest
 
-from tidegate.daemon.duties.receivers.delivery import Delivery, Failed, Sent, label
+from tidegate.daemon.duties.receivers.delivery import Delivery, Failed, Sent, label, why
 from tidegate.daemon.duties.receivers.webhook import delivery_of, headers_of, signature
 from tidegate.schemas.receiver import EmailReceiver, FunctionReceiver, Receiver, WebhookReceiver
 
@@ -42,7 +46,7 @@ def test_nothing_is_signed_without_a_secret() -> None:
     [
         (200, Sent()),
         (204, Sent()),
-        (301, Failed("it answered 301 Moved Permanently")),
+        (301, Failed("it answered 301 Moved Permanently; redirects are not followed")),
         (400, Failed("it answered 400 Bad Request", final=True)),
         (404, Failed("it answered 404 Not Found", final=True)),
         (408, Failed("it answered 408 Request Timeout")),
@@ -53,6 +57,47 @@ def test_nothing_is_signed_without_a_secret() -> None:
 )
 def test_only_a_success_acknowledges_and_only_a_refusal_is_final(status: int, expected: Delivery) -> None:
     assert delivery_of(httpx.Response(status)) == expected
+
+
+def caused(error: Exception, cause: BaseException) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+def untrusted(code: int, message: str) -> ssl.SSLCertVerificationError:
+    error = ssl.SSLCertVerificationError()
+    error.verify_code, error.verify_message = code, message
+    return error
+
+
+UNREACHABLE = OSError(errno.ENETUNREACH, "Connect call failed ('::1', 9)")
+REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 9)")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (caused(httpx.ConnectError("All connection attempts failed"), REFUSED), "Connection refused"),
+        (caused(httpx.ConnectError("all failed"), ExceptionGroup("all", [REFUSED, OSError()])), "Connection refused"),
+        (
+            caused(httpx.ConnectError("all failed"), ExceptionGroup("all", [UNREACHABLE, REFUSED, UNREACHABLE])),
+            "Network is unreachable; Connection refused",
+        ),
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "Name or service not known"),
+        (ssl.SSLError(1, "wrong version number"), "wrong version number"),
+        (
+            caused(httpx.ConnectError("verify failed"), untrusted(18, "self-signed certificate")),
+            "its certificate is refused (self-signed certificate);"
+            " to trust it, set SSL_CERT_FILE of the daemon to a file with its authority",
+        ),
+        (untrusted(10, "certificate has expired"), "its certificate is refused (certificate has expired)"),
+        (httpx.RemoteProtocolError("Server disconnected"), "Server disconnected"),
+        (caused(httpx.InvalidURL("Invalid port"), ValueError("invalid literal")), "Invalid port"),
+        (ValueError(), "ValueError"),
+    ],
+)
+def test_what_a_connection_failed_of_is_its_first_cause(error: Exception, words: str) -> None:
+    assert why(error) == words
 
 
 @pytest.mark.parametrize(

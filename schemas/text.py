@@ -1,4 +1,4 @@
-"""Times, spans and counts in text: UTC to the second, spans in two units."""
+"""Times, spans and counts in text: UTC to the second, spans in two units. Long texts are cut."""
 
 import re
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ def local(moment: datetime, clock: ZoneInfo) -> str:
 
 
 def span(seconds: float) -> str:
-    """`0.4s`, `12s`, `5m12s`, `2h05m`, `3d04h`; never negative, for clocks differ."""
+    """`0.4s`, `12s`, `5m12s`, `2h05m`, `3d04h`. A negative span, between clocks that differ, is `0.0s`."""
     seconds = max(seconds, 0.0)
     if seconds < 9.95:
         return f"{seconds:.1f}s"
@@ -51,5 +51,11 @@ def took(start: datetime | None, end: datetime | None, now: datetime) -> str | N
 
 
 def counted(number: int, one: str, many: str) -> str:
-    """`1 run`, `2 runs`."""
-    return f"{number} {one if number == 1 else many}"
+    """`1 run`, `2,000 runs`."""
+    return f"{number:,} {one if abs(number) == 1 else many}"
+
+
+def cut(text: str, length: int) -> str:
+    """A text that is longer ends after so many characters, and says how many more there were."""
+    left = len(text) - length
+    return text if left <= 0 else f"{text[:length]}… ({counted(left, 'more character', 'more characters')})"

@@ -1,4 +1,4 @@
-"""Lists keywords and arguments that have no equivalent."""
+"""Leaves out keywords and arguments that have no equivalent: each is an entry of the report."""
 
 import ast
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ from tidegate.daemon.airflow_import.report import omission, shown
 from tidegate.daemon.airflow_import.vocabulary import OPTION_HINTS, UNKNOWN_OPTION
 
 
-def list_option(context: Context, option: ast.keyword, owner: str) -> None:
+def leave_out_option(context: Context, option: ast.keyword, owner: str) -> None:
     if option.arg is None:
         context.leave_out(
             omission(
@@ -24,7 +24,7 @@ def list_option(context: Context, option: ast.keyword, owner: str) -> None:
 
 
 def unrepeated(context: Context, options: Iterable[ast.keyword], owner: str, renamed: Mapping[str, str]) -> list[ast.keyword]:
-    """The options without those of an old name whose new name is also given: the last ones are listed."""
+    """The options without those of an old name whose new name is also given: the last ones are left out."""
     kept: dict[str, ast.keyword] = {}
     for option in options:
         new_name = renamed.get(option.arg or "", option.arg or ast.unparse(option.value))
@@ -34,15 +34,15 @@ def unrepeated(context: Context, options: Iterable[ast.keyword], owner: str, ren
     return list(kept.values())
 
 
-def list_positional(context: Context, args: Sequence[ast.expr], owner: str) -> None:
-    """List arguments whose position has no meaning here."""
+def leave_out_positional(context: Context, args: Sequence[ast.expr], owner: str) -> None:
+    """Leave out arguments whose position has no meaning here."""
     for arg in args:
         context.leave_out(omission(arg, f"argument {shown(arg)} of {owner}", "it has no name", "write it as a keyword"))
 
 
-def list_arguments(context: Context, node: ast.Call, owner: str, *, after: int = 0, known: Collection[str] = ()) -> None:
-    """List the arguments of a call from a position on, and its keywords but for the known ones."""
-    list_positional(context, node.args[after:], owner)
+def leave_out_arguments(context: Context, node: ast.Call, owner: str, *, after: int = 0, known: Collection[str] = ()) -> None:
+    """Leave out the arguments of a call from a position on, and its keywords but for the known ones."""
+    leave_out_positional(context, node.args[after:], owner)
     for option in node.keywords:
         if option.arg not in known:
-            list_option(context, option, owner)
+            leave_out_option(context, option, owner)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 
 from tests.shapes import spec
-from tidegate.daemon import file_plan
-from tidegate.daemon.file_plan import batches
+from tidegate.daemon import file_groups
+from tidegate.daemon.file_groups import batches
 from tidegate.schemas.dag import ParsedFile
 from tidegate.schemas.queries.files import StoredDag
 
@@ -36,6 +36,6 @@ def file(path: str, *dag_ids: str) -> ParsedFile:
 def test_files_of_one_dag_are_applied_together(
     files: Sequence[ParsedFile], expected: Sequence[Sequence[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_plan, "BATCH", 2)
+    monkeypatch.setattr(file_groups, "BATCH", 2)
 
     assert [[file.path for file in batch] for batch in batches(files, STORED)] == expected

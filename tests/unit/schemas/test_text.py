@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tidegate.schemas.timetable.text import age, local, seconds, span, took, utc
+from tidegate.schemas.text import age, cut, local, seconds, span, took, utc
 
 NOON = datetime(2026, 11, 21, 12, 0, 5, 999_000, tzinfo=UTC)
 
@@ -73,3 +73,11 @@ def test_a_time_is_read_with_its_units(text: str, expected: float) -> None:
 def test_other_text_than_a_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write it like 90s"):
         seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("abc", "abc"), ("abcd", "abc… (1 more character)"), ("a" * 1_003, "aaa… (1,000 more characters)")],
+)
+def test_a_long_text_says_how_much_more_there_was(text: str, expected: str) -> None:
+    assert cut(text, 3) == expected

@@ -1,0 +1,30 @@
+"""The check of a conf in a process of its own: `python -m tidegate.daemon.conf_check SECONDS`.
+
+It reads the parameters and the conf from stdin, and writes the problem to stdout, all as JSON. The kernel ends it with SIGXCPU
+after these seconds of processor time.
+"""
+
+import resource
+import signal
+import sys
+from typing import Any
+
+import msgspec
+
+from tidegate.daemon.dagfiles.confine import refuse_inspection
+from tidegate.schemas.dag import ParamSpec
+from tidegate.schemas.json_schema import conf_problem
+
+
+def main(cpu_s: int) -> None:
+    """Answer the question on stdin."""
+    refuse_inspection()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGXCPU, signal.SIG_DFL)  # A process inherits that its parent ignores it.
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
+    params, conf = msgspec.json.decode(sys.stdin.buffer.read(), type=tuple[dict[str, ParamSpec], dict[str, Any]])
+    sys.stdout.buffer.write(msgspec.json.encode(conf_problem(params, conf)))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,109 @@
+"""Leased partitions that are not read: each is an outage of its own, and the daemon reads the others.
+
+Kafka cannot deliver a partition, or its next record is too slow for Postgres alone.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
+
+import anyio
+
+from tidegate.daemon.outage import Outages, ReportedOutages
+from tidegate.events.source import Partition
+from tidegate.schemas.error import TooSlowError
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 15.0, 600.0
+"""Each try of a record that is too slow takes some 10 s, in which the daemon applies no other record of the topic."""
+
+
+class SlowRecord(NamedTuple):
+    """A record that was too slow alone, and the time of its next try."""
+
+    offset: int
+    pause_s: float
+    until: float
+    error: TooSlowError
+
+
+class SlowPartitions:
+    """The partitions of a topic whose next record was too slow alone: each is left out for a while, and then tried again.
+
+    The pause doubles as long as other records of the topic are applied in between. Otherwise Postgres may be too slow for any.
+    """
+
+    def __init__(self, clock: Callable[[], float] = anyio.current_time) -> None:
+        self._clock = clock
+        self._records: dict[Partition, SlowRecord] = {}
+        self._last: Partition | None = None
+
+    @property
+    def partitions(self) -> frozenset[Partition]:
+        """The slow partitions, also while they are tried again."""
+        return frozenset(self._records)
+
+    @property
+    def left_out(self) -> frozenset[Partition]:
+        """The slow partitions whose pause lasts."""
+        now = self._clock()
+        return frozenset(partition for partition, record in self._records.items() if record.until > now)
+
+    @property
+    def reasons(self) -> Mapping[Partition, str]:
+        """Why they are left out, also while they are tried again."""
+        return {p: f"the record at offset {slow.offset} waits for another try: {slow.error}" for p, slow in self._records.items()}
+
+    def keep(self, leased: Collection[Partition]) -> None:
+        """Forget all others: another daemon has them."""
+        self._records = {partition: record for partition, record in self._records.items() if partition in leased}
+
+    def leave_out(self, partition: Partition, offset: int, error: TooSlowError) -> None:
+        """Leave a partition out, whose record at `offset` is too slow alone.
+
+        Raises the error if the last record of another partition was too slow as well, and none was applied since.
+        """
+        if self._last not in {None, partition}:
+            raise error
+        pause_s = self._next_pause_s(partition, offset)
+        self._records[partition] = SlowRecord(offset, pause_s, self._clock() + pause_s, error)
+        self._last = partition
+
+    def _next_pause_s(self, partition: Partition, offset: int) -> float:
+        before = self._records.get(partition)
+        if before is None or before.offset != offset:
+            return FIRST_PAUSE_S
+        return min(2 * before.pause_s, LONGEST_PAUSE_S) if self._last is None else before.pause_s
+
+    def applied(self, partitions: Iterable[Partition]) -> None:
+        """The next records of these partitions were applied."""
+        self._last = None
+        for partition in partitions:
+            self._records.pop(partition, None)
+
+
+class UnreadPartitions:
+    """The outages of the partitions of a topic, and the slow ones. They last across connections to Kafka."""
+
+    def __init__(self, outages: Outages, topic: str) -> None:
+        self.slow = SlowPartitions()
+        self._reported = ReportedOutages(outages, f"Kafka partition {topic}/")
+
+    def __bool__(self) -> bool:
+        return bool(self._reported)
+
+    def report(self, reasons: Mapping[Partition, str]) -> None:
+        """Start the outages of these partitions, and end those of all others."""
+        self._reported.report({str(partition.partition): reason for partition, reason in reasons.items()})
+
+
+def unread(leased: Iterable[Partition], has_leader: Mapping[int, bool]) -> Mapping[Partition, str]:
+    """The leased partitions of a topic that cannot be read, and why. `has_leader` is by number, for the partitions in Kafka."""
+    return {partition: _reason(partition, has_leader) for partition in leased if not has_leader.get(partition.partition)}
+
+
+def _reason(partition: Partition, has_leader: Mapping[int, bool]) -> str:
+    if partition.partition in has_leader:
+        return "the partition has no leader: its records wait until a broker with a replica of it is back"
+    return (
+        f"Kafka has no such partition: {partition.topic} was created again with fewer;"
+        f" add partitions until it has {partition.partition + 1}"
+    )

@@ -1,0 +1,12 @@
+"""Bounds of what lists read: an old installation has millions of rows."""
+
+COUNTED = 10_001
+"""The most rows that a list counts; pages show it as 10,000+."""
+
+EXTRA_BYTES = 16 << 20
+"""So much extra of events is read at once."""
+
+
+def counted_text(number: int) -> str:
+    """A number for people: `10,000+` where the count stopped."""
+    return str(number) if number < COUNTED else f"{COUNTED - 1:,}+"

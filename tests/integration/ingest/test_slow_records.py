@@ -1,0 +1,76 @@
+"""A record that is too slow for Postgres alone delays no other partition of its topic."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.integration.events.states import add_partitions
+from tests.integration.ingest.intake import LOOK_EVERY_S, Intake, Sent
+from tidegate.daemon.context import Context
+from tidegate.daemon.engine import Applied, Batch
+from tidegate.daemon.intake import ingest, unread
+from tidegate.daemon.settings import Settings
+from tidegate.events.source import Source
+from tidegate.schemas.error import TooSlowError
+from tidegate.schemas.message import DatasetUpdateDeferred
+from tidegate.schemas.wire.event import DatasetUpdated, Kind
+
+KIND = Kind.DATASET_UPDATED
+SLOW, BEHIND = Sent(b'{"uri": "lake://slow"}'), Sent(b'{"uri": "lake://behind"}')
+OTHERS = [Sent(b'{"uri": "lake://other%d"}' % number) for number in range(20)]
+
+
+class Postgres:
+    """Transactions with the slow record take too long, until it `is_fast`. `is_broken`: the first decision about it fails."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, is_broken: bool) -> None:
+        self.is_broken, self.is_fast = is_broken, False
+        self.apply, self.sources = Context.apply, 0
+        open_source = ingest._open_source
+
+        async def apply(context: Context, batch: Batch) -> Applied:
+            for message in batch.messages:
+                self.check(message.body)
+            return await self.apply(context, batch)
+
+        def opened(settings: Settings) -> Source:
+            self.sources += 1
+            return open_source(settings)
+
+        monkeypatch.setattr(Context, "apply", apply)
+        monkeypatch.setattr(ingest, "_open_source", opened)
+        monkeypatch.setattr(unread, "FIRST_PAUSE_S", 0.1)
+
+    def check(self, body: Any) -> None:
+        update = body.update if isinstance(body, DatasetUpdateDeferred) else body
+        if update.uri == "lake://slow" and not self.is_fast:
+            if self.is_broken and isinstance(body, DatasetUpdated):
+                raise KeyError("surprise")
+            raise TooSlowError("canceling statement due to statement timeout", server="Postgres")
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+async def test_the_other_partitions_are_read_on_and_its_own_one_goes_on_behind_it(
+    intake: Intake, monkeypatch: pytest.MonkeyPatch, is_broken: bool
+) -> None:
+    postgres = Postgres(monkeypatch, is_broken=is_broken)
+    await add_partitions(intake.settings.kafka_servers, intake.settings.topic(KIND), 1)
+    first = await intake.send(KIND, SLOW, BEHIND)
+    second = await intake.send(KIND, *OTHERS, partition=1)
+    outages = intake.context.outages
+
+    async with intake.reading(KIND):
+        while await intake.stands(KIND, 1) != second or not outages.away:
+            await anyio.sleep(LOOK_EVERY_S)
+        away = {name: away.error for name, away in outages.away.items()}
+        others = await intake.uris()
+        postgres.is_fast = True
+        while await intake.stands(KIND) != first or outages.away:
+            await anyio.sleep(LOOK_EVERY_S)
+
+    assert sorted(others) == sorted(f"lake://other{number}" for number in range(20))
+    assert await intake.uris() == [*others, "lake://slow", "lake://behind"]
+    assert (await intake.letters(), postgres.sources) == ([], 1)
+    assert list(away) == [f"Kafka partition {intake.settings.topic(KIND)}/0"]
+    assert next(iter(away.values())).startswith("the record at offset 0 waits for another try: canceling statement")

@@ -1,0 +1,47 @@
+"""Which threads may execute code of a task after its end, seen from a process that has only these."""
+
+import subprocess
+import sys
+
+import pytest
+
+THREADS = {
+    "none": ("", False),
+    "a thread of the task": ("threading.Thread(target=lambda: hold.wait(), daemon=True).start()", True),
+    "a thread in a module of Python": ("threading.Thread(target=hold.wait, daemon=True).start()", True),
+    "a pool of processes": ("pool = multiprocessing.get_context('fork').Pool(1)", True),
+    "an executor at work": ("pool = ThreadPoolExecutor(); pool.submit(lambda: hold.wait())", True),
+    "an executor at work in C": ("pool = ThreadPoolExecutor(); pool.submit(time.sleep, 600)", True),
+    "an executor without work": ("pool = ThreadPoolExecutor(); pool.submit(int).result(); time.sleep(0.05)", False),
+    "the runner's own": ("termination.listen(int, bool)", False),
+    "code of the task in a library": ("threading.Thread(target=called_by('pyspark.util'), daemon=True).start()", True),
+    "a library": ("threading.Thread(target=called_by('grpc._channel', 'queue'), daemon=True).start()", False),
+}
+SCRIPT = """
+import multiprocessing, os, sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
+from tidegate.daemon.spark.runner import task_threads, termination
+
+hold = threading.Event()
+
+def called_by(library, caller="dagfile"):
+    inner = {"__name__": caller, "hold": hold}
+    exec("def call(): hold.wait()", inner)
+    outer = {"__name__": library, "call": inner["call"]}
+    exec("def call_it(): call()", outer)
+    return outer["call_it"]
+
+%s
+print(task_threads.are_left(), flush=True)
+pool = globals().get("pool")
+if hasattr(pool, "terminate"):
+    pool.terminate()
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize(("code", "are_left"), THREADS.values(), ids=THREADS)
+def test_threads_of_the_task(code: str, are_left: bool) -> None:
+    found = subprocess.run([sys.executable, "-c", SCRIPT % code], capture_output=True, text=True, check=True, timeout=60)
+
+    assert found.stdout == f"{are_left}\n"
