@@ -144,7 +144,6 @@ async def postgres_away(postgres: Postgres, kafka: Kafka, home: Path) -> Cost:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(AWAY_S + 270)
 async def test_a_daemon_costs_little_while_a_server_is_away_for_long_with_work_at_hand(
     own_postgres: StartPostgres, own_kafka: StartKafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,7 +15,7 @@ TIMES = 120 if LONG else 1
 
 
 @pytest.mark.long
-@pytest.mark.timeout(3600 if LONG else 300)
+@pytest.mark.timeout(3600 if LONG else 900)
 @pytest.mark.parametrize("name", DOORS)
 def test_a_door_answers_every_input(name: str, request: pytest.FixtureRequest) -> None:
     door, server, template = DOORS[name], "", ""

@@ -40,7 +40,7 @@ def run(*options: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.long
-@pytest.mark.timeout(7200 if LONG else 300)
+@pytest.mark.timeout(7200 if LONG else 900)
 def test_nothing_is_lost_or_doubled(simulated: str) -> None:
     seconds = [] if LONG else ["--seconds", "10"]
     played = run("--base", str(SEED), "--schedules", str(SCHEDULES), *seconds, "--dsn", simulated)

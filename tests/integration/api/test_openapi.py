@@ -69,7 +69,7 @@ async def test_it_is_served(site: Site) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(3600 if LONG else 300)
+@pytest.mark.timeout(3600 if LONG else 900)
 async def test_drawn_requests_get_declared_answers(make_site: MakeSite) -> None:
     async with make_site(web_requests_per_s=0) as site:
         await two_dags(site.history)

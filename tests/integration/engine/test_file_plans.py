@@ -121,7 +121,7 @@ def _of_dag(before: Stand, after: Stand, dag_id: str) -> tuple[Any, ...]:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(3600 if LONG else 120)
+@pytest.mark.timeout(3600 if LONG else 900)
 async def test_a_plan_is_what_then_happens_and_changes_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that share no DAG are planned each by itself."""
     monkeypatch.setattr(file_groups, "BATCH", 1)

@@ -44,7 +44,7 @@ async def _prepare(dsn: str, name: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(7200 if LONG else 300)
+@pytest.mark.timeout(7200 if LONG else 900)
 def test_the_rules_hold_after_every_step(portal: BlockingPortal, watched: World) -> None:
     live(portal, watched, EXAMPLES)
 

@@ -14,7 +14,6 @@ LONG = bool(os.environ.get("TEST_LONG"))
 
 @pytest.mark.long
 @pytest.mark.skipif(not LONG, reason="takes most of a minute: make test-long")
-@pytest.mark.timeout(600)
 async def test_nothing_is_lost_or_doubled_while_brokers_come_and_go(tmp_path: Path, cache: Path) -> None:
     storm = BrokersStorm(BROKERS, tmp_path, cache, seed())
     verdict = await storm.run()

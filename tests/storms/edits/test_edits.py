@@ -16,7 +16,6 @@ LONG = bool(os.environ.get("TEST_LONG"))
 
 @pytest.mark.long
 @pytest.mark.skipif(not LONG, reason="takes three minutes: make test-long")
-@pytest.mark.timeout(600)
 async def test_edits_lose_nothing_and_make_no_run(tmp_path: Path, cache: Path) -> None:
     verdict, report = await ride_out(GREAT_EDITS, tmp_path / "storm", cache)
 
