@@ -142,7 +142,13 @@ def follow(*task_ids: str) -> Choice:
 
     Without ids all direct downstream tasks are skipped. What comes after those goes by its trigger rule.
     """
-    return Choice(task_ids or (NONE_CHOSEN,))
+    return Choice(tuple(map(_task_id, task_ids)) or (NONE_CHOSEN,))
+
+
+def _task_id(given: object) -> str:
+    if isinstance(given, str):
+        return given
+    raise TypeError(f"follow: {given!r:.80} is no task id; write the id as a text, like follow('load')")
 
 
 def skip_rest() -> Choice:

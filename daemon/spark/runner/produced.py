@@ -32,12 +32,12 @@ def _checked(uri: str, extra: dict[str, Any]) -> DatasetUpdated:
     where = f"the event of dataset {uri!r:.200} cannot be published"
     if PRODUCER in extra:
         raise TaskError(f"{where}: the key {PRODUCER!r} of its extra is set by Tidegate; choose another one")
+    if found := misfit(extra):
+        raise TaskError(f"{where}: in its extra, {found}")
     try:
-        if found := misfit(extra):
-            raise TaskError(f"{where}: in its extra, {found}")
         content = check_body(encoded({"uri": uri, "extra": extra}))
         return msgspec.json.decode(content, type=DatasetUpdated)
-    except (TypeError, ValueError, OverflowError, RecursionError, RejectedError) as error:
+    except (TypeError, ValueError, RejectedError) as error:
         raise TaskError(f"{where}: {decoding_problem(error)}") from error
 
 

@@ -62,7 +62,7 @@ def success(returned: object) -> Outcome:
         return Outcome(outcome="succeeded", exit_code=0, follow=returned.task_ids if returned else None)
     try:
         content = encoded(returned)
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+    except TypeError as error:
         log.info("the returned value is not JSON and is not stored as result: %s", error)
         return Outcome(outcome="succeeded", exit_code=0)
     if len(content) > MAX_RESULT_BYTES:

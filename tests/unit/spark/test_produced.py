@@ -1,9 +1,10 @@
 """The dataset events of an attempt: what a task gives its run, and what leaves the runner."""
 
+from collections import UserDict
 from copy import copy
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy
 import pandas
@@ -24,6 +25,21 @@ CONTEXT = RunContext(
 )
 SUCCESS = Outcome(outcome="succeeded", exit_code=0, result=7)
 X = Dataset("lake://x")
+
+
+class LostScalar:
+    """A scalar of a library, whose value cannot be read any more."""
+
+    dtype = numpy.dtype("int64")
+    ndim = 0
+
+    def item(self) -> int:
+        raise RuntimeError("the device is lost")
+
+
+class LostMapping(UserDict[str, int]):
+    def items(self) -> NoReturn:
+        raise RuntimeError("the device is lost")
 
 
 def run_with(*outlets: str) -> Run:
@@ -121,6 +137,21 @@ for _ in range(64):
             "lake://x", {"n": float("inf")}, "in its extra, `n` is inf, which JSON does not have: write None", id="infinity"
         ),
         pytest.param("lake://x", {"n": numpy.float64("nan")}, "in its extra, `n` is nan, which JSON does not have", id="NaN"),
+        pytest.param(
+            "lake://x",
+            {"n": 1, "parts": [{"rows": LostScalar()}]},
+            "in its extra, `parts[0].rows` cannot be written as JSON: RuntimeError: the device is lost",
+            id="a scalar that raises",
+        ),
+        pytest.param(
+            "lake://x",
+            {"n": 1, "parts": LostMapping(rows=1)},
+            "in its extra, `parts` cannot be written as JSON: RuntimeError: the device is lost",
+            id="an object that raises",
+        ),
+        pytest.param(
+            "lake://x", {"a": "\udcff"}, "in its extra, `a` cannot be written as JSON: UnicodeEncodeError: ", id="surrogate"
+        ),
         pytest.param("lake://x", {"a": "\0"}, "a NUL character (\\u0000), which cannot be stored", id="NUL"),
         pytest.param("lake://x", NESTED, "nested deeper than 64 levels", id="deep"),
         pytest.param("lake://x", {"tidegate": 1}, "the key 'tidegate' of its extra is set by Tidegate", id="reserved"),
@@ -135,6 +166,14 @@ def test_an_event_that_no_daemon_can_read_fails_the_attempt(uri: str, extra: dic
 
     assert (outcome.outcome, outcome.result, outcome.events) == ("failed", None, None)
     assert outcome.reason.startswith(f"the event of dataset {uri!r} cannot be published: {reason}")
+
+
+def test_a_result_of_which_a_part_raises_is_dropped_and_the_log_names_the_part(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="tidegate"):
+        outcome = success({"parts": [{"rows": LostScalar()}]})
+
+    assert (outcome.outcome, outcome.result) == ("succeeded", None)
+    assert "`parts[0].rows` cannot be written as JSON: RuntimeError: the device is lost" in caplog.text
 
 
 def test_the_number_of_events_is_limited() -> None:

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy
@@ -10,7 +11,7 @@ import pytest
 
 from tidegate.daemon.spark.runner.task_outcome import exit_code_of, outcome_of
 from tidegate.daemon.spark.spool import Outcome
-from tidegate.schemas.run import SkipTask
+from tidegate.schemas.run import SkipTask, follow
 
 
 class UnprintableError(Exception):
@@ -82,3 +83,10 @@ def test_a_call_ends_a_process_that_the_task_has_forked_with_its_exit_code(call:
 def test_a_scalar_of_numpy_is_a_result_and_an_array_is_none() -> None:
     assert outcome(lambda: {"rows": numpy.int64(3), "late": numpy.int64(3) > 2}).result == {"rows": 3, "late": True}
     assert outcome(lambda: numpy.array([3])).result is None
+
+
+@pytest.mark.parametrize("chosen", [3, ["b", "c"]])
+def test_a_choice_of_no_task_ids_fails_with_what_to_write(chosen: Any) -> None:
+    assert outcome(lambda: follow("a", chosen)).reason == (
+        f"TypeError: follow: {chosen!r} is no task id; write the id as a text, like follow('load')"
+    )
