@@ -9,7 +9,7 @@ from typing import NamedTuple, ParamSpec, TypeVar
 import anyio
 import structlog
 
-from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.error import DUTY, UnavailableError
 from tidegate.schemas.queries.leases import Away
 
 log = structlog.get_logger()
@@ -40,7 +40,7 @@ class _Kind(NamedTuple):
 
 
 _SERVER = _Kind("server", "server_lost", "server_unsteady", "server_back")
-_DUTY = _Kind("duty", "duty_degraded", "duty_unsteady", "duty_recovered", prefix="duty ")
+_DUTY = _Kind("duty", "duty_degraded", "duty_unsteady", "duty_recovered", prefix=DUTY)
 
 
 class _Component(NamedTuple):

@@ -27,6 +27,10 @@ SPOOL, RUNNERS = "the spool", "the runners"
 """The servers of an UnavailableError whose outage keeps tasks from starting: the spool directory; processes of the host."""
 
 
+DUTY = "duty "
+"""Before the name of a duty that fails, where outages have names. It fails on its own, and starts again."""
+
+
 class UnavailableError(TidegateError):
     """The server named `server` cannot be reached. The caller tries again, with growing delays.
 

@@ -10,7 +10,16 @@ from typing import Any
 
 import msgspec
 
-from tidegate.handlers.explain.gate import daemons_gate, file_gate, gate, pause_gate, run_limit_gate, shared_change
+from tidegate.handlers.explain.gate import (
+    Outage,
+    daemons_gate,
+    file_gate,
+    gate,
+    outage_gate,
+    pause_gate,
+    run_limit_gate,
+    shared_change,
+)
 from tidegate.handlers.scheduling.blockers import condition_result
 from tidegate.handlers.scheduling.input_deadline import input_deadline
 from tidegate.handlers.scheduling.inputs import inspect_events
@@ -31,6 +40,7 @@ from tidegate.schemas.conditions.condition import (
     inputs,
 )
 from tidegate.schemas.effect.run import InsertRun
+from tidegate.schemas.error import DUTY
 from tidegate.schemas.explain.facts import DagStatus
 from tidegate.schemas.explain.gates import DagExplanation, Gate, closed
 from tidegate.schemas.explain.reasons import (
@@ -48,14 +58,13 @@ from tidegate.schemas.explain.reasons import (
     RateLimited,
     Reason,
     RunsAhead,
-    ServerUnreachable,
     TimetableExhausted,
 )
 from tidegate.schemas.explain.remedy import Change, CorrectCondition, EndRun, Publish, RaiseRuns, RestoreServer, Resume, Trigger
 from tidegate.schemas.queries import facts as fact_rows
 from tidegate.schemas.queries import leases
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.leases import Away, Incident, JobRow
+from tidegate.schemas.queries.leases import Incident, JobRow
 from tidegate.schemas.view import DagView, Input
 
 Gates = tuple[Gate[DagReason], ...]
@@ -165,22 +174,21 @@ def _intake_gate(facts: DagFacts) -> Gate[DagReason]:
     if halted:
         since = min((incident.at for incident in halted if incident.at), default=None)
         return gate("intake", IntakeHalted(tuple(incident.partition for incident in halted)), since=since)
-    server, outage = _intake_outage(facts)
-    return gate("intake", ServerUnreachable(server, outage.error) if outage else None, since=outage.since if outage else None)
+    return outage_gate("intake", _intake_outage(facts))
 
 
-def _intake_outage(facts: DagFacts) -> tuple[str, Away | None]:
+def _intake_outage(facts: DagFacts) -> Outage | None:
     """Kafka, if no daemon reaches it; else what one daemon alone could read: it has the leases of its partitions."""
     outages = [daemon.away.get(INTAKE) for daemon in facts.daemons]
     if (outage := outages[0] if outages else None) and all(outages):
         return INTAKE, outage
     unread = [entry for daemon in facts.daemons for entry in daemon.away.items() if _is_of_intake(entry[0])]
-    return min(unread, key=lambda entry: entry[0], default=("", None))
+    return min(unread, key=lambda entry: entry[0], default=None)
 
 
 def _is_of_intake(server: str) -> bool:
     """Whether an outage is that of a partition of dataset events, or of the duty that reads them."""
-    return server == f"duty ingest {EVENTS_TOPIC}" or (server.startswith(f"{INTAKE} partition ") and EVENTS_TOPIC in server)
+    return server == f"{DUTY}ingest {EVENTS_TOPIC}" or (server.startswith(f"{INTAKE} partition ") and EVENTS_TOPIC in server)
 
 
 def queue_gate(facts: DagFacts, *, others_open: bool) -> Gate[DagReason]:

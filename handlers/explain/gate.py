@@ -19,6 +19,7 @@ from tidegate.schemas.explain.reasons import (
     NotSubmitted,
     NotYetDue,
     RateLimited,
+    ServerUnreachable,
     SharedReason,
 )
 from tidegate.schemas.explain.remedy import (
@@ -31,7 +32,10 @@ from tidegate.schemas.explain.remedy import (
     Unpause,
     Wait,
 )
-from tidegate.schemas.queries.leases import JobRow
+from tidegate.schemas.queries.leases import Away, JobRow
+
+Outage = tuple[str, Away]
+"""The name of what is out of service, and since when and why."""
 
 
 def gate(
@@ -60,6 +64,16 @@ def file_gate(dag: DagStatus, reason: Reason_co | None) -> Gate[Reason_co]:
 
 def run_limit_gate(dag: DagStatus, reason: Reason_co | None, running: int, limit: int) -> Gate[Reason_co]:
     return gate("run limit", reason, {"running": running, "max_active_runs": limit, "runs": tuple(dag.running)})
+
+
+def outage_gate(
+    name: str, outage: Outage | None, facts: Mapping[str, Any] | None = None, *, reached: bool = True
+) -> Gate[ServerUnreachable]:
+    """Closed by an outage."""
+    if outage is None:
+        return gate(name, None, facts, reached=reached)
+    server, away = outage
+    return gate(name, ServerUnreachable(server, away.since, away.error), facts, reached=reached, since=away.since)
 
 
 def daemons_gate(daemons: Sequence[JobRow], *, needed: bool = True) -> Gate[NoDaemon]:

@@ -5,13 +5,13 @@ from typing import Any
 
 from tidegate.handlers.admission.capacity import Capacity
 from tidegate.handlers.admission.select import select_tasks
-from tidegate.handlers.explain.gate import daemons_gate, file_gate, gate, pause_gate, run_limit_gate
+from tidegate.handlers.explain.gate import Outage, daemons_gate, file_gate, gate, outage_gate, pause_gate, run_limit_gate
 from tidegate.handlers.explain.run_progress import readiness_blockers
 from tidegate.handlers.explain.task_facts import TaskFacts
 from tidegate.handlers.scheduling.run_limit import blockers_of_hold, blockers_of_inactivity, blockers_of_run
 from tidegate.handlers.tasks.previous_run import blocking_tasks
 from tidegate.handlers.tasks.upstream_counts import upstream_of
-from tidegate.schemas.error import RUNNERS, SPOOL
+from tidegate.schemas.error import DUTY, RUNNERS, SPOOL
 from tidegate.schemas.explain.facts import AttemptFacts, OccupyingTask
 from tidegate.schemas.explain.gates import Gate
 from tidegate.schemas.explain.reasons import (
@@ -43,13 +43,11 @@ from tidegate.schemas.explain.reasons import (
     RuledOut,
     RunEnded,
     RunsAhead,
-    ServerUnreachable,
     TaskEnded,
     TaskReason,
     UpstreamNotDone,
 )
 from tidegate.schemas.graph import Node, element_of
-from tidegate.schemas.queries.leases import Away
 from tidegate.schemas.state import RUN_ENDED, TASK_ACTIVE, TASK_ENDED, RunState, SubmissionState, TaskState
 
 Reasons = Mapping[type, TaskReason]
@@ -57,7 +55,7 @@ Reasons = Mapping[type, TaskReason]
 NEVER_ATTEMPTED = frozenset({TaskState.SKIPPED, TaskState.UPSTREAM_FAILED, TaskState.REMOVED})
 """End states of tasks that never had an attempt."""
 
-STARTS_TASKS = frozenset({SPOOL, RUNNERS, "duty dispatch"})
+STARTS_TASKS = frozenset({SPOOL, RUNNERS, f"{DUTY}dispatch"})
 """The outages that keep attempts from being submitted. Without Postgres there is no explanation."""
 
 
@@ -117,10 +115,8 @@ def submission_gates(facts: TaskFacts) -> Iterator[Gate[TaskReason]]:
             reason = NotSubmitted(attempt.backend, attempt.state)
         since = attempt.started_at or attempt.submitted_at or attempt.created_at
     yield gate("submission", reason, _submission(attempt) if attempt and reached else None, reached=reached, since=since)
-    server, outage = _outage(facts)
-    unreachable = ServerUnreachable(server, outage.error) if outage and reason else None
     backend = {"backend": attempt.backend} if attempt else {}
-    yield gate("backend", unreachable, backend, reached=reached, since=outage.since if outage and unreachable else None)
+    yield outage_gate("backend", _outage(facts) if reason else None, backend, reached=reached)
     yield daemons_gate(facts.daemons, needed=state not in TASK_ENDED | {TaskState.RUNNING})
 
 
@@ -297,13 +293,13 @@ def _was_admitted(facts: TaskFacts) -> bool:
     return state in TASK_ACTIVE or (state in TASK_ENDED - NEVER_ATTEMPTED and facts.instance.try_number > 0)
 
 
-def _outage(facts: TaskFacts) -> tuple[str, Away | None]:
+def _outage(facts: TaskFacts) -> Outage | None:
     """The first of the outages that all daemons have and that keep tasks from starting."""
     if not facts.daemons:
-        return "", None
+        return None
     missing = STARTS_TASKS.intersection(*(daemon.away for daemon in facts.daemons))
     away = facts.daemons[0].away
-    return min(((name, away[name]) for name in sorted(missing)), key=lambda outage: outage[1].since, default=("", None))
+    return min(((name, away[name]) for name in sorted(missing)), key=lambda outage: outage[1].since, default=None)
 
 
 def _names(tasks: Sequence[OccupyingTask]) -> tuple[str, ...]:

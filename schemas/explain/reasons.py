@@ -284,11 +284,12 @@ class NoDaemon(Reason, frozen=True, tag="no_daemon"):
 
 
 class ServerUnreachable(Reason, frozen=True, tag="server_unreachable"):
-    """No daemon reaches a server that it needs."""
+    """A server is away for the daemons that need it, or their duty fails."""
 
     server: str
+    since: datetime
     error: str
-    words = "{server}, which no daemon can reach: {error}"
+    words = "{server}, out of service since {since}: {error}"
 
 
 class IntakeHalted(Reason, frozen=True, tag="intake_halted"):

@@ -4,6 +4,7 @@ import shlex
 from datetime import datetime
 from typing import ClassVar
 
+from tidegate.schemas.error import DUTY
 from tidegate.schemas.explain.worded import Worded
 from tidegate.schemas.text import utc
 
@@ -180,10 +181,15 @@ class StartDaemon(Change, frozen=True, tag="start_daemon"):
 
 
 class RestoreServer(Change, frozen=True, tag="bring_back"):
-    """Restore the server, or the network between the daemons and it."""
+    """Restore the server, or the network between the daemons and it; report the failure of a duty."""
 
     server: str
-    words = "restore {server}, or the way to it"
+
+    @property
+    def text(self) -> str:
+        if self.server.startswith(DUTY):
+            return f"report the cause, which the log of the daemon has as duty_failed; {self.server} starts again by itself"
+        return f"restore {self.server}, or the way to it"
 
 
 class Publish(Change, frozen=True, tag="publish"):

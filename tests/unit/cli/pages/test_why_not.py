@@ -63,6 +63,10 @@ CHANGES: list[tuple[remedy.Change, tuple[str, tuple[str, ...]]]] = [
     (remedy.StartDaemon(), ("start a daemon", ("tidegate daemon",))),
     (remedy.RestoreServer("the runners"), ("restore the runners, or the way to it", ())),
     (
+        remedy.RestoreServer("duty dispatch"),
+        ("report the cause, which the log of the daemon has as duty_failed; duty dispatch starts again by itself", ()),
+    ),
+    (
         remedy.Publish(("s://a", "s://b where n > 0"), ("s://a",)),
         ("publish an event of s://a and of s://b where n > 0", ("tidegate datasets publish s://a",)),
     ),

@@ -217,7 +217,7 @@ def test_where_datasets_and_time_each_make_runs_there_are_two_changes() -> None:
         pytest.param({"incidents": [Incident("tidegate.task-finished/3", 1, 2, 3, NOW)]}, {}, None, id="of another topic"),
         pytest.param(
             {"daemons": [msgspec.structs.replace(DAEMON, away={"Kafka": Away(NOW, "refused")})]},
-            {"intake": reasons.ServerUnreachable("Kafka", "refused")},
+            {"intake": reasons.ServerUnreachable("Kafka", NOW, "refused")},
             remedy.RestoreServer("Kafka"),
             id="Kafka",
         ),
@@ -226,13 +226,13 @@ def test_where_datasets_and_time_each_make_runs_there_are_two_changes() -> None:
         ),
         pytest.param(
             {"daemons": [DAEMON, unread("Kafka partition p.dataset-updated/3")]},
-            {"intake": reasons.ServerUnreachable("Kafka partition p.dataset-updated/3", "no leader")},
+            {"intake": reasons.ServerUnreachable("Kafka partition p.dataset-updated/3", NOW, "no leader")},
             remedy.RestoreServer("Kafka partition p.dataset-updated/3"),
             id="a partition",
         ),
         pytest.param(
             {"daemons": [DAEMON, unread("duty ingest dataset-updated")]},
-            {"intake": reasons.ServerUnreachable("duty ingest dataset-updated", "no leader")},
+            {"intake": reasons.ServerUnreachable("duty ingest dataset-updated", NOW, "no leader")},
             remedy.RestoreServer("duty ingest dataset-updated"),
             id="the duty of the intake",
         ),

@@ -259,7 +259,7 @@ GATES = [
         task_facts(graph("a"), QUEUED, attempt=INTENT, daemons=[ONE_DAEMON_AWAY] * 2),
         {
             "submission": reasons.NotSubmitted("command", "intent"),
-            "backend": reasons.ServerUnreachable("the runners", "no space"),
+            "backend": reasons.ServerUnreachable("the runners", BEFORE, "no space"),
         },
         (remedy.RestoreServer("the runners"),),
         id="backend",
@@ -268,7 +268,7 @@ GATES = [
         task_facts(graph("a"), QUEUED, attempt=INTENT, daemons=[WITHOUT_SPOOL]),
         {
             "submission": reasons.NotSubmitted("command", "intent"),
-            "backend": reasons.ServerUnreachable("the spool", "full"),
+            "backend": reasons.ServerUnreachable("the spool", BEFORE, "full"),
         },
         (remedy.RestoreServer("the spool"),),
         id="of several outages the one that keeps tasks from starting, and of these the first",

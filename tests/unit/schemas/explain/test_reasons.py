@@ -55,7 +55,10 @@ TEXTS: list[tuple[Reason, str]] = [
     (reasons.RateLimited(NOON), "the minimum interval between two runs to pass, at 2026-11-21 12:00:00Z"),
     (reasons.ConditionBroken("no end"), "a condition that can be evaluated: no end"),
     (reasons.NoDaemon(), "a daemon: none is alive"),
-    (reasons.ServerUnreachable("the runners", "no space"), "the runners, which no daemon can reach: no space"),
+    (
+        reasons.ServerUnreachable("the runners", NOON, "no space"),
+        "the runners, out of service since 2026-11-21 12:00:00Z: no space",
+    ),
     (reasons.IntakeHalted(("t/3", "t/4")), "halted partitions to be resumed: t/3, t/4"),
 ]
 
