@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from tidegate.daemon.lint.dates import missing_dates
+from tidegate.daemon.lint.filters import doubtful_filters
 from tidegate.daemon.lint.finding import Finding, Findings, Mistake
 from tidegate.daemon.lint.installation import Installation, silent_inputs, unknown_pool
 from tidegate.daemon.lint.places import Places
@@ -29,7 +30,7 @@ def findings_of(
     notes = [
         _finding(places, spec.dag_id, None, mistake)
         for spec in file.dags
-        for mistake in silent_inputs(spec, outlets, installation)
+        for mistake in (*silent_inputs(spec, outlets, installation), *doubtful_filters(spec))
     ]
     undated = [
         _finding(places, spec.dag_id, task.task_id, mistake)

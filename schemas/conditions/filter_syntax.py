@@ -1,7 +1,7 @@
 """The syntax of filters on events: a recursive-descent parser. `tidegate.schemas.conditions.filter` evaluates the tree."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -54,6 +54,17 @@ Node = Comparison | Not | Joined
 def parse(where: str) -> Node:
     """The syntax tree. Raises FilterError with the position of the mistake and what was expected there."""
     return _Parser(where).whole()
+
+
+def comparisons(node: Node) -> Iterator[Comparison]:
+    """All comparisons of a filter, from left to right."""
+    match node:
+        case Not(of):
+            yield from comparisons(of)
+        case Joined(_, of):
+            yield from (found for operand in of for found in comparisons(operand))
+        case _:
+            yield node
 
 
 def kind_of(value: Any) -> str:

@@ -49,7 +49,8 @@ def check(context: typer.Context, paths: Paths = None, *, json: Json = False) ->
     """Parse DAG files as a daemon does, and print their DAGs and tasks, or what is wrong with them.
 
     Also found: missing application files, templates that cannot be rendered, Spark settings that tasks may not set, clusters that
-    TIDEGATE_SPARK_CLUSTERS lacks. Noted: dates that templates and functions read in DAGs whose runs have none.
+    TIDEGATE_SPARK_CLUSTERS lacks. Noted: dates that templates and functions read in DAGs whose runs have none, and
+    filters that compare with a name where a text seems to be meant.
     Needs no server. With one (TIDEGATE_POSTGRES_DSN or --server), pools and datasets are compared with its state.
     Exit code 1 if a file is broken or a folder cannot be read, else 3 if the server is away.
     """

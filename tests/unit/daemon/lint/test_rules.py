@@ -320,3 +320,9 @@ def test_what_a_note_proposes_can_be_rendered_without_dates(schedule: str, name:
         "ts": "2013-01-02T03:00:00+00:00",
         "ts_nodash": "20130102T030000",
     }.get(name, "2013-01-02 03:00:00+00:00")
+
+
+def test_a_doubtful_filter_is_noted_with_its_line(folder: Path) -> None:
+    (note,) = noted("Dataset('lake://a', where='extra.rows > 3')", "SELECT 1", folder)
+
+    assert note.startswith("3: None: filter 'extra.rows > 3' has fields of the extra behind 'extra.': leave that out")
