@@ -99,8 +99,8 @@ def root(
 
     Settings come from environment variables TIDEGATE_*; the options before the command override them.
 
-    Exit codes: 0 success, 1 the command failed or its subject does not exist, 2 wrong usage or settings, 3 a server is away,
-    4 `dags plan` found changes.
+    Exit codes: 0 success, 1 the command failed, its subject does not exist, or it found something wrong, 2 wrong usage or
+    settings, 3 a server is away, 4 `dags plan` found changes.
     """
     overrides = {
         "POSTGRES_DSN": postgres_dsn,

@@ -36,7 +36,7 @@ Options before the command override them: `--postgres-dsn`, `--kafka-servers`, `
 | Exit code | Meaning |
 |---|---|
 | 0 | The command succeeded. |
-| 1 | The command failed, or its subject does not exist. |
+| 1 | The command failed, its subject does not exist, or it found something wrong, as `dags errors` does. |
 | 2 | The usage or a [setting](settings.md) is wrong. |
 | 3 | A server is unavailable. |
 | 4 | `dags plan` found changes. |

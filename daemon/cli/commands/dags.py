@@ -10,6 +10,7 @@ from tidegate.daemon.cli.command import DagId, Json, Limit, Yes, command_group, 
 from tidegate.daemon.cli.commands import dag_files
 from tidegate.daemon.cli.commands.dag_test import try_dag
 from tidegate.daemon.cli.commands.next_runs import plan_of, print_check, print_runs
+from tidegate.daemon.cli.failure import FAILED
 from tidegate.daemon.cli.pages import output, tree
 from tidegate.daemon.cli.pages.dag import print_history, print_list, print_page
 from tidegate.daemon.cli.pages.deletion import Portions
@@ -226,15 +227,20 @@ app.command(
 
 @app.command(epilog=examples("tidegate dags errors"))
 def errors(context: typer.Context, *, json: Json = False) -> None:
-    """List the DAG files that cannot be parsed, and why. The last good version of their DAGs stays in use."""
+    """List the DAG files that cannot be parsed, and why. The last good version of their DAGs stays in use.
+
+    Exit code 1 if there are any.
+    """
     found, _ = listed(context, "/import-errors", ImportErrorRow, dag_pages.list_import_errors)
     if json:
         output.write_json(found)
-        return
-    for error in found:
-        output.write(tree.problem(error.path, error.line, error.reason))
-    if not found:
+    elif not found:
         output.say("no DAG file is broken")
+    else:
+        for error in found:
+            output.write(tree.problem(error.path, error.line, error.reason))
+    if found:
+        raise typer.Exit(FAILED)
 
 
 def _set_paused(context: typer.Context, dag_id: str, *, paused: bool, json: bool) -> None:

@@ -40,7 +40,12 @@ async def test_broken_files_are_listed_with_line_and_reason(cli: Cli, history: H
 
     answer = await cli("dags", "errors")
 
-    assert answer.out == "bad.py:3: SyntaxError: invalid syntax\nworse.py: it calls os._exit\n"
+    assert (answer.code, answer.out) == (1, "bad.py:3: SyntaxError: invalid syntax\nworse.py: it calls os._exit\n")
+    assert (await cli("dags", "errors", "--json")).code == 1
+
+
+async def test_without_a_broken_file_the_list_succeeds(cli: Cli) -> None:
+    assert await cli("dags", "errors") == (0, "", "no DAG file is broken\n")
 
 
 MANY = """
