@@ -10,14 +10,18 @@ from tidegate.handlers.runs.create import create, queued_run
 from tidegate.handlers.runs.run_ids import manual_run_id
 from tidegate.handlers.scheduling.blockers import condition_result
 from tidegate.handlers.scheduling.next_runs import RunEnd, schedule_after_ends, schedule_next_runs
+from tidegate.handlers.scheduling.timetable import upcoming_tick
+from tidegate.handlers.scheduling.wakeup import next_wakeup
 from tidegate.schemas.authoring.trial import Event
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import ConsumeEvents, CountFailures, DiscardEvents, SetPaused, UpdateSchedule
 from tidegate.schemas.effect.run import InsertRun
-from tidegate.schemas.explain.reasons import Reason
+from tidegate.schemas.explain.reasons import Debouncing, InputsMissing, OutsideWindow, RateLimited, Reason
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunState, RunType
-from tidegate.schemas.timetable.tick import Tick, manual_interval
+from tidegate.schemas.time_range import LATEST
+from tidegate.schemas.timetable.spec import Cron
+from tidegate.schemas.timetable.tick import INSTANT, Tick, manual_interval
 from tidegate.schemas.view import DagView, PendingEvent
 
 RESERVED = 16
@@ -60,7 +64,7 @@ class Scheduler:
         for _ in range(MAX_WAKEUPS):
             if self._dag.due_at is None or (self.started and not self._dag.pending):
                 break
-            self._wake(self._dag.due_at)
+            self._wake(self._dag.due_at, LATEST)
 
     def waits_for(self) -> str:
         """The wait of the next run, in words. Only failed runs pause the DAG of a test."""
@@ -73,12 +77,41 @@ class Scheduler:
         before = None
         while self._dag.due_at is not None and self._dag.due_at < at and self._dag != before:
             before = self._dag  # a DAG that a wake leaves as it was waits for an event
-            self._wake(self._dag.due_at)
+            self._wake(self._dag.due_at, at)
         self.now = at
 
-    def _wake(self, at: datetime) -> None:
+    def _wake(self, at: datetime, until: datetime) -> None:
+        """Decide at a time; of a condition that is not met by cron, at the last tick before `until`."""
         self.now = max(self.now, at)
+        self._pass_ticks(until)
         self._decide()
+
+    def _pass_ticks(self, until: datetime) -> None:
+        """Take the ticks that make no run in one step: a minute cron has half a million in a year.
+
+        An interval that is no cron counts from its last run, or from a decision that came late: its ticks are taken one by one.
+        """
+        graph = self._dag.graph
+        if not graph.requires_both or not isinstance(graph.timetable, Cron):
+            return
+        until = self._unmet_until(until)
+        with_latest = msgspec.structs.replace(graph, bounds=msgspec.structs.replace(graph.bounds, missed="latest"))
+        tick = upcoming_tick(msgspec.structs.replace(self._dag, graph=with_latest), until - INSTANT)
+        if tick is not None and self.now < tick.run_after < until:
+            self._dag = msgspec.structs.replace(self._dag, last_tick=tick)
+            self.now = tick.run_after
+
+    def _unmet_until(self, until: datetime) -> datetime:
+        """The first time, at most `until`, at which the condition may be met, or an event expires."""
+        untimed = msgspec.structs.replace(self._dag, graph=msgspec.structs.replace(self._dag.graph, timetable=None))
+        expiry = next_wakeup(untimed, untimed, self.now) or until
+        match condition_result(self._dag, self.now):
+            case InputsMissing() | OutsideWindow():
+                return min(until, expiry)
+            case Debouncing(at) | RateLimited(at):
+                return min(until, expiry, at)
+            case _:
+                return self.now
 
     def _arrive(self, event: Event, number: int) -> None:
         extra = msgspec.json.encode(event.extra).decode()
