@@ -31,6 +31,10 @@ DUTY = "duty "
 """Before the name of a duty that fails, where outages have names. It fails on its own, and starts again."""
 
 
+UNREAD = "Kafka partition "
+"""Before the key of a partition that a daemon does not read, where outages have names."""
+
+
 class UnavailableError(TidegateError):
     """The server named `server` cannot be reached. The caller tries again, with growing delays.
 

@@ -1,6 +1,9 @@
 """The installation: daemons, halted partitions, ignored records, and lost commits."""
 
+from typing import Annotated
 from uuid import UUID
+
+from msgspec import Meta
 
 from tidegate.daemon.api.dead_letters import check_because
 from tidegate.daemon.gateway.cursor import Page
@@ -9,6 +12,7 @@ from tidegate.daemon.gateway.lists import Id, Keyset, Listed, Time, newest_first
 from tidegate.daemon.intake import lag, resumption
 from tidegate.daemon.intake.lag import PartitionRow
 from tidegate.daemon.intake.resumption import NO_KAFKA, BackwardsError, Resumed
+from tidegate.daemon.intake.stepping_over import SteppedOver, step_over
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.system import System, read_system
 from tidegate.schemas.error import RequestError
@@ -41,6 +45,18 @@ class Resume(Params, frozen=True):
     partition: str
     at: str
     new_topic: bool | None = None
+
+
+class Skip(Params, frozen=True):
+    """The record that a partition waits with, and why it is stepped over."""
+
+    partition: str
+    offset: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    because: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_because(self.because)
 
 
 class LossPath(Params, frozen=True):
@@ -98,6 +114,12 @@ async def resume_partition(call: Call[Params], body: Resume) -> Resumed:
         raise RequestError(f"{error} (new_topic: true or false; --new-topic or --same-topic of the command)") from error
 
 
+async def skip_record(call: Call[Params], body: Skip) -> SteppedOver:
+    """Make a record that is too slow for Postgres a dead letter, so that its partition goes on behind it."""
+    user, database = call.caller.username, call.service.database
+    return await step_over(database, call.settings, user, body.partition, body.offset, body.because)
+
+
 async def list_ignored(db: Db, call: Call[Listed]) -> Page[IgnoredRow]:
     """Count the records that were ignored because they announce no new data, by topic and kind."""
     params = call.params
@@ -121,6 +143,7 @@ ENDPOINTS = (
     Read("/daemons", Right.VIEW, list_daemons, Listed, Page[DaemonLine]),
     Read("/topics/halted", Right.VIEW, list_halted, Listed, Page[Incident]),
     Act("POST", "/topics/resume", Right.OPERATE, resume_partition, Params, Resume, Resumed),
+    Act("POST", "/topics/skip", Right.OPERATE, skip_record, Params, Skip, SteppedOver),
     Load("/topics/partitions", Right.VIEW, list_partitions, Listed, Page[PartitionRow]),
     Read("/topics/ignored", Right.VIEW, list_ignored, Listed, Page[IgnoredRow]),
     Read("/losses", Right.VIEW, list_losses, LossList, Page[LossRow]),

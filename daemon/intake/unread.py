@@ -3,17 +3,29 @@
 Kafka cannot deliver a partition, or its next record is too slow for Postgres alone.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import shlex
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import anyio
 
 from tidegate.daemon.outage import Outages, ReportedOutages
 from tidegate.events.source import Partition
-from tidegate.schemas.error import TooSlowError
+from tidegate.schemas.error import UNREAD, TooSlowError
+from tidegate.schemas.queries.leases import Lease
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 15.0, 600.0
 """Each try of a record that is too slow takes some 10 s, in which the daemon applies no other record of the topic."""
+
+
+def outage_of(partition: str) -> str:
+    """The name of the outage of a partition, given as the key of its lease."""
+    return f"{UNREAD}{partition}"
+
+
+def waits_at(offset: int) -> str:
+    """How the reason begins for which a partition waits with this record."""
+    return f"the record at offset {offset} waits for another try: "
 
 
 class SlowRecord(NamedTuple):
@@ -50,11 +62,15 @@ class SlowPartitions:
     @property
     def reasons(self) -> Mapping[Partition, str]:
         """Why they are left out, also while they are tried again."""
-        return {p: f"the record at offset {slow.offset} waits for another try: {slow.error}" for p, slow in self._records.items()}
+        return {partition: _slow(partition, record) for partition, record in self._records.items()}
 
-    def keep(self, leased: Collection[Partition]) -> None:
-        """Forget all others: another daemon has them."""
-        self._records = {partition: record for partition, record in self._records.items() if partition in leased}
+    def keep(self, leased: Mapping[Partition, Lease]) -> None:
+        """Forget the partitions that another daemon has, and each whose record was stepped over."""
+        self._records = {
+            partition: record
+            for partition, record in self._records.items()
+            if partition in leased and (leased[partition].next_offset or 0) <= record.offset
+        }
 
     def leave_out(self, partition: Partition, offset: int, error: TooSlowError) -> None:
         """Leave a partition out, whose record at `offset` is too slow alone.
@@ -85,7 +101,7 @@ class UnreadPartitions:
 
     def __init__(self, outages: Outages, topic: str) -> None:
         self.slow = SlowPartitions()
-        self._reported = ReportedOutages(outages, f"Kafka partition {topic}/")
+        self._reported = ReportedOutages(outages, outage_of(f"{topic}/"))
 
     def __bool__(self) -> bool:
         return bool(self._reported)
@@ -93,6 +109,11 @@ class UnreadPartitions:
     def report(self, reasons: Mapping[Partition, str]) -> None:
         """Start the outages of these partitions, and end those of all others."""
         self._reported.report({str(partition.partition): reason for partition, reason in reasons.items()})
+
+
+def _slow(partition: Partition, record: SlowRecord) -> str:
+    step = f"tidegate topics skip {shlex.quote(f'{partition.topic}/{partition.partition}')} --offset {record.offset}"
+    return f"{waits_at(record.offset)}{record.error}; `{step}` makes it a dead letter"
 
 
 def unread(leased: Iterable[Partition], has_leader: Mapping[int, bool]) -> Mapping[Partition, str]:

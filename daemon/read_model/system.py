@@ -75,7 +75,8 @@ def problems(system: System) -> Iterator[str]:
         yield f"the database schema lacks {', '.join(system.missing)}; update it with `tidegate migrate`"
     yield from _of_daemons(system)
     for outage in system.outages:
-        yield f"{outage.server} is away for {outage.host} (pid {outage.pid}) since {utc(outage.away.since)}: {outage.away.error}"
+        where = f"{outage.server} is out of service for {outage.host} (pid {outage.pid})"
+        yield f"{where} since {utc(outage.away.since)}: {outage.away.error}"
     for incident in system.halted:
         command = f"tidegate topics resume {shlex.quote(incident.partition)} --at OFFSET"
         yield f"{incident.partition} is not read: {_cause(incident)}; `{command}` continues it"

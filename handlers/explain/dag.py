@@ -40,7 +40,7 @@ from tidegate.schemas.conditions.condition import (
     inputs,
 )
 from tidegate.schemas.effect.run import InsertRun
-from tidegate.schemas.error import DUTY
+from tidegate.schemas.error import DUTY, UNREAD
 from tidegate.schemas.explain.facts import DagStatus
 from tidegate.schemas.explain.gates import DagExplanation, Gate, closed
 from tidegate.schemas.explain.reasons import (
@@ -188,7 +188,7 @@ def _intake_outage(facts: DagFacts) -> Outage | None:
 
 def _is_of_intake(server: str) -> bool:
     """Whether an outage is that of a partition of dataset events, or of the duty that reads them."""
-    return server == f"{DUTY}ingest {EVENTS_TOPIC}" or (server.startswith(f"{INTAKE} partition ") and EVENTS_TOPIC in server)
+    return server == f"{DUTY}ingest {EVENTS_TOPIC}" or (server.startswith(UNREAD) and EVENTS_TOPIC in server)
 
 
 def queue_gate(facts: DagFacts, *, others_open: bool) -> Gate[DagReason]:

@@ -124,6 +124,15 @@ class Incident(msgspec.Struct, frozen=True):
     at: datetime | None = None
 
 
+class StepOver(msgspec.Struct, frozen=True):
+    """A step of a partition over its next record, at `offset`. `stood_at` is smaller where offsets have gaps."""
+
+    partition: str
+    stood_at: int
+    offset: int
+    next_offset: int
+
+
 async def heartbeat(db: Db, job: Job, away: Mapping[str, Away] = MappingProxyType({})) -> None:
     """Renew the daemon's row, and with it all its leases, by the clock of the server. Stores the servers it cannot reach."""
     await db.execute(_SQL["heartbeat"], *msgspec.structs.astuple(job), dict(away))
@@ -205,4 +214,13 @@ async def resume(db: Db, incident: Incident, next_offset: int, who: str) -> bool
         return False
     facts = {"stood_at": incident.next_offset, "log_start": incident.log_start, "log_end": incident.log_end}
     await audit_log.record(db, who, "resumed a partition", incident.partition, {**facts, "next_offset": next_offset})
+    return True
+
+
+async def step_over(db: Db, step: StepOver, who: str, because: str) -> bool:
+    """Move a partition behind its next record, and write the audit log. False if it has moved since."""
+    if not await db.fetch(_SQL["step_over"], step.partition, step.stood_at, step.next_offset):
+        return False
+    facts = {"offset": step.offset, "next_offset": step.next_offset, "because": because}
+    await audit_log.record(db, who, "stepped over a record", step.partition, facts)
     return True

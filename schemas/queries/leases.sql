@@ -114,3 +114,10 @@ SET halted = false, next_offset = $4, owner = NULL, epoch = epoch + 1
 FROM resolved
 WHERE lease.kind = 'partition' AND lease.key = resolved.partition AND lease.halted
 RETURNING lease.key
+
+-- name: step_over
+-- The owner reads again from the new offset: its epoch has passed.
+UPDATE lease
+SET next_offset = $3, owner = NULL, epoch = epoch + 1
+WHERE kind = 'partition' AND key = $1 AND next_offset = $2 AND NOT halted
+RETURNING key

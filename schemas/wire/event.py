@@ -63,7 +63,7 @@ ADVICE: Mapping[Rejection, str] = {
     Rejection.WRONG_TOKEN: "discard it, and find its sender: only the process of the attempt has the token",
     Rejection.UNKNOWN_DATASET: "replay it once a DAG file names the dataset, or discard it",
     Rejection.DAG_HELD: "release the DAG (`tidegate dags list` names it), and replay it",
-    Rejection.UNPROCESSABLE: "the database refused it: correct its producer and discard it, or replay it after an upgrade",
+    Rejection.UNPROCESSABLE: "the database could not take it: correct its producer and discard it, or replay it after an upgrade",
 }
 """What to do about a dead letter, by its reason."""
 

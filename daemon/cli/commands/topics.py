@@ -9,7 +9,7 @@ import anyio
 import msgspec
 import typer
 
-from tidegate.daemon.cli.command import Json, command_group, examples
+from tidegate.daemon.cli.command import MAX_ID, Json, check_reason, command_group, examples
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import HALTED_PARTITIONS, IGNORED_RECORDS, PARTITIONS, print_list
 from tidegate.daemon.cli.session import changed, listed, read_settings, remote, with_database
@@ -147,3 +147,35 @@ def resume(
     resumed = changed(context, ("POST", "/topics/resume"), Resumed, work, body)
     says = resumption.consequence(resumed.stood_at, resumed.next_offset, is_new=bool(new_topic))
     output.write_result(msgspec.structs.asdict(resumed), f"{partition} continues at {resumed.next_offset}; {says}", json=json)
+
+
+@app.command(
+    epilog=examples('tidegate topics skip tidegate.dataset-updated/3 --offset 4711 --because "its extra has a million keys"')
+)
+def skip(
+    context: typer.Context,
+    partition: Annotated[str, typer.Argument(metavar="PARTITION", help="The partition, as `tidegate doctor` names it.")],
+    *,
+    offset: Annotated[int, typer.Option(metavar="OFFSET", min=0, max=MAX_ID, help="The offset of the record, as named there.")],
+    because: Annotated[str, typer.Option(metavar="TEXT", help="Why it is stepped over; recorded with it.")],
+    json: Json = False,
+) -> None:
+    """Make a record that is too slow for Postgres a dead letter, so that its partition goes on behind it.
+
+    Only a record that a daemon waits with, and each once; `deadletters replay` sends it again. The user and the reason are
+    recorded. Exit code 1 if no daemon waits with it.
+    """
+    from tidegate.daemon.intake.stepping_over import SteppedOver, step_over
+
+    check_reason("--because", because)
+
+    async def work(database: "Database") -> SteppedOver:
+        settings = read_settings(context, "postgres_dsn", "kafka_servers")
+        return await step_over(database, settings, current_user(settings), partition, offset, because)
+
+    body = {"partition": partition, "offset": offset, "because": because}
+    done = changed(context, ("POST", "/topics/skip"), SteppedOver, work, body)
+    letter = "a dead letter already" if done.dead_letter is None else f"dead letter {done.dead_letter}"
+    output.write_result(
+        msgspec.structs.asdict(done), f"{partition} continues at {done.next_offset}; the record is {letter}", json=json
+    )

@@ -38,6 +38,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "Replay": {"ids": [999]},
     "Discard": {"ids": [999], "because": "a test"},
     "Resume": {"partition": "none/0", "at": "latest"},
+    "Skip": {"partition": "none/0", "offset": 0, "because": "a test"},
     "Settle": {"because": "a test"},
 }
 """A valid body of each type that has required fields."""

@@ -1,4 +1,4 @@
-"""`tidegate topics halted` and `resume`, with a daemon on a real Kafka."""
+"""`tidegate topics halted`, `resume` and `skip`, with a daemon on a real Kafka."""
 
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
@@ -45,6 +45,9 @@ class Topic:
 
     async def resume(self, *args: str) -> Answer:
         return await self._topics("resume", self.name, *args)
+
+    async def skip(self, *args: str) -> Answer:
+        return await self._topics("skip", self.name, *args)
 
     async def partitions(self, *args: str) -> Answer:
         return await self._topics("partitions", *args)
@@ -126,6 +129,23 @@ async def test_a_partition_that_goes_back_repeats_only_what_is_said_to_be_new(to
 
     assert answer.out == f"{topic.name} continues at 0; it was halted at 1000: {SAID[option]}\n"
     assert await topic.intake.uris() == [f"lake://{name}" for name in read]
+
+
+async def test_a_record_that_is_too_slow_is_stepped_over(topic: Topic, history: History) -> None:
+    slow = "the record at offset 1 waits for another try: canceling statement"
+    await history.daemon(away={f"Kafka partition {topic.name}": slow})
+
+    answer = await topic.skip("--offset", "1", "--because", "its extra is too large")
+    again = await topic.skip("--offset", "1", "--because", "its extra is too large")
+    await history.no_daemon()
+    async with topic.intake.reading(UPDATED):
+        await topic.went_to(3)
+
+    (letter,) = await topic.intake.letters()
+    assert answer == (0, f"{topic.name} continues at 2; the record is dead letter {letter['id']}\n", "")
+    moved = f"tidegate: the record at offset 1 of {topic.name} is not the next one any more: it has been read\n"
+    assert again == (1, "", moved)
+    assert await topic.intake.uris() == ["lake://a", "lake://c"]
 
 
 async def test_to_go_back_it_must_be_said_whether_the_topic_is_new(topic: Topic) -> None:

@@ -1,5 +1,6 @@
 """A record that is too slow for Postgres alone delays no other partition of its topic."""
 
+from functools import partial
 from typing import Any
 
 import anyio
@@ -10,14 +11,16 @@ from tests.integration.ingest.intake import LOOK_EVERY_S, Intake, Sent
 from tidegate.daemon.context import Context
 from tidegate.daemon.engine import Applied, Batch
 from tidegate.daemon.intake import ingest, unread
+from tidegate.daemon.intake.stepping_over import SteppedOver, step_over
 from tidegate.daemon.settings import Settings
 from tidegate.events.source import Source
-from tidegate.schemas.error import TooSlowError
+from tidegate.schemas.error import NotFoundError, RequestError, TooSlowError
 from tidegate.schemas.message import DatasetUpdateDeferred
 from tidegate.schemas.wire.event import DatasetUpdated, Kind
 
 KIND = Kind.DATASET_UPDATED
 SLOW, BEHIND = Sent(b'{"uri": "lake://slow"}'), Sent(b'{"uri": "lake://behind"}')
+SAID = "ada stepped over it, which was too slow: it has a million keys"
 OTHERS = [Sent(b'{"uri": "lake://other%d"}' % number) for number in range(20)]
 
 
@@ -74,3 +77,36 @@ async def test_the_other_partitions_are_read_on_and_its_own_one_goes_on_behind_i
     assert (await intake.letters(), postgres.sources) == ([], 1)
     assert list(away) == [f"Kafka partition {intake.settings.topic(KIND)}/0"]
     assert next(iter(away.values())).startswith("the record at offset 0 waits for another try: canceling statement")
+
+
+async def test_a_record_that_stays_too_slow_is_stepped_over_once(intake: Intake, monkeypatch: pytest.MonkeyPatch) -> None:
+    Postgres(monkeypatch, is_broken=False)
+    monkeypatch.setattr(unread, "FIRST_PAUSE_S", 600.0)
+    end = await intake.send(KIND, SLOW, BEHIND)
+    partition = f"{intake.settings.topic(KIND)}/0"
+    step = partial(step_over, intake.database, intake.settings, "ada", partition, because="it has a million keys")
+
+    async with intake.reading(KIND):
+        while not await intake.rows("SELECT FROM job WHERE away <> '{}'"):
+            await anyio.sleep(LOOK_EVERY_S)
+        with pytest.raises(NotFoundError, match="no daemon waits with the record at offset 1"):
+            await step(offset=1)
+        done = await step(offset=0)
+        with pytest.raises((NotFoundError, RequestError)):
+            await step(offset=0)
+        while await intake.stands(KIND) != end or intake.context.outages.away:
+            await anyio.sleep(LOOK_EVERY_S)
+
+    (letter,) = await intake.letters()
+    assert done == SteppedOver(partition, 0, 1, letter["id"])
+    assert (letter["reason"], letter["message"], letter["value"]) == ("unprocessable", SAID, SLOW.value)
+    assert await intake.uris() == ["lake://behind"]
+    assert await intake.rows("SELECT who, what, object, details FROM audit_log") == [
+        {
+            "who": "ada",
+            "what": "stepped over a record",
+            "object": partition,
+            "details": {"offset": 0, "next_offset": 1, "because": "it has a million keys"},
+        }
+    ]
+    assert [record.value for record in await intake.relay(Kind.DEAD_LETTER)] == [SLOW.value]

@@ -63,7 +63,13 @@ async def test_what_is_wrong_comes_first(site: Site, cli: Cli) -> None:
 
     text, answer = await page(site, "/system"), await cli("doctor", "--json")
 
-    expected = ("Kafka is away for", "updates/3 is not read", "lost commits of", "to be published", "1 DAG file is broken")
+    expected = (
+        "Kafka is out of service for",
+        "updates/3 is not read",
+        "lost commits of",
+        "to be published",
+        "1 DAG file is broken",
+    )
     assert [any(says in problem for problem in answer.json["problems"]) for says in expected] == [True] * 5
     assert ([says in text for says in expected], "<script>alert" in text) == ([True] * 5, False)
     assert answer.code == 1

@@ -5,11 +5,12 @@ from typing import Any, cast
 
 import pytest
 
-from tidegate.daemon.intake.batches import PartitionBatch, tried_alone
+from tidegate.daemon.intake.batches import PartitionBatch, key_of, tried_alone
 from tidegate.daemon.intake.unread import FIRST_PAUSE_S, LONGEST_PAUSE_S, SlowPartitions, UnreadPartitions, unread
 from tidegate.daemon.outage import Outages
 from tidegate.events.source import Partition
 from tidegate.schemas.error import TooSlowError
+from tidegate.schemas.queries.leases import PARTITION, Lease
 
 A, B = Partition("t", 0), Partition("t", 1)
 NO_LEADER = "the partition has no leader: its records wait until a broker with a replica of it is back"
@@ -81,7 +82,7 @@ def test_a_record_that_is_too_slow_is_tried_again_after_pauses_that_double_as_ot
         slow.partitions.applied([B])
 
     assert (pauses[:3], pauses[-1]) == ([FIRST_PAUSE_S, 2 * FIRST_PAUSE_S, 4 * FIRST_PAUSE_S], LONGEST_PAUSE_S)
-    assert slow.partitions.reasons == {A: "the record at offset 7 waits for another try: too slow"}
+    assert list(slow.partitions.reasons) == [A]
 
 
 def test_the_pauses_do_not_grow_while_no_record_is_applied_and_begin_anew_with_another_record() -> None:
@@ -114,9 +115,27 @@ def test_a_partition_is_slow_until_its_record_is_applied_or_another_daemon_has_i
 
     slow.partitions.applied([A])
     applied = slow.partitions.partitions
-    slow.partitions.keep([A])
+    slow.partitions.keep({A: lease(A)})
 
     assert [set(applied), set(slow.partitions.partitions)] == [{B}, set()]
+
+
+def test_a_partition_is_slow_until_its_record_is_stepped_over() -> None:
+    slow = Slow()
+    slow.pause_s(A, offset=7)
+
+    slow.partitions.keep({A: lease(A, 7)})
+    waits = slow.partitions.reasons
+    slow.partitions.keep({A: lease(A, 8)})
+
+    assert waits == {
+        A: "the record at offset 7 waits for another try: too slow; `tidegate topics skip t/0 --offset 7` makes it a dead letter"
+    }
+    assert slow.partitions.partitions == set()
+
+
+def lease(partition: Partition, next_offset: int = 0) -> Lease:
+    return Lease(PARTITION, key_of(partition), 1, next_offset, halted=False)
 
 
 def batch(partition: Partition, *records: str) -> PartitionBatch:
