@@ -14,15 +14,20 @@ async def longest_waiting(db: Db, pool: str, since: datetime, wanted: int, slots
     """Up to `wanted` task instances that have waited since before `since`, oldest first, each for at most `slots` slots.
 
     Each is blocked by missing slots only; together they may exceed their limits. A DAG that is paused, or at its limits, may have
-    all tasks of the first search; the second one steps from run to run.
+    all tasks of the first search; where more wait, the second one steps from run to run.
     """
-    by_age = await _find(db, pool, since, wanted, slots, by_run=False)
-    return by_age if len(by_age) == wanted else await _find(db, pool, since, wanted, slots, by_run=True) or by_age
+    by_age, more_wait = await _find(db, pool, since, wanted, slots, by_run=False)
+    if not more_wait:
+        return by_age
+    by_run, _ = await _find(db, pool, since, wanted, slots, by_run=True)
+    return by_run or by_age
 
 
-async def _find(db: Db, pool: str, since: datetime, wanted: int, slots: int, *, by_run: bool) -> list[StarvingTask]:
+async def _find(db: Db, pool: str, since: datetime, wanted: int, slots: int, *, by_run: bool) -> tuple[list[StarvingTask], bool]:
+    """The tasks that one search finds, and whether it looked at fewer than wait."""
     rows = await db.fetch(_SQL["longest_waiting"], pool, since, wanted, slots, by_run)
-    return [StarvingTask(Candidate(*row[:3]), _limits_left(row[0], *row[3:])) for row in rows]
+    found = [StarvingTask(Candidate(*row[:3]), _limits_left(row[0], *row[3:])) for row in rows if row[0] is not None]
+    return found, len(found) < len(rows)
 
 
 def _limits_left(

@@ -7,7 +7,8 @@ import pytest
 from tests.integration.engine.slots import admitted, command, dag, pool, waiting
 from tests.integration.engine.world import World, utc
 from tidegate.schemas.message import PauseRequested, RunRequested
-from tidegate.schemas.queries import pools
+from tidegate.schemas.queries import pools, starving
+from tidegate.schemas.queries.db import Db
 from tidegate.schemas.timetable.spec import Cron
 
 
@@ -207,6 +208,21 @@ async def test_a_thousand_tasks_that_are_held_back_hide_no_task_that_waits_less_
         await world.finish((await world.attempts())[-1])
 
     assert sorted(order) == ["heavy", "heavy", "heavy", "light"]
+
+
+async def test_tasks_are_searched_a_second_time_only_if_more_wait_than_were_looked_at(world: World) -> None:
+    await waiting(world, dag("many", command("t")))
+    await world.tell(PauseRequested(dag_id="many", is_paused=True))
+
+    async def searches(db: Db) -> int:
+        before = db.statements
+        assert await starving.longest_waiting(db, "default_pool", utc(2100, 1, 1), 9, 1) == []
+        return db.statements - before
+
+    few = await world.database.run(searches)
+    await world.rows(MANY_MORE)
+
+    assert [few, await world.database.run(searches)] == [1, 2]
 
 
 @pytest.mark.parametrize("at", ["-infinity", "infinity", "4713-01-01 BC", "294276-12-31Z"])
