@@ -123,9 +123,9 @@ class History:
             await self._apply(ParsedFile(path=path, digest=None))
 
     async def daemon(self, **facts: Any) -> None:
-        """A daemon shows life; `away` are servers that it cannot reach, the rest are its terms."""
+        """A daemon shows life, for the whole test; `away` are servers that it cannot reach, the rest are its terms."""
         away = {server: Away(datetime.now(UTC), error) for server, error in facts.pop("away", {}).items()}
-        job = Job(id=uuid4(), host=HOST, pid=4711, version="test", terms=Terms(**facts))
+        job = Job(id=uuid4(), host=HOST, pid=4711, version="test", terms=Terms(**{"lease_ttl_s": 3600.0, **facts}))
         await self.database.run(leases.heartbeat, job, away)
 
     async def no_daemon(self) -> None:

@@ -75,7 +75,7 @@ async def test_an_event_is_pending_since_its_arrival(cli: Cli, history: History)
 
     answer = await cli("dags", "show", "daily_delays")
 
-    assert "lake://flights  (1 event pending for 0s)\n" in answer.out
+    assert "lake://flights (1 event pending for 0s)\n" in answer.timeless
 
 
 async def test_a_dag_is_shown_with_what_is_pending_and_what_is_missing(cli: Cli, history: History) -> None:
@@ -84,7 +84,7 @@ async def test_a_dag_is_shown_with_what_is_pending_and_what_is_missing(cli: Cli,
 
     answer = await cli("dags", "show", "daily_delays")
 
-    assert "○ all of\n├── ✓ lake://flights  (1 event pending for 0s)\n└── ○ lake://weather  (nothing pending)\n" in answer.out
+    assert "○ all of\n├── ✓ lake://flights (1 event pending for 0s)\n└── ○ lake://weather (nothing pending)\n" in answer.timeless
     assert ["report", "sql", "join", "0", "lake://delays"] in answer.rows
 
 
@@ -178,10 +178,10 @@ async def test_a_condition_is_drawn_with_what_waits_for_each_of_its_inputs(cli: 
     answer = await cli("dags", "show", "closer")
 
     assert (
-        "○ 2 of\n├── ○ lake://flights where rows > 0  (nothing pending)\n"
-        "├── ✓ lake://days/* expires after 6h00m  (1 event pending for 0s)\n└── ○ lake://c  (nothing pending)\n"
+        "○ 2 of\n├── ○ lake://flights where rows > 0 (nothing pending)\n"
+        "├── ✓ lake://days/* expires after 6h00m (1 event pending for 0s)\n└── ○ lake://c (nothing pending)\n"
         "counted all within 1h00m of each other\n"
-    ) in answer.out
+    ) in answer.timeless
     assert "while paused" in answer.out
     page = (await cli("dags", "show", "closer", "--json")).json
     assert [(row["input"], row["events"]) for row in page["inputs"]] == [

@@ -14,7 +14,12 @@ from tidegate import Dag, Dataset
 with Dag("other", schedule=Dataset("lake://flights"), catchup=True) as dag:
     dag.command("only", ["true"], outlets=[Dataset("lake://other")])
 """
-HOURLY = 'from tidegate import Dag\nwith Dag("hourly", schedule="0 * * * *"):\n    pass\n'
+HOURLY = """
+from datetime import UTC, datetime
+from tidegate import Dag
+with Dag("hourly", schedule="0 * * * *", start_date=datetime(2100, 1, 1, tzinfo=UTC)):
+    pass
+"""
 
 
 @pytest.fixture
@@ -51,7 +56,7 @@ async def test_a_plan_says_what_comes_changes_and_goes_and_changes_nothing(cli: 
         "  file      hourly.py",
         "  version   1",
         "  schedule  none: it starts no more runs",
-        f"  next run  {await next_hour(cli)} → none by time",
+        "  next run  2100-01-01 00:00:00Z → none by time",
         "",
         "other: added",
         "  file      other.py",
@@ -64,11 +69,6 @@ async def test_a_plan_says_what_comes_changes_and_goes_and_changes_nothing(cli: 
         "  events    2 consumed by the run that starts",
     ]
     assert [dag["version"] for dag in (await cli("dags", "list", "--json")).json] == [1, 1]
-
-
-async def next_hour(cli: Cli) -> str:
-    (run,) = (await cli("dags", "next", "hourly", "-n", "1", "--json")).json
-    return str(run["run_after"]).replace("T", " ")
 
 
 async def test_a_plan_of_some_files_has_those_alone(cli: Cli, history: History, folder: Path) -> None:

@@ -44,7 +44,7 @@ async def test_why_not_says_why_since_when_and_what_releases_it(cli: Cli, held: 
     answer = await cli("dags", "why-not", "daily_delays")
 
     assert f"the DAG to be released from its hold: {REASON} (hold)" in answer.out
-    assert "hold  closed  0s   file daily.py\n" in answer.out
+    assert "hold closed 0s file daily.py\n" in answer.timeless
     assert "correct daily.py, or release the DAG once the cause is gone" in answer.out
     assert "tidegate dags release daily_delays\n" in answer.out
 

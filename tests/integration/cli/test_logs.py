@@ -119,7 +119,7 @@ async def test_following_goes_on_until_the_try_ends(cli: Cli, spool: Spool) -> N
 
     async with anyio.create_task_group() as tg:
         tg.start_soon(write_the_rest)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             answer = await cli("tasks", "logs", "daily_delays", "latest", "join", "--follow")
 
     assert answer == (0, "begin\nend\n", "")
@@ -138,7 +138,7 @@ async def test_following_waits_for_a_task_whose_turn_has_not_come(cli: Cli, hist
 
     async with anyio.create_task_group() as tg:
         tg.start_soon(run_it)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             answer = await cli("tasks", "logs", "daily_delays", "latest", "join", "--follow")
 
     assert answer == (0, "at last\n", "")
@@ -182,7 +182,7 @@ async def test_following_ends_with_a_runner_that_was_killed(cli: Cli, history: H
     spool.log.write_bytes(b"cut off\n")
     await history.attempt_ends(attempt, "lost", "the runner was killed")
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         answer = await cli("tasks", "logs", "daily_delays", "latest", "join", "--follow", "--try", "1")
 
     assert answer == (0, "cut off\n", "")
@@ -201,7 +201,7 @@ async def test_a_task_that_nothing_was_run_for_has_no_log(cli: Cli, history: His
         again = submission_id or (await history.attempts_begin())[0].submission_id
         await history.attempt_ends(again, "failed", "boom")
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         answer = await cli("tasks", "logs", "daily_delays", "latest", "done", "--follow")
 
     assert answer.code == 1
@@ -225,7 +225,7 @@ async def test_a_try_that_never_was_is_answered_with_the_last_one(cli: Cli, spoo
 async def test_a_log_on_another_host_is_said_to_be_there(cli: Cli, spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEGATE_HOST", "another")
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         answer = await cli("tasks", "logs", "daily_delays", "latest", "join", "--follow")
 
     assert answer.code == 1

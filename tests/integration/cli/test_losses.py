@@ -82,6 +82,6 @@ async def test_no_numbers_are_left_out_while_a_decision_about_the_dag_is_made(hi
     async with history.database.pool.acquire() as elsewhere, anyio.create_task_group() as tg, elsewhere.transaction():
         await elsewhere.execute("SELECT FROM dag FOR NO KEY UPDATE")
         tg.start_soon(history.database.run, record)
-        await until_at_locks(history.database, 1, within_s=10)
+        await until_at_locks(history.database, 1)
 
     assert await history.database.pool.fetchval("SELECT state_seq FROM dag_run") > losses.SKIPPED

@@ -6,7 +6,7 @@ from uuid import UUID
 import anyio
 import pytest
 
-from tests.integration.cli.conftest import Cli
+from tests.integration.cli.conftest import Cli, Printed
 from tests.integration.cli.history import History
 
 PAIR = """
@@ -115,25 +115,22 @@ async def test_a_run_that_waits_is_cancelled_too(cli: Cli, history: History) -> 
     assert answer.json["state"] == "failed"
 
 
-async def test_a_cancelled_run_is_waited_for_until_nothing_of_it_works(cli: Cli, history: History, attempt: UUID) -> None:
-    with anyio.fail_after(30):
+async def test_a_cancelled_run_is_waited_for_until_nothing_of_it_works(
+    cli: Cli, printed: Printed, history: History, attempt: UUID
+) -> None:
+    async def end() -> None:
+        await printed.until_said("waiting")
+        await history.attempt_ends(attempt, "killed")
+
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tg:
-            tg.start_soon(killed_later, history, attempt)
+            tg.start_soon(end)
             answer = await cli("runs", "cancel", "pair", "a", "--wait")
 
     assert (answer.code, answer.out) == (0, "cancelled pair a\n")
     assert [line.split("Z  ")[1] for line in answer.err.splitlines()] == ["waiting for the kill of try 1 of first"]
     page = (await cli("runs", "show", "pair", "a", "--json")).json
     assert page["tasks"][0]["attempts"][0]["state"] == "killed"
-
-
-async def killed_later(history: History, attempt: UUID) -> None:
-    """The attempt ends a while after it was to be killed."""
-    doomed = "SELECT FROM submission WHERE submission_id = $1 AND desired_state = 'kill'"
-    while not await history.database.run(lambda db: db.fetch(doomed, attempt)):
-        await anyio.sleep(0.05)
-    await anyio.sleep(0.5)
-    await history.attempt_ends(attempt, "killed")
 
 
 async def test_a_run_that_has_ended_is_not_cancelled(cli: Cli, attempt: UUID) -> None:

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 from asyncpg.transaction import Transaction
 
-from tests.integration.cli.conftest import Cli
+from tests.integration.cli.conftest import Cli, Printed
 from tests.integration.cli.history import History
 from tests.integration.cli.sources import SINGLE, TIMED
 from tidegate.daemon import conf, runs
@@ -220,11 +220,11 @@ async def test_a_run_id_that_cannot_be_one_is_wrong_usage(cli: Cli, history: His
     assert (await cli("runs", "list", "--json")).json == []
 
 
-async def test_a_run_is_followed_to_its_end(cli: Cli, history: History) -> None:
+async def test_a_run_is_followed_to_its_end(cli: Cli, printed: Printed, history: History) -> None:
     await history.file(SINGLE)
 
     async with anyio.create_task_group() as tg:
-        tg.start_soon(_end_the_only_attempt, history, "succeeded")
+        tg.start_soon(_end_the_only_attempt, printed, history, "succeeded")
         answer = await cli("runs", "trigger", "single", "--wait", "--json")
 
     assert (answer.code, answer.json["state"]) == (0, "success")
@@ -234,19 +234,19 @@ async def test_a_run_is_followed_to_its_end(cli: Cli, history: History) -> None:
     ]
 
 
-async def test_a_followed_run_that_fails_says_why(cli: Cli, history: History) -> None:
+async def test_a_followed_run_that_fails_says_why(cli: Cli, printed: Printed, history: History) -> None:
     await history.file(SINGLE)
 
     async with anyio.create_task_group() as tg:
-        tg.start_soon(_end_the_only_attempt, history, "failed")
+        tg.start_soon(_end_the_only_attempt, printed, history, "failed")
         answer = await cli("runs", "trigger", "single", "--wait", "--run-id", "a")
 
     assert (answer.code, answer.out) == (1, "triggered single a\n")
     assert answer.err.splitlines()[-1] == "task only failed: exit code 1: boom"
 
 
-async def _end_the_only_attempt(history: History, outcome: Outcome) -> None:
-    with anyio.fail_after(20):
-        while not (begun := await history.attempts_begin()):
-            await anyio.sleep(0.05)
-    await history.attempt_ends(begun[0].submission_id, outcome, "exit code 1: boom" if outcome == "failed" else "")
+async def _end_the_only_attempt(printed: Printed, history: History, outcome: Outcome) -> None:
+    """Once the run is followed."""
+    await printed.until_said("running")
+    (begun,) = await history.attempts_begin()
+    await history.attempt_ends(begun.submission_id, outcome, "exit code 1: boom" if outcome == "failed" else "")

@@ -2,12 +2,13 @@
 
 import shlex
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import anyio
+import pytest
 
 from tests.integration.cli.history import History
+from tidegate.daemon.postgres.server_clock import ServerClock
 
 if TYPE_CHECKING:
     from tests.integration.cli.conftest import Cli
@@ -29,12 +30,26 @@ def one(dag: str = "", task: str = "") -> str:
     return ONE.format(dag=dag, task=task)
 
 
+class Wait:
+    """Waiting in no time: the server's clock goes forward, as commands and the daemon's part of a test know it."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._patch = patch
+
+    def until(self, moment: datetime) -> None:
+        ahead = moment - datetime.now(UTC) + timedelta(seconds=1)
+        extrapolated, told = ServerClock.extrapolated, ServerClock.told
+        self._patch.setattr(ServerClock, "extrapolated", lambda clock: extrapolated(clock) + ahead)
+        self._patch.setattr(ServerClock, "told", lambda clock, sample: told(clock, sample) + ahead)
+
+
 class WhyNot:
     """What `tasks why-not` says of a task of DAG `d`, and doing what it says."""
 
-    def __init__(self, cli: "Cli", history: History) -> None:
+    def __init__(self, cli: "Cli", history: History, wait: Wait) -> None:
         self.cli = cli
         self.history = history
+        self.wait = wait
 
     async def run(self, run_id: str = "r", *options: str) -> None:
         answer = await self.cli("runs", "trigger", "d", "--run-id", run_id, *options)
@@ -70,9 +85,10 @@ class WhyNot:
 class WhyNoRun:
     """What `dags why-not` says of DAG `d`, and how many runs it has."""
 
-    def __init__(self, cli: "Cli", history: History) -> None:
+    def __init__(self, cli: "Cli", history: History, wait: Wait) -> None:
         self.cli = cli
         self.history = history
+        self.wait = wait
 
     async def file(self, dag: str) -> None:
         await self.history.file(DAG.format(dag=dag))
@@ -92,7 +108,7 @@ class WhyNoRun:
         return len((await self.cli("runs", "list", "d", "--json")).json)
 
     async def wait_until(self, moment: str) -> None:
-        await anyio.sleep((datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds() + 0.1)
+        self.wait.until(datetime.fromisoformat(moment))
         await self.history.clock("d")
 
 
