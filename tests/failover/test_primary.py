@@ -28,7 +28,7 @@ from tidegate.daemon.work import Work
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries.db import Db
 
-WITHIN_S = 20.0
+WITHIN_S = 60.0
 READ_ONLY = "ALTER SYSTEM SET default_transaction_read_only = {}"
 
 
