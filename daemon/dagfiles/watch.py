@@ -1,6 +1,7 @@
 """Watches the DAG folder: reports changed files within milliseconds by inotify, and missed ones by a slow scan."""
 
 import os
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -15,7 +16,7 @@ from tidegate.daemon.dagfiles.message import NOT_READ
 from tidegate.daemon.dagfiles.reading import in_thread
 from tidegate.daemon.dagfiles.scan import Listing, Report, changed, disappeared, listing, news, reported_files, reports, stamps
 from tidegate.daemon.dagfiles.source import RefusedError, content_digest, read, with_imports
-from tidegate.daemon.dagfiles.stamp import Stamp
+from tidegate.daemon.dagfiles.stamp import Stamp, is_young
 from tidegate.daemon.fault_log import LoggedStates
 from tidegate.daemon.restart import first_of
 from tidegate.daemon.settings import Settings, dags_root
@@ -133,7 +134,9 @@ class Scanner:
         """List the folder and read changed files and imports. Runs in a thread, one at a time.
 
         Each scan reads files again that were not read: a disk or a file server may answer again without a change of the file.
+        So it does with files that had just changed: another change may have left the same stamp.
         """
+        began_ns = time.time_ns()
         self._note_place(_identity(self._root) if self._root.is_dir() else None)
         if self._place is None:
             return None
@@ -143,7 +146,9 @@ class Scanner:
         for path in changed(self._stamps, now):
             self._digests[path] = content_digest(self._root, path)
         self._digests = {path: self._digests[path] for path in now}
-        self._stamps = {path: stamp for path, stamp in now.items() if self._digests[path] != NOT_READ}
+        self._stamps = {
+            path: stamp for path, stamp in now.items() if self._digests[path] != NOT_READ and not is_young(stamp, began_ns)
+        }
         return found
 
     def _note_place(self, place: tuple[int, int] | None) -> None:

@@ -4,7 +4,8 @@ import errno
 import os
 import shutil
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,10 @@ from tests import waiting
 from tests.integration.dagfiles.conftest import Write, until
 from tests.integration.dagfiles.watched_folder import SLOW, Database, quiet, watching
 from tests.unlistable import NAME, unlistable
-from tidegate.daemon.dagfiles import watch
+from tidegate.daemon.dagfiles import scan, watch
 from tidegate.daemon.dagfiles.ignore import IGNORE_FILE
 from tidegate.daemon.dagfiles.message import NOT_READ
+from tidegate.daemon.dagfiles.stamp import stamp_of
 from tidegate.daemon.dagfiles.watch import Scanner, digest
 from tidegate.daemon.settings import Settings
 
@@ -34,7 +36,7 @@ async def test_a_database_that_is_away_loses_nothing_and_is_said_once(
     with capture_logs() as logs:
         async with watching(settings, database, scan_s=SLOW):
             write("a.py", "1")
-            await anyio.sleep(1.2)
+            await until(lambda: database.asked > 2)
             assert database.reports == []
             database.is_away = False
             await until(lambda: database.reports == ["a.py"])
@@ -50,12 +52,17 @@ async def test_a_dag_folder_that_is_missing_is_said_once_and_waited_for(
 
     with capture_logs() as logs:
         async with watching(settings, database, scan_s=0.1):
+            await until(lambda: bool(missing(logs)))
             await quiet()
             assert database.reports == []
             write("b.py", "1")
             await until(lambda: "b.py" in database.reports)
 
-    assert [line["folder"] for line in logs if line["event"] == "dag_folder_missing"] == [str(root)]
+    assert missing(logs) == [str(root)]
+
+
+def missing(logs: Sequence[Any]) -> list[str]:
+    return [line["folder"] for line in logs if line["event"] == "dag_folder_missing"]
 
 
 async def test_a_dag_folder_that_is_replaced_is_watched_again(
@@ -74,24 +81,24 @@ async def test_a_file_server_that_does_not_answer_holds_up_nothing_but_the_watch
     settings: Settings, database: Database, root: Path, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watch, "POLL_S", 0.1)
-    stat, asked, answers = os.stat, threading.Event(), threading.Event()
+    stat, asked, answers, gave_up = os.stat, threading.Event(), threading.Event(), threading.Event()
 
     def wait(path: Any, **options: Any) -> os.stat_result:
         if path == root:
             asked.set()
-            answers.wait(8)
+            if not answers.wait(30):
+                gave_up.set()
         return stat(path, **options)
 
     write("a.py", "1")
     async with watching(settings, database, scan_s=SLOW):
         await until(lambda: database.reports == ["a.py"])
         monkeypatch.setattr(os, "stat", wait)
-        began = anyio.current_time()
         await until(asked.is_set)
-    waited_s, was_up = anyio.current_time() - began, answers.is_set()
+    was_waited_for = gave_up.is_set()
     answers.set()
 
-    assert (waited_s < 4, was_up) == (True, False)
+    assert not was_waited_for
 
 
 async def test_a_folder_that_cannot_be_watched_is_said_once_and_tried_again_after_pauses(
@@ -119,7 +126,7 @@ async def test_a_folder_that_cannot_be_watched_is_said_once_and_tried_again_afte
 async def test_the_watcher_that_is_cancelled_does_not_wait_for_inotify(
     settings: Settings, database: Database, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "POLL_S", 40.0)
+    monkeypatch.setattr(watch, "POLL_S", 90.0)
 
     def is_heard() -> bool:
         """The first scan finds the first text; only a watcher that listens finds another one."""
@@ -128,9 +135,9 @@ async def test_the_watcher_that_is_cancelled_does_not_wait_for_inotify(
         write("a.py", uuid4().hex)
         return False
 
-    with anyio.move_on_after(20) as patience:
+    with anyio.move_on_after(70) as patience:
         async with watching(settings, database, scan_s=SLOW):
-            await waiting.until(is_heard, 15, every_s=0.5)
+            await waiting.until(is_heard, 60, every_s=0.5)
 
     assert not patience.cancel_called  # a thread that waits is not cancelled, so that no TimeoutError would come
 
@@ -217,6 +224,19 @@ async def test_a_file_whose_read_fails_delays_no_other_and_is_read_again(
         await scanner.scan(absent_too=False)
 
     assert {path: database.known[path] for path in ("a.py", "b.py")} == {path: digest(root, path) for path in ("a.py", "b.py")}
+
+
+async def test_a_file_that_changes_again_in_the_same_tick_of_its_file_system_is_read_again(
+    database: Database, root: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scanner, now = Scanner(root, database.publish, database.files), time.time_ns()
+    monkeypatch.setattr(scan, "stamp_of", lambda status: (*stamp_of(status)[:3], now, now))
+
+    for text in ("1", "2"):
+        write("a.py", text)
+        await scanner.scan(absent_too=False)
+
+    assert (database.reports, database.known) == (["a.py"] * 2, {"a.py": digest(root, "a.py")})
 
 
 async def test_files_are_read_at_once_when_the_ignore_file_is_mended(database: Database, root: Path, write: Write) -> None:

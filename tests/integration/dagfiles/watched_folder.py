@@ -28,6 +28,7 @@ class Database:
         self.archives: dict[str, Sequence[str]] = {}
         self.absent: dict[str, int] = {}
         self.reports: list[str] = []
+        self.asked = 0
         self.is_away = False
         self.is_slow = False
         self.refused: str | None = None
@@ -40,6 +41,7 @@ class Database:
                 self._record_entry(path, name)
 
     async def files(self) -> Mapping[str, KnownFile]:
+        self.asked += 1
         if self.is_away:
             raise UnavailableError("Postgres is not available", server="Postgres")
         return {path: KnownFile(digest, frozenset(self.imports.get(path, ()))) for path, digest in self.known.items()}
