@@ -95,7 +95,7 @@ def _session(process: psutil.Process) -> int | None:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    await waiting.until(holds, 30)
+    await waiting.until(holds, 60)
 
 
 async def parse(settings: Settings, *paths: str) -> list[ParsedFile]:

@@ -1,6 +1,5 @@
 """Bad DAG files: each is a problem that names its line and its reason, and harms no other file."""
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
@@ -153,9 +152,6 @@ async def test_a_loop_that_nothing_interrupts_is_killed(settings: Settings, writ
             except BaseException:
                 pass
     """
-    started = time.monotonic()
-
     (parsed,) = await parse(settings, write("stubborn.py", text))
 
     assert problem(parsed).reason == f"it was still running after 0.3 s (TIDEGATE_PARSE_WALL_S) and did not stop; {MOVE}"
-    assert time.monotonic() - started < 10

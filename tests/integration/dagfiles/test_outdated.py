@@ -50,7 +50,7 @@ async def test_the_result_fits_the_imports_at_the_time_of_the_event(settings: Se
         held = Held(parser)
         parsing = FileParsing(context_of(settings), cast(Parser, held), tg)
         await parsing._begin([path])
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             while not held.parses:
                 await anyio.sleep(0.01)
         write("names.py", text)

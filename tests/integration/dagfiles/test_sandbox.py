@@ -18,6 +18,7 @@ from tidegate.daemon.dagfiles.parse import open_parser
 from tidegate.daemon.dagfiles.sandbox import INHERITED
 from tidegate.daemon.dagfiles.source import decode
 from tidegate.daemon.settings import Settings
+from tidegate.daemon.standalone.process import runs
 from tidegate.schemas.dag import ImportProblem, ParsedFile
 
 
@@ -283,7 +284,8 @@ async def test_a_zygote_that_dies_is_replaced_and_the_file_parses(settings: Sett
 async def test_a_zygote_that_dies_during_a_parse_is_replaced_and_the_file_is_parsed_again(
     settings: Settings, write: Write
 ) -> None:
-    path = write("slow.py", "import time, tidegate\ntime.sleep(0.5)\ntidegate.Dag('d')\n")
+    text = "import os, time, tidegate\nwhile not os.path.exists('go'): time.sleep(0.01)\ntidegate.Dag('d')\n"
+    path = write("slow.py", text)
     parsed: list[ParsedFile] = []
 
     async with open_parser(settings) as parser, anyio.create_task_group() as tg:
@@ -294,6 +296,7 @@ async def test_a_zygote_that_dies_during_a_parse_is_replaced_and_the_file_is_par
         tg.start_soon(parse_slowly)
         await until(lambda: len(sandboxed()) == 1)
         zygote()[-1].kill()
+        write("go", "")
 
     assert [spec.dag_id for spec in parsed[0].dags] == ["d"]
 
@@ -307,7 +310,7 @@ async def test_nothing_runs_any_more_when_the_parser_is_closed(settings: Setting
         family = [*zygote(), *sandboxed()]
         tg.cancel_scope.cancel()
 
-    await until(lambda: not any(process.is_running() for process in family))
+    await until(lambda: not any(map(runs, family)))
 
 
 def test_a_zygote_whose_daemon_is_gone_ends_without_a_word() -> None:
