@@ -1,10 +1,11 @@
 """A daemon's dispatcher, step by step, and a backend that takes every submission."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
 from uuid import UUID, uuid4
 
-import anyio
+import anyio.lowlevel
 
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.dispatch import Dispatcher
@@ -17,6 +18,8 @@ from tidegate.daemon.spark.host import host_of
 from tidegate.daemon.wake import Signals
 from tidegate.schemas.queries.leases import Job, Terms
 
+SILENT = "UPDATE job SET heartbeat_at = heartbeat_at - $2::interval WHERE id = $1"
+
 
 class Far:
     """A backend that every daemon sees, and that shows nothing of what it was given soon enough."""
@@ -27,10 +30,10 @@ class Far:
 
     def __init__(self) -> None:
         self.given: list[UUID] = []
-        self.look_s = 0.0
+        self.look: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint
 
     async def find(self, submission_id: UUID) -> Handle | None:  # noqa: ARG002 - it shows nothing
-        await anyio.sleep(self.look_s)
+        await self.look()
         return None
 
     async def submit(self, spec: SubmissionSpec) -> Handle:
@@ -75,3 +78,9 @@ class Daemon:
 
     async def renew(self) -> None:
         await renew(self.context.database, self.context.held_leases)
+
+    async def lapse(self) -> None:
+        """As if its last renewal were so long ago that other daemons take over."""
+        leases = self.context.held_leases
+        await self.context.database.pool.execute(SILENT, leases.job.id, timedelta(seconds=leases.ttl_s))
+        leases._renewed_at -= leases.ttl_s

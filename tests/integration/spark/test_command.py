@@ -347,7 +347,7 @@ async def test_a_pool_that_starts_its_processes_again_ends_with_its_task(bench: 
     spec = bench.spec(callback("leave_pool"), source=FORKING)
 
     handle = await bench.submit(spec)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         status = await bench.until_ended(spec, handle)
 
     assert (status.phase, status.reason) == (Phase.FAILED, "ValueError: no rows (dagfile.py, line 33)")

@@ -118,7 +118,7 @@ async def test_a_runner_killed_from_outside_is_a_failure_and_nothing_of_it_is_le
 
     assert status.phase is Phase.FAILED
     assert f"the runner was killed or crashed (pid {runner_of(handle)}, last heartbeat at" in status.reason
-    await until_nothing_runs(spec.submission_id, within_s=10)
+    await until_nothing_runs(spec.submission_id)
     assert not Spool(Path(bench.settings.spool_dir), spec.submission_id).work.exists()
 
 

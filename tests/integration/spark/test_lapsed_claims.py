@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import anyio
 import msgspec
 import pytest
 
@@ -17,7 +16,6 @@ from tidegate.schemas.message import TasksReady
 from tidegate.schemas.queries import submissions
 
 FILE = 'from tidegate import Dag, Dataset\nwith Dag("d", schedule=Dataset("s://a")) as dag: dag.command("c", ["true"])\n'
-TTL_S = 0.5
 
 
 @pytest.fixture
@@ -29,7 +27,7 @@ async def database(dsn: str) -> AsyncIterator[Database]:
 @pytest.fixture
 async def daemon(settings: MakeSettings, database: Database) -> Daemon:
     """One, with a task that waits to be submitted."""
-    daemon = Daemon(settings(host=HOST, lease_ttl_s=TTL_S), database)
+    daemon = Daemon(settings(host=HOST, lease_ttl_s=600.0), database)
     await daemon.renew()
     await History(database).file(FILE)
     await History(database).updated("s://a")
@@ -41,7 +39,7 @@ async def test_a_daemon_that_was_taken_for_dead_submits_nothing_of_before(daemon
     other = Daemon(daemon.context.settings, daemon.context.database)
     before = await daemon.dispatcher._claim(daemon.dispatcher._claim_intents)
 
-    await anyio.sleep(2 * TTL_S)
+    await daemon.lapse()
     await other.renew()
     taken_over = await other.dispatcher._claim(other.dispatcher._claim_abandoned)
     await daemon.renew()
@@ -58,7 +56,7 @@ async def test_a_daemon_that_was_taken_for_dead_submits_nothing_of_before(daemon
 async def test_a_claim_that_was_not_taken_over_is_claimed_again(daemon: Daemon) -> None:
     before = await daemon.dispatcher._claim(daemon.dispatcher._claim_intents)
 
-    await anyio.sleep(2 * TTL_S)
+    await daemon.lapse()
     await daemon.renew()
     await daemon.dispatcher._submit_batch(before.claims)
     again = await daemon.dispatcher._claim(daemon.dispatcher._claim_abandoned)
@@ -75,7 +73,7 @@ async def test_a_claim_is_not_taken_over_with_another_spool_on_the_same_machine(
     other.backend.host = host_of(elsewhere)
     before = await daemon.dispatcher._claim(daemon.dispatcher._claim_intents)
 
-    await anyio.sleep(2 * TTL_S)
+    await daemon.lapse()
     await other.renew()
     taken_over = await other.dispatcher._claim(other.dispatcher._claim_abandoned)
 
@@ -87,7 +85,7 @@ async def test_a_daemon_that_may_be_taken_for_dead_while_it_looks_does_not_submi
     daemon.context.held_leases.has_open_loss = True
     before = await daemon.dispatcher._claim(daemon.dispatcher._claim_intents)
 
-    daemon.backend.look_s = TTL_S
+    daemon.backend.look = daemon.lapse
     await daemon.dispatcher._submit_batch(before.claims)
 
     assert not daemon.backend.given

@@ -22,6 +22,7 @@ from tidegate.daemon.spark.contract import Handle, Phase, Status
 from tidegate.schemas.error import TooSlowError, UnavailableError
 
 TASKS = 5
+WITHIN_S = 60.0
 FILE = f"""
 from tidegate import Dag, Dataset
 with Dag("d", schedule=Dataset("s://a")) as dag:
@@ -86,7 +87,7 @@ async def until_heard(context: Context) -> None:
     async def heard() -> bool:
         return bool(await context.database.pool.fetchval(HEARD) >= TASKS)
 
-    await until(heard, 10)
+    await until(heard, WITHIN_S)
 
 
 async def test_kills_that_take_long_delay_neither_each_other_nor_heartbeats(daemon: Context) -> None:
@@ -109,7 +110,7 @@ async def test_a_backend_that_is_away_for_a_kill_and_for_the_next_rounds_has_one
     with capture_logs() as logs:
         async with anyio.create_task_group() as tg:
             await tg.start(observe, daemon)
-            await until(lambda: alive(daemon).rounds > 3, 10)
+            await until(lambda: alive(daemon).rounds > 3, WITHIN_S)
             tg.cancel_scope.cancel()
 
     assert [line["event"] for line in logs if line.get("server") == "far"] == ["server_lost"]
@@ -124,7 +125,7 @@ async def test_an_end_that_is_too_slow_delays_no_kill(daemon: Context, monkeypat
 
     async with anyio.create_task_group() as tg:
         await tg.start(observe, daemon)
-        await until(lambda: len(alive(daemon).killing) == TASKS - 1, 10)
+        await until(lambda: len(alive(daemon).killing) == TASKS - 1, WITHIN_S)
         away = set(daemon.outages.away)
         tg.cancel_scope.cancel()
 
@@ -138,7 +139,7 @@ async def test_a_spool_that_is_full_delays_no_kill(daemon: Context) -> None:
 
     async with anyio.create_task_group() as tg:
         await tg.start(observe, daemon)
-        await until(lambda: len(alive(daemon).killing) == TASKS - 1, 10)
+        await until(lambda: len(alive(daemon).killing) == TASKS - 1, WITHIN_S)
         tg.cancel_scope.cancel()
 
     assert set(daemon.outages.away) == {"the spool"}
@@ -151,14 +152,14 @@ async def test_a_kill_that_fails_is_repeated_and_delays_nothing(daemon: Context,
 
     async with anyio.create_task_group() as tg:
         await tg.start(observe, daemon)
-        with anyio.fail_after(10):
+        with anyio.fail_after(WITHIN_S):
             while len(alive(daemon).killing) < 3 * TASKS:
                 await anyio.sleep(0.02)
         away = set(daemon.outages.away)
         await daemon.database.pool.execute(SILENT_FOR_LONG)
         await until_heard(daemon)
         await daemon.database.pool.execute("UPDATE submission SET desired_state = 'run'")
-        with anyio.fail_after(10):
+        with anyio.fail_after(WITHIN_S):
             while daemon.outages.away:
                 await anyio.sleep(0.02)
         tg.cancel_scope.cancel()

@@ -76,7 +76,7 @@ def test_a_session_ends_those_of_earlier_tries(spark_connect: str) -> None:
         try:
             session.begin(msgspec.structs.replace(first, spec=spec)).stop()
 
-            assert isinstance(statement.exception(20), PySparkException)
+            assert isinstance(statement.exception(120), PySparkException)
         finally:
             session.end(first, 5.0)
     left.client.close()

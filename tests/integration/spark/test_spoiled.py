@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.integration.spark.submissions import POLL_S, Bench, handles, task, until_nothing_runs
+from tests.integration.spark.submissions import LONG_S, POLL_S, Bench, handles, task, until_nothing_runs
 from tests.unit.spark.test_spoiled_spool import directory, fifo, garbage, huge, symlink
 from tidegate.daemon.spark import launch
 from tidegate.daemon.spark.contract import Phase
@@ -43,7 +43,7 @@ async def test_spoiled_files_are_a_failure_of_this_attempt_alone(bench: Bench, n
     path.unlink(missing_ok=True)
 
     spoil(path)
-    with anyio.fail_after(20):
+    with anyio.fail_after(LONG_S):
         while True:
             statuses = await bench.backends[COMMAND].status(handles((spoiled, handle), (other, of_other)))
             if statuses[spoiled.submission_id].phase is not Phase.RUNNING:

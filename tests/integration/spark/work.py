@@ -9,9 +9,10 @@ CHATTER_LINES = 60_000
 
 
 def work(mode: str, out: str) -> None:
-    with Path(out).open("a") as file:
-        file.write(f"{os.getpid()}\n")
     sys.stdout.write(f"working: {mode}\n")
+    sys.stdout.flush()
+    with Path(out).open("a") as file:  # last: it ends the wait of a test
+        file.write(f"{os.getpid()}\n")
     match mode:
         case "fail":
             raise ValueError("no flights on this day")
