@@ -27,9 +27,11 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Job, Terms
 from tidegate.schemas.wire.event import Kind
 
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 LOOK_EVERY_S = 0.02
 MAX_REQUEST_BYTES = 8 << 20
+LEASE_TTL_S = 600.0
+"""Whatever is done under a lease that was renewed once."""
 
 STANDS = "SELECT next_offset FROM lease WHERE kind = 'partition' AND key = $1"
 
@@ -142,4 +144,4 @@ class Intake:
 
 
 def _nothing_held(settings: Settings) -> HeldLeases:
-    return HeldLeases(Job(uuid4(), settings.host, os.getpid(), "test", Terms(lease_ttl_s=settings.lease_ttl_s)))
+    return HeldLeases(Job(uuid4(), settings.host, os.getpid(), "test", Terms(lease_ttl_s=LEASE_TTL_S)))

@@ -96,7 +96,7 @@ async def daemon(intake: Intake, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     servers = intake.settings.kafka_servers
     await register(intake.database, relay.leases())
     async with OutboxSinks(
-        lambda id_: Sink(servers, transactional_id=id_, delivery_timeout_s=2.0), intake.settings.topic_prefix
+        lambda id_: Sink(servers, transactional_id=id_, delivery_timeout_s=20.0), intake.settings.topic_prefix
     ) as sinks:
         yield Relay(intake, sinks)
 

@@ -95,7 +95,6 @@ async def test_a_relay_that_was_frozen_for_longer_than_its_lease_publishes_no_ol
     intake: Intake, database: Database, frozen: FrozenSinks
 ) -> None:
     successor = Intake(intake.settings, database)
-    await compact_soon(intake.settings.kafka_servers, intake.settings.topic(Kind.DAG_RUN_STATE))
     await write(intake, 1, 2)
 
     with anyio.fail_after(WITHIN_S):
@@ -108,6 +107,7 @@ async def test_a_relay_that_was_frozen_for_longer_than_its_lease_publishes_no_ol
             frozen.resumed.set()
 
     assert await published(successor) == [1, 2, 3]
+    await compact_soon(intake.settings.kafka_servers, intake.settings.topic(Kind.DAG_RUN_STATE))
     with anyio.fail_after(WITHIN_S):
         while await published(successor) != [3]:  # The newest segment is never compacted: further records end it.
             await write(successor, 1, key="filler/r")
