@@ -48,7 +48,7 @@ async def test_topics_of_other_tests_are_left_alone(broker: str, topic_prefix: s
 
     await servers.delete_topics(broker, topic_prefix)
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while mine in (left := await admin.list_topics()):
             await anyio.sleep(0.02)
     await admin.delete_topics([other])

@@ -25,11 +25,11 @@ async def test_a_statement_that_fails_is_no_answer(empty_dsn: str, tmp_path: Pat
 class Recovering(Postgres):
     """A Postgres that replays its log for longer than a server may say nothing."""
 
-    start_s = 0.4
+    start_s = 3.0
     ready_at = 0.0
 
     async def _prepare(self) -> None:
-        self.ready_at = anyio.current_time() + 2 * self.start_s
+        self.ready_at = anyio.current_time() + 1.2 * self.start_s
 
     async def _spawn(self, chosen: tuple[int, ...]) -> Child:
         assert len(chosen) == 1

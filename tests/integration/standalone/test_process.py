@@ -25,7 +25,7 @@ async def start(tmp_path: Path, *command: str) -> Child:
 
 
 async def until_ready(child: Child) -> None:
-    await until(lambda: "ready" in child.tail(), 10)
+    await until(lambda: "ready" in child.tail(), 60)
 
 
 async def test_a_child_that_does_not_listen_is_killed(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.standalone.command import another_link, login_link
 from tidegate.daemon.standalone.handed_on import to_web
+from tidegate.daemon.standalone.port import LOOPBACK, choose
 from tidegate.daemon.standalone.web import Web
 
 
@@ -30,8 +31,8 @@ async def test_a_link_logs_its_first_visitor_in(dsn: str, tmp_path: Path) -> Non
 
 
 async def test_it_gets_its_port_unless_that_is_taken(dsn: str, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    (port,) = choose(1)
+    with socket.create_server((LOOPBACK, port)):
         async with Web(tmp_path / "web", {"postgres_dsn": dsn}, port) as web:
             assert web.port != port
     async with Web(tmp_path / "web", {"postgres_dsn": dsn}, port) as web:
