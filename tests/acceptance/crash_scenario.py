@@ -32,7 +32,6 @@ from tidegate.events import Publisher, topics
 ROOT = Path(__file__).parents[2]
 READY_S = 60.0
 LONG_S = 120.0
-STOP_S = 20.0
 
 READY = "SELECT EXISTS (SELECT FROM job WHERE pid = $1) AND EXISTS (SELECT FROM dag)"
 ACCEPTED = "SELECT submission_id FROM submission WHERE state = 'accepted' AND try_number = $1"
@@ -198,7 +197,7 @@ class CrashScenario:
         await self.until_nothing_runs()
         await until(lambda: quiescence.at_rest(self._dsn, self._servers.kafka), LONG_S)
         await self._stop()
-        await until(self._is_alone, STOP_S)
+        await until(self._is_alone, LONG_S)
         verdict = await judge(await gather(self._db, self._servers.kafka, self.prefix, self._home, [], self._ends))
         runs = [row[0] for row in await self._db.fetch("SELECT state FROM dag_run")]
         return Story(

@@ -32,7 +32,7 @@ from tidegate.schemas.wire.event import DatasetUpdated, EventId, Kind
 PARTITIONS = 6
 """Of dataset events; the other topics have one, so that no daemon can own all of these and its share."""
 
-READY_S = 30.0
+READY_S = 60.0
 WITHIN_S = 60.0
 STOP_S = 20.0
 

@@ -59,7 +59,8 @@ class SingleDaemon:
         self._process = psutil.Process(child.pid)
 
     def lines(self) -> Sequence[Mapping[str, Any]]:
-        return [msgspec.json.decode(line, type=dict[str, Any]) for line in self.child.log.read_text().splitlines()]
+        whole, _, _ = self.child.log.read_text().rpartition("\n")  # the last one may still be written
+        return [msgspec.json.decode(line, type=dict[str, Any]) for line in whole.splitlines()]
 
     def said(self, event: str) -> list[str]:
         """Of which servers it said so, in order."""

@@ -100,7 +100,7 @@ async def test_it_ends_after_its_last_run_has_and_keeps_its_limit(two: Two) -> N
 
 async def test_a_cleared_run_of_a_cancelled_one_runs(two: Two) -> None:
     """A peer left it queued for ever."""
-    await two.create("work", "--to", "2015-01-12", "--max-active-runs", "1")
+    await two.create("work", "--to", "2019-12-31", "--max-active-runs", "1")  # far more than end before it is cancelled
     await two.until("SELECT EXISTS (SELECT FROM dag_run WHERE state = 'success')")
     await two.user("backfills", "cancel", "1", "--kill")
     await two.until(ENDED)
@@ -118,6 +118,7 @@ async def test_it_goes_on_while_others_want_all_slots(two: Two, kafka: str, topi
             await publisher.dataset_updated("s://greedy")
             if number == 5:
                 await two.create("starved", "--to", "2015-01-02")
+    await two.until("SELECT count(*) = 80 FROM dag_run WHERE dag_id = 'greedy'")
 
     await two.until(ENDED)
 

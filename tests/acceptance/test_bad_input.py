@@ -83,7 +83,7 @@ async def test_bad_dag_files_are_told_and_good_ones_and_good_versions_are_in_for
 
 async def test_files_that_hang_delay_no_other_file_and_are_told_at_once(start: Start) -> None:
     hanging = [f"hangs_{number:03}.py" for number in range(60)]
-    async with start() as daemon:
+    async with start(parse_wall_s=600) as daemon:
         for name in hanging:
             (daemon.dags / name).write_text(f"{START}import time; time.sleep(3600)\n")
 

@@ -9,8 +9,11 @@ import pytest
 
 from tests.acceptance.command import Ended, Tidegate
 from tests.servers import MakeSettings
+from tidegate.daemon.postgres.database import connect
+from tidegate.daemon.request import apply_request
 from tidegate.daemon.settings import Settings
 from tidegate.events import Publisher, topics
+from tidegate.schemas.message import RunRequested
 
 FILE = """
 from datetime import timedelta
@@ -22,7 +25,7 @@ with Dag("cleaning", schedule=raw) as dag:
     first >> dag.command("anyway", {command!r}, trigger_rule="all_done", outlets=[clean])
 with Dag("report", schedule=clean) as dag:
     dag.command("report", ["true"])
-with Dag("tomorrow", schedule="0 0 29 2 *", catchup=False) as dag:
+with Dag("tomorrow", schedule="0 0 29 2 *", catchup=False, run_immediately=False) as dag:
     dag.command("never", ["false"])
 """
 
@@ -56,6 +59,12 @@ async def runs(mine: Settings) -> list[tuple[str, str]]:
         await db.close()
 
 
+async def begun(mine: Settings) -> None:
+    """A run that no daemon has to make."""
+    async with connect(mine.postgres_dsn) as database:
+        await apply_request(database, RunRequested(dag_id="cleaning", run_id="r1", conf={}))
+
+
 async def hold(mine: Settings, dag_id: str) -> None:
     """As a daemon does after a decision about the DAG failed."""
     db = await asyncpg.connect(mine.postgres_dsn)
@@ -84,14 +93,14 @@ async def test_it_ends_after_its_time(tidegate: Tidegate, mine: Settings) -> Non
 
 
 async def test_work_that_is_not_done_in_time_is_said(tidegate: Tidegate, mine: Settings) -> None:
-    assert (await daemon(tidegate, mine, ["sleep", "9"], "--until-idle")).code == 0
-    await published(mine)
+    assert (await daemon(tidegate, mine, ["sleep", "600"], "--until-idle")).code == 0
+    await begun(mine)
 
-    ended = await daemon(tidegate, mine, ["sleep", "9"], "--until-idle", "--run-duration", "6s")
+    ended = await daemon(tidegate, mine, ["sleep", "600"], "--until-idle", "--run-duration", "3s")
 
     assert ended.code == 1
     assert (
         ended.err.splitlines()[-1]
-        == "tidegate: the installation was not idle within 6 s; `tidegate runs list` shows the runs in progress"
+        == "tidegate: the installation was not idle within 3 s; `tidegate runs list` shows the runs in progress"
     )
     assert await runs(mine) == [("cleaning", "running")]

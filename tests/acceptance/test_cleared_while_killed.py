@@ -11,7 +11,7 @@ from tidegate.schemas.message import ClearRequested, RunEndRequested
 from tidegate.schemas.state import RunState
 
 HEADER = "from tidegate import Dag\nwith Dag('d') as dag:\n"
-WORK = "trap 'until [ -e {home}/go ]; do sleep 0.1; done; exit 1' TERM; while :; do sleep 0.1; done"
+WORK = "trap 'until [ -e {home}/go ]; do sleep 0.1; done; exit 1' TERM; echo >> {home}/deaf; while :; do sleep 0.1; done"
 FORMER = f"""{HEADER}
     for name in ("a", "b", "c"):
         dag.command(name, ["bash", "-c", {WORK!r}])
@@ -25,6 +25,7 @@ async def test_attempts_of_removed_tasks_end_no_daemon(dsn: str, kafka: str, top
     async with two_daemons(dsn, kafka, topic_prefix, tmp_path, FORMER) as pair:
         await command("runs", "trigger", "d", "--run-id", "r1")
         await pair.until_rows(3, "SELECT count(*) FROM submission WHERE state = 'accepted'")
+        await until(lambda: (tmp_path / "deaf").exists() and (tmp_path / "deaf").read_text() == "\n" * 3, WITHIN_S)
         (tmp_path / "dags" / "dags.py").write_text(NEWER)
         await pair.until_rows(2, "SELECT count(*) FROM dag_version")
 

@@ -53,6 +53,7 @@ LIST_ATTEMPT = """
     WHERE run.dag_id = 'mapped' AND task_index = 0 AND submission.state = 'accepted' AND try_number = $1
 """
 ENDED = "SELECT count(*) FROM dag_run WHERE dag_id = $1 AND state::text = $2"
+PENDING = "SELECT count(*) FROM dataset_dag_run_queue WHERE target_dag_id = $1"
 SPOILT = """
     SELECT task.task_id, attempt.state::text, attempt.reason
     FROM submission AS attempt
@@ -183,6 +184,7 @@ async def _many_pending(pair: DaemonPair) -> Sequence[set[str]]:
     many = await pair.send(*["s://hot"] * (3 * RUN_EVENTS))
     await pair.until_taken(await pair.send("s://a"))
     await pair.until_rows(1, ENDED, "d", "success")
+    await pair.until_rows(len(many), PENDING, "hot")
     (pair.home / "go").touch()
     await pair.until_taken(await pair.send("s://a"))
     await pair.until_rows(2, ENDED, "d", "success")

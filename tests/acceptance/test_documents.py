@@ -27,7 +27,7 @@ VARIABLE = (
     (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)", "TIME"),
     (r"TIME_[0-9a-f]{16}", "RUN"),
     (r"(?m)^\d+(?= )", "EVENT"),
-    (r"\b\d+(\.\d+)?s\b", "DURATION"),
+    (r"\b(\d+m)?\d+(\.\d+)?s\b", "DURATION"),
     (r"\S+ \(pid \d+\)", "DAEMON"),
     (r"\S+\.py\b", "FILE"),
 )

@@ -8,6 +8,7 @@ import anyio
 import asyncpg
 import pytest
 
+from tests.acceptance.crash_scenario import Connection
 from tests.acceptance.single_daemon import SingleDaemon, prepare, single_daemon
 from tests.disk import Disk, mounted
 from tests.waiting import until
@@ -57,24 +58,37 @@ async def test_a_postgres_without_room_for_data_is_waited_for(
         await until(daemon.knows_dags, WITHIN_S)
         await daemon.publish(5)
         await until(lambda: daemon.has_runs(5), WITHIN_S)
+        await begin_segment(cramped)
         disk.fill()
         await daemon.publish(500)
         await until(lambda: said_full(daemon, "Postgres"), WITHIN_S)
         await anyio.sleep(3)
         lines = len(daemon.lines())
         disk.make_room()
-        await up_again(cramped)
-        await until(lambda: daemon.has_runs(505), WITHIN_S)
+        await until_runs(daemon, 505, cramped)
 
         assert lines < 10
     assert await audited(cramped.dsn) == (505, 0)
 
 
-async def up_again(postgres: Postgres) -> None:
-    """Start it, unless it has restarted by itself."""
-    await anyio.sleep(2)
-    if not postgres.process.alive:
-        await postgres.start()
+async def begin_segment(postgres: Postgres) -> None:
+    """The journal has room in its last segment: no new one is needed before the data need room."""
+    db = await asyncpg.connect(postgres.dsn)
+    try:
+        await take_segment(db)
+    finally:
+        await db.close()
+
+
+async def until_runs(daemon: SingleDaemon, succeeded: int, postgres: Postgres) -> None:
+    """Until it has so many. A Postgres that ends, rather than to restart by itself, is started."""
+
+    async def there() -> bool:
+        if not postgres.process.alive:
+            await postgres.start()
+        return await daemon.has_runs(succeeded)
+
+    await until(there, WITHIN_S)
 
 
 async def test_a_postgres_without_room_for_its_journal_ends_and_is_waited_for(
@@ -90,8 +104,7 @@ async def test_a_postgres_without_room_for_its_journal_ends_and_is_waited_for(
         await until(lambda: lost(daemon, "Postgres"), WITHIN_S)
         await anyio.sleep(3)
         disk.make_room()
-        await up_again(cramped)
-        await until(lambda: daemon.has_runs(20), WITHIN_S)
+        await until_runs(daemon, 20, cramped)
 
         assert "PANIC" in cramped.log.read_text()
         assert len(daemon.said("server_lost")) <= 5
@@ -103,10 +116,14 @@ async def exhaust(postgres: Postgres) -> None:
     db = await asyncpg.connect(postgres.dsn)
     try:
         for _ in range(50):
-            await db.execute("SELECT pg_current_xact_id()")
-            await db.execute("SELECT pg_switch_wal()")
+            await take_segment(db)
     finally:
         db.terminate()
+
+
+async def take_segment(db: Connection) -> None:
+    await db.execute("SELECT pg_switch_wal()")
+    await db.execute("SELECT pg_current_xact_id()")
 
 
 async def lost(daemon: SingleDaemon, server: str) -> bool:
@@ -147,6 +164,7 @@ async def test_a_spool_without_room_is_said_and_attempts_wait_for_it(
         waiting = set((await daemon.runs()).values())
         disk.make_room()
         await until(lambda: daemon.has_runs(3), WITHIN_S)
+        await until(lambda: daemon.said("server_back"), WITHIN_S)
 
         assert waiting == {"running"}
         assert daemon.said("server_lost") == daemon.said("server_back") == ["the spool"]

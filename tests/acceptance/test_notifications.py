@@ -31,7 +31,8 @@ hook, mail = Webhook({url!r}), Email("ops@example.org")
 late = Deadline("late", after=timedelta(milliseconds=200), since="queued_at")
 
 with Dag("watched", schedule=Dataset("s://a"), on_failure=[hook, tell], deadlines=[late], on_deadline=[hook, mail]) as dag:
-    dag.command("load", ["sh", "-c", "sleep 1; exit 3"], retries=1, retry_delay=timedelta(0), on_retry=tell)
+    wait = "until [ -e {go} ]; do sleep 0.1; done; exit 3"  # until the deadline was missed
+    dag.command("load", ["sh", "-c", wait], retries=1, retry_delay=timedelta(0), on_retry=tell)
 """
 
 
@@ -51,7 +52,7 @@ async def test_two_daemons_tell_everybody_once(settings: MakeSettings, tmp_path:
     mine = settings(topic_partitions=1, webhook_secret=SECRET, smtp_host="127.0.0.1", smtp_port=mailbox.port, smtp_starttls=False)
     await topics.create(mine.kafka_servers, mine.topic_prefix, 1, 1)
     given = {name: str(value) for name, value in msgspec.structs.asdict(mine).items() if name not in ("debug", "cache")}
-    out = tmp_path / "told"
+    out, go = tmp_path / "told", tmp_path / "go"
     db = await asyncpg.connect(mine.postgres_dsn)
 
     async def counted(sql: str) -> Any:
@@ -59,10 +60,12 @@ async def test_two_daemons_tell_everybody_once(settings: MakeSettings, tmp_path:
 
     with Hook() as hook:
         async with Daemon(tmp_path / "one", given), Daemon(tmp_path / "two", given):
-            Path(mine.dags_folder, "watched.py").write_text(FILE.format(out=str(out), url=hook.url))
+            Path(mine.dags_folder, "watched.py").write_text(FILE.format(out=str(out), url=hook.url, go=go))
             await until(lambda: counted("SELECT count(*) = 1 FROM dag"))
             async with Publisher(mine.kafka_servers, source="t", topic_prefix=mine.topic_prefix) as publisher:
                 await publisher.dataset_updated("s://a")
+            await until(lambda: counted("SELECT count(*) = 2 FROM notification"))
+            go.touch()
             await until(lambda: counted("SELECT count(*) = 5 AND bool_and(state = 'sent') FROM notification"))
             events = await run_events(mine.kafka_servers, mine.topic_prefix, "failed")
     await db.close()

@@ -25,6 +25,7 @@ with Dag("packed", schedule=Dataset("lake://flights"), mode="each") as dag:
 
     dag.command("wait", ["sh", "-c", "until [ -e open ]; do sleep 0.1; done"]) >> say
 """
+RUNS = "SELECT count(*) = 1 FROM dag_run WHERE dag_id = 'packed' AND state = 'running'"
 SAID = """
     SELECT array_agg(value #>> '{}' ORDER BY id) = $1 FROM task_result JOIN dag_run ON id = dag_run_id WHERE dag_id = 'packed'
 """
@@ -51,7 +52,7 @@ async def test_a_consumer_runs_for_the_outlet_with_rows_and_a_run_ends_with_its_
         await daemon.until(lambda: daemon.knows("find_late", "report_late", "packed"))
         await flights(daemon, delay=0)
         await daemon.until(lambda: daemon.has_runs(1, "find_late"))
-        assert await daemon.holds("SELECT count(*) = 1 FROM dag_run WHERE dag_id = 'packed' AND state = 'running'")
+        await daemon.until(lambda: daemon.holds(RUNS))
         pack(daemon, "new")
         await daemon.until(lambda: has_versions(daemon, 2))
         (daemon.dags / "open").touch()

@@ -8,6 +8,7 @@ import pytest
 
 from tests.acceptance.command import Ended, Tidegate
 from tests.servers import StartPostgres
+from tests.waiting import until
 from tidegate.daemon.postgres.migrate import known
 from tidegate.daemon.standalone import port
 
@@ -41,6 +42,15 @@ async def execute(dsn: str, sql: str) -> None:
     await db.close()
 
 
+async def is_refused(dsn: str) -> bool:
+    """Whether the server knows by now that it has to ask for the password."""
+    try:
+        await execute(dsn, "SELECT 1")
+    except asyncpg.InvalidPasswordError:
+        return True
+    return False
+
+
 @pytest.mark.parametrize("command", ["daemon", "migrate"])
 async def test_a_database_that_does_not_exist_is_a_wrong_setting(tidegate: Tidegate, dsn: str, command: str) -> None:
     process = await tidegate(command, postgres_dsn=f"{dsn}_no", kafka_servers="127.0.0.1:1")
@@ -56,6 +66,7 @@ async def test_a_wrong_password_is_a_wrong_setting(own_postgres: StartPostgres, 
     (server.home / "data" / "pg_hba.conf").write_text("host all pipelines 127.0.0.1/32 scram-sha-256\nhost all all all trust\n")
     await execute(server.dsn, "SELECT pg_reload_conf()")
     dsn = f"postgresql://pipelines:{PASSWORD}@127.0.0.1:{server.port}/postgres"
+    await until(lambda: is_refused(dsn), 60)
 
     processes = [await daemon(dsn), await tidegate("migrate", postgres_dsn=dsn), await tidegate("dags", "list", postgres_dsn=dsn)]
 

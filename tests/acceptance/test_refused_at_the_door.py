@@ -54,6 +54,8 @@ async def test_two_daemons_outlive_all_times_and_run_ids(dsn: str, kafka: str, t
         taken = await pair.send("s://a", "s://b")
         await pair.until_taken(taken)
         await _until_ticked(pair, tick)
+        await pair.until_rows(len(TIMES), "SELECT count(*) FROM dead_letter")
+        await pair.until_rows(1, "SELECT count(*) FROM import_error WHERE line = 5")  # while it is parsed there is another one
 
         letters = await command.answer("deadletters", "list")
         errors = await command.answer("dags", "errors")

@@ -118,10 +118,11 @@ async def kafka_away(postgres: Postgres, kafka: Kafka, home: Path) -> Cost:
         await kafka.kill()
         await daemon.request("d", 40, "meanwhile")
         await daemon.request("works", 2, "meanwhile")
+        await until(lambda: daemon.has_runs(47), WITHIN_S)
         cost = await wait(daemon)
-        assert await daemon.has_runs(47)
         await kafka.start()
         await until_told(daemon, 47)
+        await until(lambda: daemon.said("server_back"), WITHIN_S)
 
         assert daemon.said("server_lost") == daemon.said("server_back") == ["Kafka"]
     return cost
@@ -138,6 +139,7 @@ async def postgres_away(postgres: Postgres, kafka: Kafka, home: Path) -> Cost:
         cost = await wait(daemon)
         await postgres.start()
         await until_told(daemon, 45)
+        await until(lambda: daemon.said("server_back"), WITHIN_S)
 
         assert daemon.said("server_lost") == daemon.said("server_back") == ["Postgres"]
     return cost

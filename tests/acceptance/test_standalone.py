@@ -86,8 +86,8 @@ async def standalone(cache: Path, tmp_path: Path) -> AsyncIterator[Standalone]:
     await found("down")
 
 
-async def until(holds: Callable[[], bool], within_s: float = WITHIN_S) -> None:
-    with anyio.fail_after(within_s):
+async def until(holds: Callable[[], bool]) -> None:
+    with anyio.fail_after(WITHIN_S):
         while not holds():
             await anyio.sleep(0.1)
 
@@ -150,7 +150,7 @@ async def test_a_standalone_in_the_background_starts_servers_again_and_leaves_no
 
     assert status.pid is not None
     os.kill(status.pid, signal.SIGKILL)
-    await until(lambda: not any(map(alive, standalone.processes().values())), within_s=15)
+    await until(lambda: not any(map(alive, standalone.processes().values())))
     assert {server.state for server in (await standalone.status()).servers} == {"ended"}
 
     with socket.create_server((LOOPBACK, ports["postgres"])):
