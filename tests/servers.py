@@ -27,7 +27,7 @@ AnyServer = TypeVar("AnyServer", bound=Server)
 MARK = "LC_TEST_SESSION"
 """In the environment of all that a session starts. Runners get it as well: of the daemon's environment they have `LC_*`."""
 
-GRACE_S = 5.0
+GRACE_S = 30.0
 
 CHEAP_JAVA = {
     "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
