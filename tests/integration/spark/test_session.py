@@ -13,6 +13,7 @@ from pyspark.sql.connect.session import SparkSession
 from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.daemon.spark.runner import session
 from tidegate.daemon.spark.runner.failure_reason import TaskError
+from tidegate.daemon.spark.runner.own_session import CONNECT_MODE
 from tidegate.daemon.spark.spool import Job
 from tidegate.schemas.dag import SqlTask
 from tidegate.schemas.run import RunContext
@@ -65,8 +66,9 @@ def test_the_address_keeps_what_the_operator_chose_and_names_the_session(remote:
     assert session.address(job(remote)) == address
 
 
-def test_a_session_ends_those_of_earlier_tries(spark_connect: str) -> None:
+def test_a_session_ends_those_of_earlier_tries(spark_connect: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The host of an earlier try was lost, and its statement goes on."""
+    monkeypatch.setenv(CONNECT_MODE, "1")  # as PySpark does, and leaves it to whatever this process starts later
     first = job(spark_connect)
     spec = msgspec.structs.replace(first.spec, submission_id=uuid4(), earlier=(ID,))
     left = SparkSession(session.address(first))
