@@ -1,5 +1,6 @@
 """Deadlines and notifications on a real Postgres, with receivers on loopback."""
 
+import socket
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -65,3 +66,11 @@ async def other(dsn: str) -> AsyncIterator[Database]:
     """As another daemon has it."""
     async with connect(dsn) as database:
         yield database
+
+
+@pytest.fixture
+def refusing_port() -> Iterator[int]:
+    """A port of loopback that refuses connections, and that no server gets meanwhile."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]

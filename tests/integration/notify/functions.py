@@ -40,7 +40,7 @@ class Told:
         return [msgspec.json.decode(line, type=CallbackContext) for line in lines]
 
     async def until(self, count: int) -> None:
-        await until(lambda: len(self.all()) >= count, 30)
+        await until(lambda: len(self.all()) >= count, 60)
 
     def go(self) -> None:
         """End every waiting function."""

@@ -12,7 +12,7 @@ from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from tests.waiting import until
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Mailbox:

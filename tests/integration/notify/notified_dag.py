@@ -14,7 +14,7 @@ from tidegate.daemon.postgres.database import Database
 from tidegate.schemas.message import DeadlineDue, Message, RunRequested, ScheduleDue
 from tidegate.schemas.wire.event import DagRunStateChanged, DatasetUpdated, EventId
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 FILE = """
 from datetime import time, timedelta

