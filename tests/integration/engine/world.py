@@ -14,6 +14,7 @@ from tidegate.daemon.duties.clock import KINDS
 from tidegate.daemon.engine import Applied, Batch
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.postgres.low_watermark import LowWatermark
+from tidegate.daemon.postgres.server_clock import ServerClock
 from tidegate.schemas.dag import BACKENDS, DagSpec, ParsedFile
 from tidegate.schemas.message import Message, RunReconsidered, SubmissionAccepted, TasksReady
 from tidegate.schemas.queries import clock, pools, runs, submissions, writers
@@ -46,6 +47,20 @@ class FixedClock:
 
     def known(self) -> datetime:
         return self.at
+
+
+class Ahead(ServerClock):
+    """The clock of the server, and the time that has passed for a test alone."""
+
+    def __init__(self, ahead: timedelta) -> None:
+        super().__init__()
+        self._ahead = ahead
+
+    def told(self, sample: datetime) -> datetime:
+        return sample + self._ahead
+
+    def extrapolated(self) -> datetime:
+        return super().extrapolated() + self._ahead
 
 
 class World:
