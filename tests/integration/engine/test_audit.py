@@ -9,6 +9,7 @@ import pytest
 from tests.integration.engine.ledger import A, B, C, look
 from tests.integration.engine.world import World
 from tests.shapes import spec
+from tests.waiting import until_at_locks
 from tidegate.daemon import audit
 from tidegate.daemon.audit import Report
 from tidegate.daemon.perform import perform
@@ -142,7 +143,7 @@ async def test_an_event_that_is_written_while_the_schedule_changes_is_due_as_it_
             await held.wait()
         (then,) = acts.values()
         tg.start_soon(then)
-        await anyio.sleep(0.2)
+        await until_at_locks(world.database, 1)
         hold.set()
 
     report = await look(world)

@@ -139,7 +139,7 @@ async def until_alone(world: World, pid: int) -> None:
     async def is_alone() -> bool:
         return not await world.rows("SELECT FROM pg_stat_activity WHERE pid = $1", pid)
 
-    await until(is_alone, 10)
+    await until(is_alone, 60)
 
 
 async def test_events_of_a_month_that_goes_on_are_never_dropped(world: World) -> None:

@@ -1,6 +1,8 @@
 """Submissions that another daemon began, taken over while Postgres comes and goes."""
 
+from collections import Counter
 from collections.abc import Sequence
+from math import log2
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -26,7 +28,7 @@ from tidegate.schemas.queries import submissions
 from tidegate.schemas.queries.leases import Job, Terms
 from tidegate.schemas.queries.submissions import ClaimedAttempt
 
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 
 
 async def daemon_on(world: World, spool: Path) -> Context:
@@ -147,7 +149,7 @@ async def test_only_its_owner_gives_an_attempt_back(world: World) -> None:
 async def test_attempts_that_cannot_be_resolved_pause_and_starve_no_other(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batch = 200
+    batch, began = 200, anyio.current_time()
     await pool(world, "default_pool", -1)
     await waiting(world, dag("d", *(command(f"t{number}") for number in range(batch + 1)), max_active_tasks=2 * batch))
     await world.admit()
@@ -173,8 +175,9 @@ async def test_attempts_that_cannot_be_resolved_pause_and_starve_no_other(
             await anyio.sleep(0.5)
             tg.cancel_scope.cancel()
 
+    took_s = anyio.current_time() - began
     assert looks.count(last) == 1
-    assert len(looks) <= 4 * batch
+    assert max(Counter(looks).values()) <= 1 + log2(1 + took_s / dispatch.FIRST_PAUSE_S), "the pauses double"
 
 
 async def test_the_pauses_of_an_attempt_double(monkeypatch: pytest.MonkeyPatch) -> None:
