@@ -21,6 +21,12 @@ def task(seq: int) -> StateChanged:
     return TaskStateChanged(dag_id="d", run_id="r", task_id="t", try_number=1, seq=seq, state="queued", at=NOON)
 
 
+def run_of(name: str, partition: int, partitions: int) -> str:
+    """A run whose states are in this partition."""
+    runs = (f"{name}-{n}" for n in count())
+    return next(each for each in runs if partition_of(topics.run_key("d", each).encode(), partitions) == partition)
+
+
 def run_of_new_partition(partitions: int) -> str:
     """A run whose states are in a partition that a topic gets by `add_partitions`."""
     runs = (f"after-{n}" for n in count())

@@ -72,14 +72,15 @@ async def test_nothing_acknowledged_is_lost_when_kafka_is_killed(fragile: Fragil
         group.start_soon(stream.run)
         for _ in range(2):
             await acknowledged(stream, 1000)
+            before = stream.failures
             await fragile.kill()
+            await until(lambda: stream.failures > before, 90)  # noqa: B023 - awaited here
             await fragile.start()
         await acknowledged(stream, 1000)
         stream.going = False
 
     found = await stored(fragile, topic)
     firsts = {key: list(dict.fromkeys(n for k, n in found if k == key)) for key, _ in found}
-    assert stream.failures > 0
     assert {number for _, number in found} == set(stream.acknowledged)
     assert all(numbers == sorted(numbers) for numbers in firsts.values())
 
@@ -91,7 +92,7 @@ async def test_a_frozen_kafka_is_reported_in_time_and_used_again_afterwards(frag
         await until_delivered(sink, messages)
         fragile.freeze()
         try:
-            with anyio.fail_after(20), pytest.raises(UndeliveredError, match="did not answer in time") as caught:
+            with anyio.fail_after(60), pytest.raises(UndeliveredError, match="did not answer in time") as caught:
                 await sink.send_all(messages)
         finally:
             fragile.thaw()
@@ -123,11 +124,12 @@ async def test_a_source_goes_on_where_it_was_after_an_outage(fragile: Fragile, t
 
 
 async def test_questions_during_an_outage_are_answered_with_an_error(fragile: Fragile, topic: str) -> None:
-    async with Source(fragile.bootstrap, timeout_s=2.0) as source:
+    async with Source(fragile.bootstrap) as source:
         source.assign(beginning(topic))
         await source.fetch(0.1, 10)
+        source._timeout_s = 2.0
         await fragile.kill()
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             with pytest.raises(UnavailableError):
                 await source.bounds(list(source.positions()))
             with pytest.raises(UnavailableError):
@@ -141,7 +143,7 @@ async def test_advisory_commits_during_an_outage_are_silent(fragile: Fragile, to
         source.assign(beginning(topic))
         await source.fetch(0.1, 10)
         await fragile.kill()
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await source.commit(source.positions())
 
 
@@ -164,7 +166,7 @@ async def test_a_publisher_gives_up_after_the_time_given(fragile: Fragile, topic
     async with Publisher(fragile.bootstrap, source="test", topic_prefix=topic_prefix, timeout_s=5.0) as publisher:
         await publisher.dataset_updated("lake://a")
         await fragile.kill()
-        with anyio.fail_after(20), pytest.raises(UnavailableError, match=r"\(tried for 5 s\)"):
+        with anyio.fail_after(60), pytest.raises(UnavailableError, match=r"\(tried for 5 s\)"):
             await publisher.dataset_updated("lake://b")
 
 
@@ -175,15 +177,16 @@ async def test_a_publisher_is_closed_in_time_whatever_kafka_does(fragile: Fragil
     try:
         with ThreadPoolExecutor(1) as threads:
             under_way = threads.submit(publisher.dataset_updated, "lake://a")
+            await until(lambda: publisher._publisher._calls, 60)
             started = anyio.current_time()
             await anyio.to_thread.run_sync(publisher.close, 1.0)
             took = anyio.current_time() - started
-            with pytest.raises(UnavailableError):
-                under_way.result(0)
+            with pytest.raises(UnavailableError, match="the sink is closed"):
+                await anyio.to_thread.run_sync(under_way.result, 60)
     finally:
         fragile.thaw()
 
-    assert took < 30
+    assert took < 150, "so long a call waits for an answer"
 
 
 async def test_a_caller_that_gives_up_hears_of_it_and_the_log_does_not(
@@ -191,7 +194,7 @@ async def test_a_caller_that_gives_up_hears_of_it_and_the_log_does_not(
 ) -> None:
     messages = [ProducerRecord(topic, b"key-%d" % number, b"x") for number in range(20)]
     async with Sink(fragile.bootstrap, delivery_timeout_s=2.0) as sink:
-        await sink.send_all(messages)
+        await until_delivered(sink, messages)
         fragile.freeze()
         try:
             with pytest.raises(UndeliveredError):

@@ -14,7 +14,7 @@ from tidegate.events.sink import Sink
 CLIENTS = 4
 """Each asks the servers in an order of its own."""
 
-CONNECT_S = 6.0
+CONNECT_S = 12.0
 
 
 @pytest.fixture

@@ -146,7 +146,9 @@ async def test_a_cancelled_call_leaves_the_sink_usable(kafka: str, topic: str) -
 
 
 async def test_a_missing_topic_is_reported(kafka: str, topic: str) -> None:
-    async with Sink(kafka, delivery_timeout_s=1.0) as sink:
+    async with Sink(kafka) as sink:
+        await sink.connect()
+        sink._delivery_timeout_s = 2.0
         with pytest.raises(UndeliveredError, match=f"has no topic {topic}-not; create it with") as caught:
             await sink.send_all([ProducerRecord(f"{topic}-not", b"k", b"v")])
 

@@ -35,7 +35,7 @@ async def test_markers_at_the_end_of_the_log_are_no_lag(kafka: str, topic: str) 
     async with Source(kafka) as source:
         source.assign({Partition(topic, 0): 0})
         records = await read(source, 2)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while (await source.lag())[Partition(topic, 0)]:
                 await source.fetch(0.1, 10)
         bounds = await source.bounds([Partition(topic, 0)])
