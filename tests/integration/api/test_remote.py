@@ -100,7 +100,7 @@ async def test_a_backfill_is_followed_to_its_end(cli: Cli, two: Site, monkeypatc
         await two.history.backfilled()
 
     monkeypatch.setattr(remote, "time", SimpleNamespace(sleep=lambda _: anyio.from_thread.run(cancel)))
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         followed = await cli("backfills", "create", "mine_a", *DATES, "--watch")
         again = await cli("backfills", "watch", "1")
 
@@ -117,7 +117,7 @@ async def test_a_run_is_followed_to_its_end(cli: Cli, two: Site, monkeypatch: py
 
     await cli("runs", "cancel", "mine_a", "r")
     monkeypatch.setattr(remote, "time", SimpleNamespace(sleep=lambda _: anyio.from_thread.run(fails)))
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         followed = await cli("runs", "trigger", "mine_a", "--run-id", "x", "--wait")
 
     assert (followed.code, followed.out) == (1, "triggered mine_a x\n"), followed.err
@@ -131,7 +131,7 @@ async def test_a_cancelled_run_waits_for_the_kill_of_its_attempts(cli: Cli, two:
     killed = partial(two.history.attempt_ends, attempt.submission_id, "killed", "cancelled")
     monkeypatch.setattr(remote, "time", SimpleNamespace(sleep=lambda _: anyio.from_thread.run(killed)))
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         answer = await cli("runs", "cancel", "mine_a", "r", "--wait")
 
     assert (answer.code, answer.out) == (0, "cancelled mine_a r\n")

@@ -11,6 +11,7 @@ import pytest
 
 from tests.integration.api.conftest import DAG, two_dags
 from tests.integration.web.conftest import MakeSite, Site
+from tests.waiting import until
 from tidegate.daemon import pools, runs
 from tidegate.daemon.api import datasets
 from tidegate.daemon.api import runs as runs_api
@@ -139,22 +140,30 @@ async def test_events_share_a_connection_while_kafka_does_not_answer(
     make_site: MakeSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(datasets, "PUBLISH_S", 1.0)
-    opened: list[asyncio.StreamWriter] = []
+    opened = set[asyncio.StreamWriter]()
+    at_once: list[int] = []
     answers: list[httpx.Response] = []
 
     async def post() -> None:
         answers.append(await client.post("/api/v1/events", json={"uri": "lake://flights"}))
 
-    silent = await asyncio.start_server(lambda _, writer: opened.append(writer), "127.0.0.1", 0)
+    async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        opened.add(writer)
+        at_once.append(len(opened))
+        while await reader.read(1 << 16):
+            pass
+        opened.remove(writer)
+        writer.close()
+
+    silent = await asyncio.start_server(never_answer, "127.0.0.1", 0)
     servers = f"127.0.0.1:{silent.sockets[0].getsockname()[1]}"
     async with silent, make_site(kafka_servers=servers) as site, site.program() as client, anyio.create_task_group() as group:
         for _ in range(30):
             group.start_soon(post)
-    for writer in opened:
-        writer.close()
+    await until(lambda: not opened, 60)
 
     assert {answer.status_code for answer in answers} == {HTTPStatus.SERVICE_UNAVAILABLE}
-    assert len(opened) < len(answers), "a machine may be so slow that the one sink tries again and again"
+    assert max(at_once) < 4, "the one sink tries again and again, and may look why it is refused"
 
 
 async def test_a_dag_that_cannot_be_decided_about_leaves_the_key_free(two: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,17 +240,22 @@ async def test_an_event_of_a_key_is_that_of_its_user_alone(make_site: MakeSite, 
     assert len(set(ids)) == 3
 
 
-async def test_a_run_that_is_deleted_while_its_caller_waits_was_started(two: Site) -> None:
+async def test_a_run_that_is_deleted_while_its_caller_waits_was_started(two: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = anyio.Event()
+
+    async def find(*args: Any) -> Any:
+        waits.set()
+        return await lookup.find_run(*args)
+
     async def delete() -> None:
-        while not await two.history.database.pool.fetchval("SELECT true FROM dag_run WHERE run_id = 'gone'"):
-            await anyio.sleep(0.05)
-        await anyio.sleep(1)  # The caller reads the run once more before it waits.
+        await waits.wait()
         await two.history.database.pool.execute("DELETE FROM dag_run WHERE run_id = 'gone'")
 
     async with two.program() as client, anyio.create_task_group() as group:
         await client.patch("/api/v1/dags/mine_a", json={"is_paused": True})
         group.start_soon(delete)
-        answer = await client.post(RUNS, params={"wait": "30s"}, json={"run_id": "gone"}, timeout=40)
+        monkeypatch.setattr(runs_api, "find_run", find)
+        answer = await client.post(RUNS, params={"wait": "60s"}, json={"run_id": "gone"}, timeout=120)
 
     assert (answer.status_code, answer.json()["run_id"]) == (HTTPStatus.CREATED, "gone")
 
@@ -252,7 +266,7 @@ async def test_a_request_waits_for_the_end_of_its_run(two: Site) -> None:
         too_long = await client.post(RUNS, params={"wait": "1h"}, json={})
         async with anyio.create_task_group() as group:
             group.start_soon(worked, two)
-            ended = await client.post(RUNS, params={"wait": "30s"}, json={"run_id": "y"}, timeout=40)
+            ended = await client.post(RUNS, params={"wait": "60s"}, json={"run_id": "y"}, timeout=120)
 
     assert answer.json()["state"] in ("queued", "running")
     assert too_long.json()["detail"] == "a request waits for at most 60 seconds"
@@ -314,16 +328,15 @@ async def test_an_unchanged_result_is_not_sent_again(two: Site) -> None:
 
 
 async def test_a_caller_above_the_rate_waits(make_site: MakeSite) -> None:
-    async with make_site(web_requests_per_s=0.1) as site, site.program(user="a") as client, site.program(user="b") as other:
+    async with make_site(web_requests_per_s=0.001) as site, site.program(user="a") as client, site.program(user="b") as other:
         answers = [await client.get("/api/v1/pools") for _ in range(2)]
         page = await client.get("/dags")
         of_another = await other.get("/api/v1/pools")
 
     assert [answer.status_code for answer in answers] == [HTTPStatus.OK, HTTPStatus.TOO_MANY_REQUESTS]
-    assert 1 <= int(answers[1].headers["retry-after"]) <= 10
+    assert 1 <= int(page.headers["retry-after"]) <= int(answers[1].headers["retry-after"]) <= 1000
     assert answers[1].json()["type"] == "urn:tidegate:problem:too-many"
-    assert (page.status_code, "sends more than 0.1 requests a second" in page.text) == (HTTPStatus.TOO_MANY_REQUESTS, True)
-    assert page.headers["retry-after"] == answers[1].headers["retry-after"]
+    assert (page.status_code, "sends more than 0.001 requests a second" in page.text) == (HTTPStatus.TOO_MANY_REQUESTS, True)
     assert of_another.status_code == HTTPStatus.OK
 
 

@@ -156,7 +156,7 @@ async def test_a_log_is_followed_from_before_its_try(
     steps = iter((begin, end))
     monkeypatch.setattr(task_logs, "time", SimpleNamespace(sleep=lambda _: anyio.from_thread.run(next(steps))))
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         assert await cli("tasks", "logs", "mine_a", "latest", "first", "--follow") == (0, "begin\nend\n", "")
 
 
@@ -169,7 +169,7 @@ async def test_the_log_of_a_killed_runner_ends(cli: Cli, two: Site, tmp_path: Pa
     log.write_bytes(b"cut off\n")
     await two.history.attempt_ends(attempt.submission_id, "lost", "the runner was killed")
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         assert await cli("tasks", "logs", "mine_a", "r", "first", "--follow") == (0, "cut off\n", "")
     killed = await cli("tasks", "logs", "mine_a", "r", "first", "--json")
     assert (running.json["content"], running.json["complete"]) == ("so far \N{REPLACEMENT CHARACTER}\n", False)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from tests import servers
 from tests.chromium import ARGUMENTS, HOW, path
@@ -20,6 +20,7 @@ from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.settings import Settings
 from tidegate.events import topics
 
+expect.set_options(timeout=60_000)
 IN_ONE_LOOP = pytest.mark.asyncio(loop_scope="session")
 
 

@@ -22,6 +22,8 @@ from tidegate.daemon.standalone.web import NO_TLS
 from tidegate.daemon.web.serve import Server, address_of, listen
 
 HOUR_S = 3600.0
+PATIENCE_S = 60.0
+"""For an answer: httpx gives up after 5 s, which a busy machine may take."""
 
 
 class Site:
@@ -41,7 +43,7 @@ class Site:
 
     @asynccontextmanager
     async def anonymous(self, verify: ssl.SSLContext | bool = NO_TLS, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
-        async with httpx.AsyncClient(verify=verify, base_url=self.address, **options) as client:
+        async with httpx.AsyncClient(**{"verify": verify, "base_url": self.address, "timeout": PATIENCE_S, **options}) as client:
             yield client
 
     @asynccontextmanager

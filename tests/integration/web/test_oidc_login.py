@@ -187,7 +187,7 @@ async def test_a_secret_that_cannot_be_read_is_a_line_of_the_log(
 async def test_an_invented_answer_is_stored_and_counted(
     make_site: MakeSite, provider: OidcProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "PROVIDER_LOGINS_PER_S", 0.1)
+    monkeypatch.setattr(service, "PROVIDER_LOGINS_PER_S", 0.001)
     invented = login_attempt.begin("/")
     login = {"oidc_issuer": provider.issuer, "oidc_client_id": CLIENT, "oidc_client_secret": SECRET, "login_roles": ROLES}
     answer = f"/login/oidc/callback?state={invented.state}"
