@@ -221,7 +221,7 @@ async def interrupted(monkeypatch: pytest.MonkeyPatch, program: str, times: int)
     monkeypatch.setattr(jobs, "_command", lambda *_: [sys.executable, "-S", "-c", program])
     chosen = Namespace(base=SEED, schedules=9, fault="", seconds=60.0, lines=5, first=False, json=False, group="")
     run = jobs.Run(chosen)
-    with anyio.fail_after(30):
+    with anyio.fail_after(120):
         async with anyio.create_task_group() as tg:
             tg.start_soon(run.play, [NOWHERE])
             while not run.verdict.schedules:

@@ -10,7 +10,7 @@ from typer.main import get_command
 
 from tidegate.daemon.cli.completion import dag_ids
 
-PATIENCE_S = 3
+PATIENCE_S = 60
 
 
 def test_a_name_that_is_looked_up_for_long_has_no_ids(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,19 +66,19 @@ async def test_a_check_that_needs_too_much_of_a_processor_is_the_fault_of_the_sc
 
 
 @pytest.mark.parametrize(
-    ("command", "why"),
+    ("command", "wall_s", "why"),
     [
-        ((sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"), "its process ended with exit code -9"),
-        ((sys.executable, "-c", "import sys; sys.exit('no memory')"), "its process ended with exit code 1 no memory"),
-        (("/no/python",), "its process did not run: .*/no/python"),
-        ((sys.executable, "-c", "import time; time.sleep(60)"), "it did not end within 0.5 s"),
+        ((sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"), 200, "its process ended with exit code -9"),
+        ((sys.executable, "-c", "import sys; sys.exit('no memory')"), 200, "its process ended with exit code 1 no memory"),
+        (("/no/python",), 200, "its process did not run: .*/no/python"),
+        ((sys.executable, "-c", "import time; time.sleep(60)"), 0.5, "it did not end within 0.5 s"),
     ],
 )
 async def test_a_process_without_a_result_refuses_nothing(
-    monkeypatch: pytest.MonkeyPatch, command: Sequence[str], why: str
+    monkeypatch: pytest.MonkeyPatch, command: Sequence[str], wall_s: float, why: str
 ) -> None:
     monkeypatch.setattr(conf, "CHECK", command)
-    monkeypatch.setattr(conf, "WALL_S", 0.5)
+    monkeypatch.setattr(conf, "WALL_S", wall_s)
 
     with pytest.raises(UnavailableError, match=f"^the conf could not be checked: {why}.*; repeat it later$"):
         await problem_of("a", PARAMS, {"day": "a"})

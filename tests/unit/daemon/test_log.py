@@ -72,7 +72,7 @@ def test_a_reader_that_reads_no_more_holds_up_nothing_and_gets_what_comes_once_i
 
     telling = threading.Thread(target=tell, daemon=True)
     telling.start()
-    telling.join(10)
+    telling.join(60)
     is_held_up, before = telling.is_alive(), os.read(reader, 1 << 20)
     out.write("it goes on\n")
     after = os.read(reader, 1 << 20)

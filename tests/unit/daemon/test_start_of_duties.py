@@ -77,7 +77,7 @@ async def test_a_duty_that_fails_before_it_has_started_keeps_no_other_from_start
     broken.__name__ = name
     monkeypatch.setattr(supervisor, name, broken)
 
-    await start(5, lambda: expected <= set(started.names))
+    await start(60, lambda: expected <= set(started.names))
 
     assert [each for each in started.names if each.startswith("ingest")] != []
 
@@ -85,6 +85,6 @@ async def test_a_duty_that_fails_before_it_has_started_keeps_no_other_from_start
 async def test_the_sweep_waits_for_the_first_round_of_the_observer(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "observe", started.duty("observe", after_s=0.2))
 
-    await start(5, lambda: "sweep" in started.names)
+    await start(60, lambda: "sweep" in started.names)
 
     assert started.names[-2:] == ["observe", "sweep"]

@@ -33,10 +33,11 @@ async def test_a_spool_that_hangs_is_an_outage_until_it_answers(answer: threadin
         with pytest.raises(UnavailableError, match=problem) as raised:
             await threads.run(look)
         assert raised.value.server == SPOOL
+    await until(lambda: len(began) >= THREADS, 60)
     hung = len(began)
     answer.set()
-    monkeypatch.setattr(spool_threads, "LIMIT_S", 10.0)
-    await until(lambda: not any(call.is_running for call in threads._hanging), 10)
+    monkeypatch.setattr(spool_threads, "LIMIT_S", 60.0)
+    await until(lambda: not any(call.is_running for call in threads._hanging), 60)
 
     assert (hung, await threads.run(look)) == (THREADS, THREADS + 1)
 

@@ -7,22 +7,34 @@ import pytest
 
 THREADS = {
     "none": ("", False),
-    "a thread of the task": ("threading.Thread(target=lambda: hold.wait(), daemon=True).start()", True),
+    "a thread of the task": ("threading.Thread(target=lambda: begin() or hold.wait(), daemon=True).start(); begun.wait()", True),
     "a thread in a module of Python": ("threading.Thread(target=hold.wait, daemon=True).start()", True),
     "a pool of processes": ("pool = multiprocessing.get_context('fork').Pool(1)", True),
-    "an executor at work": ("pool = ThreadPoolExecutor(); pool.submit(lambda: hold.wait())", True),
-    "an executor at work in C": ("pool = ThreadPoolExecutor(); pool.submit(time.sleep, 600)", True),
-    "an executor without work": ("pool = ThreadPoolExecutor(); pool.submit(int).result(); time.sleep(0.05)", False),
-    "the runner's own": ("termination.listen(int, bool)", False),
+    "an executor at work": ("pool = ThreadPoolExecutor(); pool.submit(lambda: begin() or hold.wait()); begun.wait()", True),
+    "an executor at work in C": ("pool = ThreadPoolExecutor(); pool.submit(time.sleep, 600); one_is_in('run')", True),
+    "an executor without work": ("pool = ThreadPoolExecutor(); pool.submit(int).result(); one_is_in('_worker')", False),
+    "the runner's own": ("termination.listen(int, bool); one_is_in('_await')", False),
     "code of the task in a library": ("threading.Thread(target=called_by('pyspark.util'), daemon=True).start()", True),
-    "a library": ("threading.Thread(target=called_by('grpc._channel', 'queue'), daemon=True).start()", False),
+    "a library": ("threading.Thread(target=called_by('grpc._channel', 'queue'), daemon=True).start(); one_is_in('call')", False),
 }
 SCRIPT = """
 import multiprocessing, os, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
 from tidegate.daemon.spark.runner import task_threads, termination
 
-hold = threading.Event()
+hold, begun = threading.Event(), threading.Event()
+
+def begin():
+    begun.set()
+
+def one_is_in(name):
+    "Wait until a thread has come that far: what it does in `threading` does not count."
+    def function(frame):
+        while frame and frame.f_globals["__name__"] == "threading":
+            frame = frame.f_back
+        return frame and frame.f_code.co_name
+    while name not in [function(frame) for thread, frame in sys._current_frames().items() if thread != threading.get_ident()]:
+        time.sleep(0.01)
 
 def called_by(library, caller="dagfile"):
     inner = {"__name__": caller, "hold": hold}

@@ -28,6 +28,6 @@ def test_only_spools_with_processes_are_ended(tmp_path: Path, monkeypatch: pytes
     env = os.environ | {STAMP: str(live.submission_id)}
     with subprocess.Popen(["sleep", "600"], env=env) as process:  # noqa: S607 - whichever there is
         count = leftover.end_runners(tmp_path)
-        code = process.wait(5)
+        code = process.wait(60)
 
     assert (looked_at, count, code) == ([live.submission_id], 1, -signal.SIGTERM)

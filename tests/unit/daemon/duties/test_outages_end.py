@@ -113,7 +113,7 @@ async def test_the_outage_of_the_spool_that_a_record_of_handles_met() -> None:
     daemon, spool = Daemon(), Fragile("the spool")
     dispatcher = Dispatcher(daemon.context, cast(Backend, spool))
     dispatcher._accepted.append(accepted := SubmissionAccepted(submission_id=ATTEMPT, handle={}))
-    with capture_logs(), anyio.fail_after(10):
+    with capture_logs(), anyio.fail_after(60):
         async with anyio.create_task_group() as tg:
             tg.start_soon(dispatcher.record)
             while len(spool.calls) < 3 or daemon.outages.away:
@@ -152,7 +152,7 @@ async def test_the_outage_of_a_host_without_intents_ends_once_it_can_start_somet
         return []
 
     monkeypatch.setattr(daemon.database, "autocommit", no_intents)
-    with capture_logs(), anyio.fail_after(10):
+    with capture_logs(), anyio.fail_after(60):
         with dispatcher._containment.of(ATTEMPT):
             spool.call(ATTEMPT)
         dispatcher.claims.pause([ATTEMPT])
