@@ -10,6 +10,8 @@ import asyncpg
 from tests.storms.checker import Verdict
 
 EVERY_S = 5.0
+LAST_S = 60.0
+"""For the last look, after which there is none that could take its place."""
 SHOWN = 5
 
 # Of a mapped task it is its own row that is unfinished, and not those of its elements.
@@ -84,14 +86,14 @@ class Watch:
         """For ever."""
         while True:
             with suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                await self.look()
+                await self.look(EVERY_S)
             await anyio.sleep(EVERY_S)
 
-    async def look(self) -> None:
-        db = await asyncpg.connect(self._dsn, timeout=5)
+    async def look(self, within_s: float = LAST_S) -> None:
+        db = await asyncpg.connect(self._dsn, timeout=within_s)
         try:
             for name, statement in STATEMENTS.items():
-                rows = await db.fetch(statement, timeout=EVERY_S)
+                rows = await db.fetch(statement, timeout=within_s)
                 self._note(name, [row[0] for row in rows])
         finally:
             db.terminate()

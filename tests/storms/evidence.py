@@ -19,7 +19,7 @@ from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.wire.envelope import decode_state
 from tidegate.schemas.wire.event import INCOMING, DagRunStateChanged, Kind, TaskStateChanged
 
-READ_S = 30.0
+READ_S = 120.0
 
 CLEARED = """
     SELECT DISTINCT ended.dag_run_id

@@ -22,7 +22,7 @@ from tidegate.schemas.state import RunState, TaskState
 
 FILE = "changing.py"
 IDS = tuple(f"changing_{number}" for number in range(8))
-MENDED_S = 40.0
+MENDED_S = 120.0
 ORDERLY = "# in order again\n"
 
 AT_WORK = "SELECT dag_id, run_id FROM dag_run WHERE state = 'running' ORDER BY id LIMIT 500"

@@ -164,7 +164,7 @@ async def start_cluster(home: Path, script: Script) -> tuple[Child, str]:
     )
     ready = Path(script.ready)
     try:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while not ready.exists():
                 await anyio.sleep(0.05)
     except BaseException:

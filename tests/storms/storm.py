@@ -41,7 +41,7 @@ from tidegate.schemas.wire.event import Kind
 SEED = "STORM_SEED"
 PROBES = Path(__file__).with_name("probes.sql")
 PRODUCERS = 4
-READY_S = 60.0
+READY_S = 120.0
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     again_share: float = 0.0
     bad: int = 0
     send_s: float
-    rest_s: float = 90.0
+    rest_s: float = 180.0
     daemons: int = 2
     fault: str = ""
     partitions: int = 6

@@ -25,7 +25,7 @@ from tidegate.schemas.error import DagFaultError, RequestError, UnavailableError
 from tidegate.schemas.message import ClearRequested, PauseRequested, ReleaseRequested, RunEndRequested, RunRequested
 from tidegate.schemas.state import RunState
 
-WITHDRAWN_S = 90.0
+WITHDRAWN_S = 180.0
 FILED_S, LOOK_S = 4.0, 0.05
 
 REFUSED: Sequence[Sequence[str]] = (

@@ -36,7 +36,7 @@ def small(shape: Shape, **facts: Any) -> LimitsPlan:
 MINUTE = small(
     Shape(dags=100, tasks=4_500),
     send_s=12,
-    rest_s=90,
+    rest_s=180,
     idle_s=10,
     fills=48,
     misery=replace(FULL.misery, kills=2, every_s=(0.5, 2.2)),

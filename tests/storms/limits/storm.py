@@ -146,7 +146,7 @@ class LimitsStorm(Storm):
         await anyio.sleep_until(lower_at)
         if self.plan.fills:
             await self._hold(0)
-        with anyio.move_on_after(2 * self.plan.send_s) as limit:
+        with anyio.move_on_after(max(2 * self.plan.send_s, self.plan.rest_s)) as limit:
             await self._until_taken(database, pool, slots)
             self.diary.append((anyio.current_time() - begin, f"{pool} has {slots} slots"))
             await self._fill(database)

@@ -9,9 +9,6 @@ from tests.storms.limits.ledger import NOTHING, PARALLELISM, SLOTS, Amounts, Led
 from tests.storms.limits.replay import Admission
 from tidegate.handlers.admission.select import FAIR_EVERY
 
-CLOCK_S = 0.05
-"""How far the clock of a daemon may be from that of Postgres."""
-
 Span = tuple[datetime, datetime]
 
 LOOK_EVERY_S = 0.25
@@ -33,7 +30,7 @@ class Turns:
     def __init__(self, ledger: Ledger, fair_after_s: float) -> None:
         self.unfair: list[str] = []
         self._ledger = ledger
-        self._fair_after = timedelta(seconds=fair_after_s + CLOCK_S)
+        self._fair_after = timedelta(seconds=fair_after_s)
         self._in_a_row: Counter[str] = Counter()
 
     def see(self, admission: Admission) -> None:

@@ -1,4 +1,4 @@
-"""An admission says in its transaction up to which commit of the journal it sees its queue, at least."""
+"""An admission says in its transaction up to which commit it sees its queue, at least, and what time it takes it to be."""
 
 from tests.storms.replace import replace
 from tidegate.schemas.queries import pools
@@ -8,7 +8,7 @@ from tidegate.schemas.view import PoolView
 NOTE = """
     SELECT
         set_config('limits.looked', (SELECT coalesce(max(seq), 0)::text FROM limits_commit), true),
-        set_config('limits.looked_at', clock_timestamp()::text, true)
+        set_config('limits.looked_at', $1::timestamptz::text, true)
 """
 
 
@@ -17,7 +17,7 @@ def note_looks() -> None:
     look = pools.read
 
     async def noting(db: Db, name: str, parallelism: int) -> PoolView:
-        await db.execute(NOTE)
+        await db.execute(NOTE, db.now)
         return await look(db, name, parallelism)
 
     replace(pools, "read", noting)

@@ -25,7 +25,7 @@ RUNNERS = RunnersPlan(
         kills=8, stops=2, stopped=ALONE, stop_s=FROZEN_S, die_at=("after_submit",) * 2, every_s=(1.5, 3.0), within_s=20
     ),
     meddling=Meddling(cancels=4, marks=2, clears=2, clears_at_work=3, within_s=18),
-    rest_s=90,
+    rest_s=180,
 )
 
 SUITE = replace(
