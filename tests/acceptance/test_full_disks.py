@@ -8,7 +8,6 @@ import anyio
 import asyncpg
 import pytest
 
-from tests.acceptance.crash_scenario import Connection
 from tests.acceptance.single_daemon import SingleDaemon, prepare, single_daemon
 from tests.disk import Disk, mounted
 from tests.waiting import until
@@ -58,7 +57,6 @@ async def test_a_postgres_without_room_for_data_is_waited_for(
         await until(daemon.knows_dags, WITHIN_S)
         await daemon.publish(5)
         await until(lambda: daemon.has_runs(5), WITHIN_S)
-        await begin_segment(cramped)
         disk.fill()
         await daemon.publish(500)
         await until(lambda: said_full(daemon, "Postgres"), WITHIN_S)
@@ -69,15 +67,6 @@ async def test_a_postgres_without_room_for_data_is_waited_for(
 
         assert lines < 10
     assert await audited(cramped.dsn) == (505, 0)
-
-
-async def begin_segment(postgres: Postgres) -> None:
-    """The journal has room in its last segment: no new one is needed before the data need room."""
-    db = await asyncpg.connect(postgres.dsn)
-    try:
-        await take_segment(db)
-    finally:
-        await db.close()
 
 
 async def until_runs(daemon: SingleDaemon, succeeded: int, postgres: Postgres) -> None:
@@ -116,14 +105,10 @@ async def exhaust(postgres: Postgres) -> None:
     db = await asyncpg.connect(postgres.dsn)
     try:
         for _ in range(50):
-            await take_segment(db)
+            await db.execute("SELECT pg_current_xact_id()")
+            await db.execute("SELECT pg_switch_wal()")
     finally:
         db.terminate()
-
-
-async def take_segment(db: Connection) -> None:
-    await db.execute("SELECT pg_switch_wal()")
-    await db.execute("SELECT pg_current_xact_id()")
 
 
 async def lost(daemon: SingleDaemon, server: str) -> bool:
