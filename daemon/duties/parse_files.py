@@ -88,7 +88,7 @@ class FileParsing:
         An event of a file in an archive is one of the archive.
         """
         named = await in_thread(reported_files, self._root, {message.body.path for message in messages})
-        members = {path: await self._members(path) for path in set(named.values())}
+        members = await self._members(set(named.values()))
         parses = await self._begin({*members, *chain.from_iterable(members.values())})
         with anyio.move_on_after(PATIENCE_S):
             await self._wait(parses)
@@ -100,16 +100,19 @@ class FileParsing:
         wholes = {path: whole(shown[path], [files[it] for it in inside if it in files]) for path, inside in members.items()}
         return [Message(body=wholes[named[message.body.path]], at=message.at, id=message.id) for message in messages]
 
-    async def _members(self, path: str) -> Sequence[str]:
-        """The DAG files of an archive, now and before: a change of the archive changes all of them at once.
+    async def _members(self, paths: Collection[str]) -> Mapping[str, Sequence[str]]:
+        """By path, the DAG files of an archive, now and before: a change of the archive changes all of them at once.
 
         A folder that has taken the place of an archive has none: each of its files is one by itself.
         """
-        if not path.endswith(ARCHIVE) or await in_thread(archive_file, self._root, f"{path}/") is None:
-            return ()
-        present = await in_thread(files_of, self._root, path)
-        known = await known_files(self._context)
-        return sorted({*present, *(file for file in known if archive_of(file) == path)})
+        found: dict[str, set[str]] = {}
+        for path in paths:
+            if path.endswith(ARCHIVE) and await in_thread(archive_file, self._root, f"{path}/") is not None:
+                found[path] = set(await in_thread(files_of, self._root, path))
+        for file in await known_files(self._context) if found else ():
+            if (archive := archive_of(file)) in found:
+                found[archive].add(file)
+        return {path: sorted(found.get(path, ())) for path in paths}
 
     async def report_late(self, *, task_status: TaskStatus[None]) -> None:
         """Report files with late results, for ever; retried while Kafka is away."""

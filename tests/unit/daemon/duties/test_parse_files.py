@@ -40,10 +40,11 @@ class Gated:
         return ParsedFile(path=path, digest="parsed")
 
 
-def parsing_of(root: Path, parser: Gated, tasks: TaskGroup) -> FileParsing:
-    """In a database that knows the files of the archive."""
+def parsing_of(root: Path, parser: Gated, tasks: TaskGroup, asked: Callable[[], None] = lambda: None) -> FileParsing:
+    """In a database that knows the files of the archive. `asked` is called when it is asked for them."""
 
     async def known(*_: object) -> dict[str, None]:
+        asked()
         return dict.fromkeys(FILES)
 
     database = cast(Database, SimpleNamespace(clock=SimpleNamespace(known=lambda: NOW), autocommit=known))
@@ -99,6 +100,19 @@ def pack(root: Path) -> None:
     with ZipFile(root / "team.zip", "w") as archive:
         for path in FILES:
             archive.writestr(path.removeprefix("team.zip/"), "")
+
+
+async def test_the_known_files_are_read_once_for_all_archives_of_a_batch(tmp_path: Path) -> None:
+    pack(tmp_path)
+    (tmp_path / "team.zip").rename(tmp_path / "other.zip")
+    pack(tmp_path)
+    asked: list[None] = []
+    async with anyio.create_task_group() as tg:
+        found = await results(parsing_of(tmp_path, Gated(), tg, lambda: asked.append(None)), "team.zip", "other.zip", "a.py")
+        tg.cancel_scope.cancel()
+
+    assert [len(each.members) for each in found] == [3, 3, 0]
+    assert len(asked) == 1
 
 
 def unpack(root: Path) -> None:
