@@ -125,6 +125,8 @@ def waits_for(row: BackfillRow, date: DateRow, blockers: Sequence[Reason] = (), 
             return "runs again after its run has ended"
         case DateState.RETRY:
             return why(row) or A_DAEMON
+        case DateState.OPEN if date.run_state in RUN_ENDED:
+            return A_DAEMON
         case DateState.OPEN if date.task is not None and not _is_held(row, date, date.task):
             return _of_task(date, date.task, blockers)
         case DateState.OPEN:

@@ -78,6 +78,7 @@ ASK = "; `tidegate tasks why-not d r t` says more"
         ({}, date("open", "running", "up_for_retry"), f"task t waits for its next try{ASK}"),
         ({}, date("open", "running", "none", waits_for_past=True), f"task t waits for the previous run{ASK}"),
         ({}, date("open", "running", "none"), "task t waits for earlier tasks"),
+        ({"running": 10}, date("open", "success"), "waits for the next visit of a daemon"),
         ({"running": 10}, date("retry", "failed"), "its limit of 10 active runs is reached"),
         ({}, date("retry", "running"), "runs again after its run has ended"),
         (HELD, date("open", "running", "scheduled"), "DAG d is held; `tidegate dags why-not d` says what to do"),
