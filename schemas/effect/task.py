@@ -43,7 +43,7 @@ class InsertTask(msgspec.Struct, frozen=True):
 
 
 class UpdateTask(msgspec.Struct, frozen=True):
-    """A task instance's new state and counts. Dates of None leave the stored ones."""
+    """A task instance's new state and counts. Its stored end is that of `dates`, None for a task that goes on."""
 
     dag_run_id: int
     instance: Instance

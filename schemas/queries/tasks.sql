@@ -68,9 +68,11 @@ SET state = excluded.state,
     per_dag = excluded.per_dag,
     per_run = excluded.per_run,
     scheduled_at = excluded.scheduled_at,
+    start_date = NULL,
     end_date = excluded.end_date
 
 -- name: update_tasks
+-- The start is that of the last attempt, until the task waits for another one.
 UPDATE task_instance AS task
 SET state = change.state,
     try_number = change.try_number,
@@ -85,7 +87,8 @@ SET state = change.state,
     elements = change.elements,
     reason = coalesce(change.reason, task.reason),
     scheduled_at = coalesce(change.scheduled_at, task.scheduled_at),
-    end_date = coalesce(change.end_date, task.end_date)
+    start_date = CASE WHEN change.state NOT IN ('none', 'scheduled') THEN task.start_date END,
+    end_date = change.end_date
 FROM unnest(
     $1::bigint[], $2::integer[], $3::task_state[], $4::integer[], $5::integer[], $6::integer[], $7::integer[], $8::integer[],
     $9::integer[], $10::integer[], $11::boolean[], $12::timestamptz[], $13::integer[], $14::text[], $15::timestamptz[],

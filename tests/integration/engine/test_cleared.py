@@ -38,6 +38,24 @@ async def test_a_cleared_task_runs_again_with_all_after_it_and_its_history_stays
     assert await moves(world) == ["queued", "running", "success", "queued", "running", "success"]
 
 
+async def test_a_cleared_task_has_the_times_of_its_next_execution(world: World) -> None:
+    times = "SELECT task_id, start_date IS NOT NULL, end_date IS NOT NULL FROM task_instance ORDER BY task_index"
+    await started(world)
+    for _ in range(3):
+        await world.work()
+
+    await clear(world, task_ids=("b",))
+    waiting = await world.rows(times)
+    await world.admit()
+    queued = await world.rows(times)
+    await world.submit()
+    running = await world.rows(times)
+
+    first = ("a", True, True)
+    assert waiting == queued == [first, ("b", False, False), ("c", False, False)]
+    assert running == [first, ("b", True, False), ("c", False, False)]
+
+
 async def test_only_what_failed_is_cleared_where_that_is_asked_for(world: World) -> None:
     await started(world, command("a"), command("b"), command("c", "b"))
     await world.admit()
