@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tidegate.schemas.backfill import BackfillView
+from tidegate.schemas.notice import FailedTask
+from tidegate.schemas.queries import tasks
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.state import DateState, TaskState
@@ -115,14 +117,13 @@ class DateRow(msgspec.Struct, frozen=True, kw_only=True):
     task: UnendedTask | None = None
 
 
-class FailedDate(msgspec.Struct, frozen=True, kw_only=True):
+class FailedDate(msgspec.Struct, frozen=True):
     """A failed date with its run, and the first task that failed, if one did."""
 
     logical_date: datetime
     dag_id: str
     run_id: str
-    task_id: str | None
-    reason: str
+    task: FailedTask | None
 
 
 async def list_backfills(
@@ -175,7 +176,9 @@ async def count_days(db: Db, backfill_id: int, since: datetime, until: datetime)
 
 async def list_failures(db: Db, backfill_id: int, limit: int) -> list[FailedDate]:
     """The failed dates that were planned last, newest first."""
-    return [msgspec.convert(dict(row), FailedDate) for row in await db.fetch(_SQL["failures"], backfill_id, limit)]
+    rows = await db.fetch(_SQL["failures"], backfill_id, limit)
+    first = await tasks.first_failures(db, [row["id"] for row in rows])
+    return [FailedDate(logical_date, dag_id, run_id, first.get(id_)) for id_, logical_date, dag_id, run_id in rows]
 
 
 async def list_shares(db: Db, backfill_id: int, counted: int) -> list[PoolShare]:

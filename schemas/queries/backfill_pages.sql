@@ -116,21 +116,14 @@ WHERE backfill_id = $1 AND logical_date >= $2 AND logical_date < $3
 GROUP BY day, state
 
 -- name: failures
--- The failed dates that were planned last, newest first, each with the first task that failed.
-SELECT date.logical_date, run.dag_id, run.run_id, task.task_id, coalesce(attempt.reason, '') AS reason
+-- The failed dates that were planned last, newest first.
+SELECT run.id, date.logical_date, run.dag_id, run.run_id
 FROM (
     SELECT ordinal, logical_date, dag_run_id FROM backfill_date
     WHERE backfill_id = $1 AND state = 'failed'
     ORDER BY ordinal DESC LIMIT $2
 ) AS date
 JOIN dag_run AS run ON run.id = date.dag_run_id
-LEFT JOIN LATERAL (
-    SELECT task_index, task_id, try_number FROM task_instance
-    WHERE dag_run_id = run.id AND state = 'failed'
-    ORDER BY end_date, task_index LIMIT 1
-) AS task ON true
-LEFT JOIN submission AS attempt
-    ON attempt.dag_run_id = run.id AND attempt.task_index = task.task_index AND attempt.try_number = task.try_number
 ORDER BY date.ordinal DESC
 
 -- name: stages

@@ -4,6 +4,8 @@ from datetime import datetime
 
 import msgspec
 
+from tidegate.schemas.notice import FailedTask
+from tidegate.schemas.queries import tasks
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 
@@ -11,19 +13,14 @@ _SQL = load("now")
 
 
 class FailedRun(msgspec.Struct, frozen=True):
-    """A failed run whose DAG has had no success of a later run since.
-
-    `task_id`, `try_number` and `reason` are those of the first task that failed; None if none did.
-    """
+    """A failed run whose DAG has had no success of a later run since. `task` is the first one that failed; None if none did."""
 
     dag_id: str
     run_id: str
     end_date: datetime
     order_at: datetime
-    task_id: str | None
-    try_number: int | None
     reason: str | None
-    run_reason: str | None
+    task: FailedTask | None
 
 
 class ActiveRun(msgspec.Struct, frozen=True):
@@ -64,7 +61,12 @@ class DueDag(msgspec.Struct, frozen=True):
 
 async def failed(db: Db, within_s: float, limit: int) -> list[FailedRun]:
     """The newest failed runs that ended within a time."""
-    return [FailedRun(*row) for row in await db.fetch(_SQL["failed"], within_s, limit)]
+    rows = await db.fetch(_SQL["failed"], within_s, limit)
+    first = await tasks.first_failures(db, [row["id"] for row in rows])
+    return [
+        FailedRun(dag_id, run_id, end_date, order_at, reason, first.get(id_))
+        for id_, dag_id, run_id, end_date, order_at, reason in rows
+    ]
 
 
 async def backfills(db: Db, within_s: float, limit: int) -> list[int]:

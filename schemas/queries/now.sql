@@ -1,21 +1,12 @@
 -- name: failed
--- The newest failed runs, each with the first task that failed, unless a later run of the DAG has succeeded since. Only so many
--- later successes are looked at, the newest by their order: the runs of a backfill of old dates have thousands after them.
-SELECT run.dag_id, run.run_id, run.end_date, run.order_at, task.task_id, task.try_number, task.reason, log.reason AS run_reason
+-- The newest failed runs, unless a later run of the DAG has succeeded since. Only so many later successes are looked at, the
+-- newest by their order: the runs of a backfill of old dates have thousands after them.
+SELECT run.id, run.dag_id, run.run_id, run.end_date, run.order_at, log.reason
 FROM (
     SELECT id, dag_id, run_id, end_date, order_at, state_seq
     FROM dag_run WHERE state = 'failed' AND end_date > now() - make_interval(secs => $1)
     ORDER BY end_date DESC LIMIT 500
 ) AS run
-LEFT JOIN LATERAL (
-    SELECT task.task_id, task.try_number, attempt.reason
-    FROM task_instance AS task
-    LEFT JOIN submission AS attempt
-        ON (attempt.dag_run_id, attempt.task_index, attempt.try_number) = (task.dag_run_id, task.task_index, task.try_number)
-    WHERE task.dag_run_id = run.id AND task.state = 'failed'
-    ORDER BY task.end_date, task.task_index
-    LIMIT 1
-) AS task ON true
 LEFT JOIN run_state_log AS log ON log.dag_run_id = run.id AND log.seq = run.state_seq
 WHERE NOT EXISTS (
     SELECT FROM (

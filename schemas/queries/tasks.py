@@ -59,6 +59,11 @@ async def failures(db: Db, ids: Collection[int], limit: int) -> Mapping[int, tup
     return {run: tuple(failed) for run, failed in by_run.items()}
 
 
+async def first_failures(db: Db, ids: Collection[int]) -> Mapping[int, FailedTask]:
+    """The first failed task of each of these runs that has any."""
+    return {run: first for run, (first,) in (await failures(db, ids, 1)).items()}
+
+
 def _failed(
     task_id: str, index: int, try_number: int, reason: str, host: str | None, path: str | None, tail: str | None
 ) -> FailedTask:

@@ -42,6 +42,7 @@ from tidegate.schemas.queries.leases import DaemonRank, JobRow, Lease
 from tidegate.schemas.queries.ledger import Retired
 from tidegate.schemas.queries.losses import ServerIdentity
 from tidegate.schemas.queries.notifications import ClaimedNotification
+from tidegate.schemas.queries.now import FailedRun
 from tidegate.schemas.queries.outbox import OutboxRow
 from tidegate.schemas.queries.pending import QueuedEvent
 from tidegate.schemas.queries.run_pages import RunEventRow, RunTaskRow, Steps
@@ -89,7 +90,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     "backfill_pages.list": (*fields(BackfillRow), "ended_succeeded", "ended_failed"),
     **dict.fromkeys(("credentials.find", "credentials.redeem"), fields(Owner)),
     "backfill_pages.dates": fields(DateRow),
-    "backfill_pages.failures": fields(FailedDate),
+    "backfill_pages.failures": ("id", *fields(FailedDate, task=())),
     "dataset_pages.list": fields(DatasetLine),
     "sources.events": fields(ConsumedEvent),
     **dict.fromkeys(("datasets.events", "datasets.event", "datasets.made_by_runs"), fields(datasets.EventRow, producer=PRODUCER)),
@@ -111,6 +112,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     "ledger.retire_month": fields(Retired),
     "losses.server_identity": fields(ServerIdentity),
     "notifications.claim": fields(ClaimedNotification),
+    "now.failed": ("id", *fields(FailedRun, task=())),
     "outbox.next_outbox": fields(OutboxRow, is_replay=()),
     "run_pages.consumed": fields(run_pages.ConsumedEventRow, producer=PRODUCER),
     "run_pages.run_attempts": ("task_index", *fields(run_pages.RunAttemptRow)),

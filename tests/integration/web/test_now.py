@@ -83,3 +83,21 @@ async def test_what_is_at_work_is_listed(site: Site) -> None:
     text = await now(site)
 
     assert "join holds a slot" in text
+
+
+INSTANCE = """
+INSERT INTO task_instance (dag_run_id, task_index, task_id, state, end_date, reason)
+SELECT dag_run_id, 1048576 + 3, task_id, state, end_date, 'it was marked' FROM task_instance WHERE task_id = 'join'
+"""
+
+
+async def test_a_mapped_task_that_failed_is_named_by_its_instance(site: Site) -> None:
+    await site.history.daemon()
+    await site.history.file(DAILY.replace("retries=1", "retries=0"))
+    await site.history.run()
+    (claimed,) = await site.history.attempts_begin()
+    await site.history.attempt_ends(claimed.submission_id, "failed", reason="a try of the list")
+    await site.history.database.pool.execute(INSTANCE)
+    await site.history.database.pool.execute("UPDATE task_instance SET elements = 4 WHERE task_index = 0")
+
+    assert "join[3]</a>: <code>it was marked" in await now(site)
