@@ -60,7 +60,8 @@ SELECT due.dag_id, in_calendar(due.due_at) AS due_at
 FROM generate_series(0, 15) AS shard (number)
 CROSS JOIN LATERAL (
     SELECT dag_id, due_at FROM dag
-    WHERE clock_shard = shard.number AND due_at <= now() + make_interval(secs => $1) AND held_since IS NULL AND NOT is_paused
+    WHERE clock_shard = shard.number AND due_at <= now() + make_interval(secs => $1)
+      AND held_since IS NULL AND NOT is_paused AND NOT is_stale
     ORDER BY due_at LIMIT $2
 ) AS due
 ORDER BY due.due_at, due.dag_id

@@ -101,3 +101,13 @@ async def test_a_mapped_task_that_failed_is_named_by_its_instance(site: Site) ->
     await site.history.database.pool.execute("UPDATE task_instance SET elements = 4 WHERE task_index = 0")
 
     assert "join[3]</a>: <code>it was marked" in await now(site)
+
+
+async def test_the_next_hour_has_the_dags_that_time_may_start(site: Site) -> None:
+    await site.history.file()
+    await site.history.database.pool.execute("UPDATE dag SET due_at = now() + interval '1 min'")
+    active = await now(site)
+    await site.history.database.pool.execute("UPDATE dag SET is_stale = true")
+
+    assert "Time starts no DAG" not in active
+    assert "Time starts no DAG within an hour" in await now(site)
