@@ -9,6 +9,7 @@ from tidegate.daemon.read_model.condition import schedule_text
 from tidegate.daemon.read_model.run import MOST_FAILURES
 from tidegate.handlers.explain.stages import Stage, stages
 from tidegate.schemas.dag import DagSpec
+from tidegate.schemas.error import described
 from tidegate.schemas.notice import FailedTask
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.counting import EXTRA_BYTES
@@ -38,7 +39,8 @@ ATTEMPT_ENDED = "an attempt ended, and with it a run ahead of it"
 
 
 class RunOrigin(msgspec.Struct, frozen=True):
-    """The origin of a run. `condition` and `timing` are of the version that the run is pinned to.
+    """The origin of a run. `condition` and `timing` are of the version that the run is pinned to; a `condition` of one that
+    cannot be read says so.
 
     `forgotten` consumed events are older than the retention.
     """
@@ -63,15 +65,15 @@ async def read_run_origin(db: Db, run: RunRow, extra_bytes: int = EXTRA_BYTES) -
     origin = await run_pages.origin(db, run.dag_id, run.run_id)
     events = await run_pages.consumed(db, origin.id, extra_bytes)
     steps = await run_pages.steps(db, origin.id, MOST_ATTEMPTS)
-    spec = msgspec.convert(origin.spec, DagSpec)
+    condition, timing = _schedule(origin)
     return RunOrigin(
         dag_id=run.dag_id,
         run_id=run.run_id,
         origin=msgspec.convert(origin, OriginFacts, from_attributes=True),
         backfill_id=run.backfill_id,
         cause=cause(origin),
-        condition=schedule_text(spec.schedule, spec.timetable, together=spec.together),
-        timing=inputs.timing_text(spec.timing),
+        condition=condition,
+        timing=timing,
         events=events,
         forgotten=(origin.events or 0) - len(events),
         stages=stages(origin, events, steps),
@@ -79,6 +81,15 @@ async def read_run_origin(db: Db, run: RunRow, extra_bytes: int = EXTRA_BYTES) -
         journal=await run_pages.journal_of(db, run.dag_id, run.run_id),
         failures=await run_pages.failures_of(db, run.dag_id, run.run_id, MOST_FAILURES),
     )
+
+
+def _schedule(origin: Origin) -> tuple[str, str]:
+    """The condition and the timing."""
+    try:
+        spec = msgspec.convert(origin.spec, DagSpec)
+    except msgspec.ValidationError as error:
+        return f"version {origin.version} cannot be read: {described(error)}", ""
+    return schedule_text(spec.schedule, spec.timetable, together=spec.together), inputs.timing_text(spec.timing)
 
 
 def cause(origin: Origin) -> str | None:

@@ -249,6 +249,19 @@ async def test_a_task_that_waits_says_for_what(site: Site) -> None:
     assert "Why does it not run?" in of_task
 
 
+async def test_a_run_whose_version_cannot_be_read_is_shown(site: Site, cli: Cli) -> None:
+    await site.history.file()
+    await site.history.run()
+    await site.history.database.pool.execute("UPDATE dag_version SET spec = spec - 'dag_id'")
+
+    text = await page(site, await run_path(site))
+    explained = await cli("runs", "explain", "daily_delays", "latest")
+
+    fault = "version 1 cannot be read: ValidationError: Object missing required field `dag_id`"
+    assert (text.count(fault), fault in explained.out) == (2, True)
+    assert 'href="/dags/daily_delays/runs/' in text
+
+
 async def test_a_task_shows_its_attempts_and_why_there_is_no_log(make_site: MakeSite) -> None:
     async with make_site(host="web-1") as site:
         await site.history.file()
