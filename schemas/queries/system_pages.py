@@ -32,7 +32,10 @@ class DaemonLine(JobRow, frozen=True):
 
 
 class LeaseLine(msgspec.Struct, frozen=True):
-    """The leases of a kind, or of the partitions of a topic. `offsets` is the sum of the next offsets of partitions."""
+    """The leases of a kind, or of the partitions of a topic: `halted` ones, and of the others `owned` with a live daemon.
+
+    `offsets` is the sum of the next offsets of partitions.
+    """
 
     kind: str
     topic: str

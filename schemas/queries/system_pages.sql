@@ -9,10 +9,12 @@ ORDER BY job.started_at, job.id
 LIMIT $3
 
 -- name: leases
--- The leases by kind, of partitions by topic: how many there are, have a live owner, and are halted; and the sum of next offsets.
+-- The leases by kind, of partitions by topic: how many there are, are halted, and of the others have a live owner; and the sum
+-- of next offsets.
 SELECT
-    lease.kind, coalesce(substring(lease.key FROM '^(.*)/'), '') AS topic, count(*) AS number, count(job.id) AS owned,
-    count(*) FILTER (WHERE lease.halted) AS halted, sum(lease.next_offset)::bigint AS offsets
+    lease.kind, coalesce(substring(lease.key FROM '^(.*)/'), '') AS topic, count(*) AS number,
+    count(job.id) FILTER (WHERE NOT lease.halted) AS owned, count(*) FILTER (WHERE lease.halted) AS halted,
+    sum(lease.next_offset)::bigint AS offsets
 FROM lease
 LEFT JOIN live_job AS job ON job.id = lease.owner
 GROUP BY 1, 2

@@ -25,6 +25,12 @@ __all__ = ["cli"]
 
 OTHERS = "INSERT INTO lease (kind, key, next_offset) VALUES ('partition', 'gone/0', 1), ('partition', 'of another program', NULL)"
 
+LEASES = """
+INSERT INTO lease (kind, key, owner, next_offset, halted)
+SELECT 'partition', 'updates/3', id, 7, true FROM job UNION ALL SELECT 'clock', '0', NULL, NULL, false
+"""
+"""A halted partition that a live daemon owns, and a shard that none does."""
+
 HOSTILE = "<script>alert(1)</script>"
 
 MAILED = DAILY.replace("import Dag, Dataset", "import Dag, Dataset, Email, Webhook").replace(
@@ -57,6 +63,7 @@ async def test_what_is_wrong_comes_first(site: Site, cli: Cli) -> None:
     execute = site.history.database.pool.execute
     await site.history.daemon(away={"Kafka": HOSTILE})
     await execute(INCIDENT, "updates/3", 7)
+    await execute(LEASES)
     await execute(LOSS)
     await site.history.broken_file("bad.py", "SyntaxError: invalid syntax", 3)
     await execute("INSERT INTO outbox (shard, kind, key, event_id, time, payload) VALUES (1, 'x', 'k', 'e', '2026-01-01Z', '')")
@@ -69,9 +76,10 @@ async def test_what_is_wrong_comes_first(site: Site, cli: Cli) -> None:
         "lost commits of",
         "to be published",
         "1 DAG file is broken",
+        "1 lease has",
     )
-    assert [any(says in problem for problem in answer.json["problems"]) for says in expected] == [True] * 5
-    assert ([says in text for says in expected], "<script>alert" in text) == ([True] * 5, False)
+    assert [any(says in problem for problem in answer.json["problems"]) for says in expected] == [True] * 6
+    assert ([says in text for says in expected], "<script>alert" in text) == ([True] * 6, False)
     assert answer.code == 1
 
 
