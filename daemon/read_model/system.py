@@ -11,6 +11,7 @@ from tidegate.daemon.read_model.clusters import ServerOutage, outages_of
 from tidegate.daemon.read_model.lookup import broken_files
 from tidegate.daemon.read_model.retention import Retained, retained
 from tidegate.schemas.queries import dag_pages, inbox, leases, losses, pools, system_pages
+from tidegate.schemas.queries.counting import tasks_wait
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import IgnoredRow
 from tidegate.schemas.queries.leases import Incident
@@ -84,7 +85,7 @@ def problems(system: System) -> Iterator[str]:
         lost = f"Postgres has lost commits of {utc(loss.since)} to {utc(loss.until)}"
         yield f"{lost}; check that time, then `tidegate losses settle {loss.id}`"
     for pool, tasks in system.missing_pools.items():
-        wait = f"{counted(tasks, 'task waits', 'tasks wait')} for the pool {pool!r}, which does not exist"
+        wait = f"{tasks_wait(tasks)} for the pool {pool!r}, which does not exist"
         yield f"{wait}; `tidegate pools set {shlex.quote(pool)} SLOTS` creates it"
     if broken := broken_files(system.broken_files):
         yield broken

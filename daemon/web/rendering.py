@@ -17,8 +17,8 @@ from tidegate.daemon.read_model.leases import leases_text
 from tidegate.daemon.read_model.now import LISTED
 from tidegate.daemon.read_model.queue import AT_WORK
 from tidegate.daemon.read_model.why_not import fact_text
-from tidegate.schemas.queries.counting import counted_text
-from tidegate.schemas.text import age, counted, span, took, utc
+from tidegate.schemas.queries.counting import counted_text, tasks_wait
+from tidegate.schemas.text import age, span, took, utc
 
 SIGNS = {
     "success": ("ok", "●"),
@@ -66,7 +66,7 @@ def environment() -> Environment:
         "span": span,
         "own_extra": own_extra,
         "counted_text": counted_text,
-        "counted": counted,
+        "tasks_wait": tasks_wait,
         "number": "{:,.0f}".format,
     }
     made.globals |= {"url": url, "dag_url": dag_url, "run_url": run_url, "task_url": task_url}

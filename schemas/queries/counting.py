@@ -7,6 +7,11 @@ EXTRA_BYTES = 16 << 20
 """So much extra of events is read at once."""
 
 
+def tasks_wait(number: int) -> str:
+    """`1 task waits`, `10,000+ tasks wait`."""
+    return f"{counted_text(number)} {'task waits' if number == 1 else 'tasks wait'}"
+
+
 def counted_text(number: int) -> str:
     """A number for people: `10,000+` where the count stopped."""
     return str(number) if number < COUNTED else f"{COUNTED - 1:,}+"

@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from tidegate.schemas.dag import DEFAULT_POOL
+from tidegate.schemas.queries.counting import COUNTED
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.view import PoolView
@@ -105,8 +106,8 @@ async def list_pools(
 
 
 async def missing(db: Db) -> Mapping[str, int]:
-    """By name of a pool that does not exist, the number of tasks that wait for it."""
-    return {row[0]: row[1] for row in await db.fetch(_SQL["missing_pools"])}
+    """By name of a pool that does not exist, the number of tasks that wait for it, counted up to `COUNTED`."""
+    return {row[0]: row[1] for row in await db.fetch(_SQL["missing_pools"], COUNTED)}
 
 
 async def lock_slots(db: Db, name: str) -> int | None:

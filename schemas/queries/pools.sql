@@ -62,12 +62,29 @@ ORDER BY pool.name
 LIMIT $4
 
 -- name: missing_pools
--- The names of missing pools, with the number of tasks that wait for each.
-SELECT task.pool, count(*)
-FROM task_instance AS task
-WHERE task.state = 'scheduled' AND NOT EXISTS (SELECT FROM pool WHERE pool.name = task.pool)
-GROUP BY task.pool
-ORDER BY task.pool
+-- The names of missing pools, with the number of tasks that wait for each, counted up to $1. The recursion steps from pool to
+-- pool: of the tasks that wait for a pool that exists, one is read.
+WITH RECURSIVE queue (pool) AS (
+    SELECT * FROM (SELECT pool FROM task_instance WHERE state = 'scheduled' ORDER BY pool LIMIT 1) AS first
+    UNION ALL
+    SELECT next.pool
+    FROM queue
+    CROSS JOIN LATERAL (
+        SELECT task.pool
+        FROM task_instance AS task
+        WHERE task.pool > queue.pool AND task.state = 'scheduled'
+        ORDER BY task.pool
+        LIMIT 1
+    ) AS next
+)
+SELECT queue.pool, waiting.tasks
+FROM queue
+CROSS JOIN LATERAL (
+    SELECT count(*) AS tasks
+    FROM (SELECT FROM task_instance AS task WHERE task.pool = queue.pool AND task.state = 'scheduled' LIMIT $1) AS counted
+) AS waiting
+WHERE NOT EXISTS (SELECT FROM pool WHERE pool.name = queue.pool)
+ORDER BY queue.pool
 
 -- name: lock_slots
 SELECT slots FROM pool WHERE name = $1 FOR UPDATE

@@ -12,9 +12,9 @@ from tidegate.daemon.cli.session import at, query, read_settings, remote, shown,
 from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.read_model.queue import PoolQueue, read_queue
 from tidegate.schemas.queries import pools
+from tidegate.schemas.queries.counting import tasks_wait
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.pools import NAME_RULE, UNLIMITED, ChangedPool, DeletedPool, PoolRow
-from tidegate.schemas.text import counted
 
 app = command_group()
 
@@ -41,8 +41,7 @@ def list_(context: typer.Context, *, json: Json = False) -> None:
         found, missing = server.rows("/pools", PoolRow, None, {}), server.read("/system", System).missing_pools
     output.write_page([document(pool) for pool in found], lambda: print_pools(found), json=json)
     for name, tasks in missing.items():
-        waiting = counted(tasks, "task waits", "tasks wait")
-        output.say(f"{waiting} for pool {name!r}, which does not exist; create it with `tidegate pools set`")
+        output.say(f"{tasks_wait(tasks)} for pool {name!r}, which does not exist; create it with `tidegate pools set`")
 
 
 @app.command(epilog=examples("tidegate pools queue default_pool", "tidegate pools queue reports --limit 500 --json"))

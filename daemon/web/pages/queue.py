@@ -12,7 +12,7 @@ from tidegate.daemon.web.form import Field, Preview
 from tidegate.daemon.web.rendering import url
 from tidegate.daemon.web.screen import Form, Screen
 from tidegate.schemas.queries import pools
-from tidegate.schemas.queries.counting import COUNTED, counted_text
+from tidegate.schemas.queries.counting import COUNTED, tasks_wait
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.pools import PoolRow
 from tidegate.schemas.text import counted
@@ -58,8 +58,7 @@ async def preview_slots(db: Db, call: Call[PoolName]) -> Preview:
 def _taken(pool: PoolRow | None) -> str:
     if pool is None:
         return "The pool does not exist yet."
-    waiting = "1 task waits" if pool.waiting_tasks == 1 else f"{counted_text(pool.waiting_tasks)} tasks wait"
-    return f"{counted(pool.running + pool.queued, 'slot is taken', 'slots are taken')}, {waiting}."
+    return f"{counted(pool.running + pool.queued, 'slot is taken', 'slots are taken')}, {tasks_wait(pool.waiting_tasks)}."
 
 
 def _shown(pool: PoolRow | None) -> Field:

@@ -40,6 +40,7 @@ LOOKED_AT = [
     ("pools.read_pool", "'narrow'", OCCUPIED + 1),
     ("pools.occupied", "'narrow'", OCCUPIED),
     ("pools.active_everywhere", "", OCCUPIED),
+    ("pools.missing_pools", "9", 1 + 9),
     ("tasks.ready", ONE, 1 + 2 * OCCUPIED),
     ("tasks.ready_behind", ONE, RUNS),
     ("starving.longest_waiting", "'narrow', now(), 9, 11, false", 1_000),

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tidegate.daemon.read_model.system import System, problems
+from tidegate.schemas.queries.counting import COUNTED
 from tidegate.schemas.queries.leases import Incident, Terms
 from tidegate.schemas.queries.system_pages import DaemonLine, LeaseLine, RelayLine, ServerLine
 
@@ -34,6 +35,7 @@ NEWER = msgspec.structs.replace(DAEMON, version="1.1")
         ({"broken_files": 2}, ["2 DAG files are broken; `tidegate dags errors` says why"]),
         ({"halted": (Incident("t/1", 3, 5, 9),)}, ["t/1 is not read: its next offset 3 is outside its log of 5 to 9"]),
         ({"halted": (Incident("t/1", 9, 5, 9),)}, ["t/1 is not read: its next offset 9 is outside"]),
+        ({"missing_pools": {"reprots": COUNTED}}, ["10,000+ tasks wait for the pool 'reprots', which"]),
         ({"halted": (Incident("t/1", 5, 5, 9),)}, ["t/1 is not read: the records at its next offset 5 cannot be decoded"]),
     ],
 )
