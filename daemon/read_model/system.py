@@ -90,7 +90,8 @@ def problems(system: System) -> Iterator[str]:
     if broken := broken_files(system.broken_files):
         yield broken
     if system.relay.since is not None and system.now - system.relay.since > LATE:
-        yield f"an event waits for {age(system.relay.since, system.now)} to be published; see whether Kafka is away"
+        waits = f"an event waits for {age(system.relay.since, system.now)} to be published"
+        yield f"{waits}: Kafka is away, or it is damaged, see `outbox_row_unreadable` in the log of a daemon"
 
 
 def _cause(incident: Incident) -> str:

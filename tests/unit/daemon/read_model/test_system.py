@@ -30,12 +30,15 @@ NEWER = msgspec.structs.replace(DAEMON, version="1.1")
         ({"leases": (LeaseLine("partition", "t", 12, 0, 0, 0),), "daemons": ()}, ["no daemon is alive"]),
         ({"missing": ["0009_x.sql"]}, ["the database schema lacks 0009_x.sql"]),
         ({"relay": RelayLine(1, NOW - timedelta(seconds=59))}, []),
-        ({"relay": RelayLine(1, NOW - timedelta(minutes=5))}, ["an event waits for 5m00s"]),
+        (
+            {"relay": RelayLine(1, NOW - timedelta(minutes=5))},
+            ["an event waits for 5m00s to be published: Kafka is away, or it is damaged"],
+        ),
         ({"missing_pools": {"reprots": 1}}, ["1 task waits for the pool 'reprots', which does not exist; `tidegate pools set"]),
+        ({"missing_pools": {"reprots": COUNTED}}, ["10,000+ tasks wait for the pool 'reprots', which"]),
         ({"broken_files": 2}, ["2 DAG files are broken; `tidegate dags errors` says why"]),
         ({"halted": (Incident("t/1", 3, 5, 9),)}, ["t/1 is not read: its next offset 3 is outside its log of 5 to 9"]),
         ({"halted": (Incident("t/1", 9, 5, 9),)}, ["t/1 is not read: its next offset 9 is outside"]),
-        ({"missing_pools": {"reprots": COUNTED}}, ["10,000+ tasks wait for the pool 'reprots', which"]),
         ({"halted": (Incident("t/1", 5, 5, 9),)}, ["t/1 is not read: the records at its next offset 5 cannot be decoded"]),
     ],
 )
