@@ -13,12 +13,13 @@ ORDER BY run.order_at, run.id
 LIMIT $4
 
 -- name: cells
--- One row per task of a run; the instances of a mapped task are counted. Only the indices from $3 to before $4 of tasks, and from
--- $5 to before $6 of instances of mapped tasks are read: a run may have thousands of tasks.
+-- One row per task of a run; the instances of a mapped task are counted, without removed ones, which a shorter list lacks. Only
+-- the indices from $3 to before $4 of tasks, and from $5 to before $6 of instances of mapped tasks are read: a run may have
+-- thousands of tasks.
 SELECT
     dag_run_id, task_id,
     coalesce(max(state::text) FILTER (WHERE is_task(task_index)), max(state::text)) AS state,
-    count(*) FILTER (WHERE NOT is_task(task_index)) AS instances,
+    count(*) FILTER (WHERE NOT is_task(task_index) AND state <> 'removed') AS instances,
     count(*) FILTER (WHERE NOT is_task(task_index) AND state = 'success') AS succeeded,
     max(try_number) AS try_number
 FROM (

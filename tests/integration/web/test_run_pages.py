@@ -122,6 +122,21 @@ async def test_the_grid_has_a_window_on_tasks(site: Site) -> None:
     assert "tasks 2 to 2 of 3" in text
 
 
+INSTANCES = """
+INSERT INTO task_instance (dag_run_id, task_index, task_id, state)
+SELECT run.id, 1048576 + n, 'join', (CASE n WHEN 0 THEN 'success' ELSE 'removed' END)::task_state
+FROM dag_run AS run, generate_series(0, 2) AS n
+"""
+
+
+async def test_the_grid_counts_the_instances_that_a_mapped_task_has(site: Site) -> None:
+    await site.history.file()
+    await site.history.run()
+    await site.history.database.pool.execute(INSTANCES)
+
+    assert "1 of 1 instances succeeded" in await page(site, "/dags/daily_delays")
+
+
 async def test_the_grid_finds_tasks_that_a_run_has_at_other_positions(site: Site) -> None:
     await site.history.file()
     await site.history.run()
