@@ -19,7 +19,7 @@ LAST_DATES = 20
 
 
 class BackfillPage(msgspec.Struct, frozen=True):
-    """A backfill with its progress and its last planned dates. `stages`: the DAGs of a cascade, the first one at depth 0.
+    """A backfill with its progress and some of its planned dates. `stages`: the DAGs of a cascade, the first one at depth 0.
 
     `shares` say in which pools it may be in the way of others.
     """
@@ -38,10 +38,11 @@ class Stage(msgspec.Struct, frozen=True):
     row: StageRow
 
 
-async def read_backfill_page(db: Db, backfill_id: int) -> BackfillPage:
-    """Raises NotFoundError for an unknown backfill."""
+async def read_backfill_page(db: Db, backfill_id: int, dates: Sequence[DateRow] | None = None) -> BackfillPage:
+    """The page with these of its dates; without them with the last ones. Raises NotFoundError for an unknown backfill."""
     row = await read_backfill(db, backfill_id, deleted=True)
-    dates = await backfill_pages.list_dates(db, backfill_id, None, max(row.dates - LAST_DATES, 0), LAST_DATES)
+    if dates is None:
+        dates = await backfill_pages.list_dates(db, backfill_id, None, max(row.dates - LAST_DATES, 0), LAST_DATES)
     return BackfillPage(
         row,
         await read_progress(db, row),

@@ -10,7 +10,7 @@ from tidegate.daemon.gateway.endpoint import Call, Params, Read
 from tidegate.daemon.gateway.lists import Id, Year
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.backfill import BackfillPage, read_backfill_page, share_text
-from tidegate.daemon.read_model.backfill_reasons import why, with_reasons
+from tidegate.daemon.read_model.backfill_reasons import why
 from tidegate.daemon.read_model.history import year_of
 from tidegate.daemon.web.heat_map import HeatMap, heat_map
 from tidegate.daemon.web.pages.backfills import ended_dates, per_hour
@@ -41,7 +41,7 @@ class BackfillParams(Params, frozen=True, kw_only=True):
 
 
 class BackfillScreen(Struct, frozen=True):
-    """A backfill with a part of its dates. `dates` match the filters; `next_after` is the filter for the next ones."""
+    """A backfill with those of its dates that match the filters. `next_after` is the filter for the next ones."""
 
     found: BackfillPage
     why: str
@@ -51,16 +51,15 @@ class BackfillScreen(Struct, frozen=True):
     actions: Sequence[str]
     failures: Sequence[FailedDate]
     calendar: HeatMap
-    dates: Sequence[DateRow]
     next_after: int | None
     states: Sequence[DateState]
 
 
 async def read(db: Db, call: Call[BackfillParams]) -> BackfillScreen:
     params = call.params
-    found = await read_backfill_page(db, params.backfill_id)
+    dates = await _dates(db, params)
+    found = await read_backfill_page(db, params.backfill_id, dates[: params.rows])
     row = found.backfill
-    dates = await with_reasons(db, row, await _dates(db, params))
     return BackfillScreen(
         found=found,
         why=why(row),
@@ -70,7 +69,6 @@ async def read(db: Db, call: Call[BackfillParams]) -> BackfillScreen:
         actions=actions_of(row),
         failures=await backfill_pages.list_failures(db, row.id, FAILURES) if row.failed else (),
         calendar=await _calendar(db, row, params.year),
-        dates=dates[: params.rows],
         next_after=dates[params.rows - 1].ordinal if len(dates) > params.rows else None,
         states=list(DateState),
     )
