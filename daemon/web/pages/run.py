@@ -48,7 +48,8 @@ class RunScreen(Struct, frozen=True):
     `progress` is None for a run that has ended; `fault` says why it is not known for another one.
 
     It is not read for a run that `is_large`. `next_cursor` leads to the tasks after those of the page. `waits_for` has the
-    reasons of tasks that wait. `longest_s` scales the bars of the tasks. `are_more_failures`: the run shows the first ones.
+    reasons of tasks that wait, by label and state: a removed task may have the same label. `longest_s` scales the bars of the
+    tasks. `are_more_failures`: the run shows the first ones.
     """
 
     run: RunPage
@@ -58,7 +59,7 @@ class RunScreen(Struct, frozen=True):
     fault: str
     is_large: bool
     next_cursor: str | None
-    waits_for: Mapping[str, str]
+    waits_for: Mapping[tuple[str, str], str]
     usual: Usual | None
     began_at: datetime | None
     longest_s: float
@@ -98,11 +99,11 @@ async def _are_more_failures(db: Db, shown: RunPage) -> bool:
     return len(await run_pages.failures_of(db, shown.run.dag_id, shown.run.run_id, MOST_FAILURES + 1)) > MOST_FAILURES
 
 
-def _reasons(progress: RunProgress | None) -> Mapping[str, str]:
+def _reasons(progress: RunProgress | None) -> Mapping[tuple[str, str], str]:
     """By task that waits, its reasons in words."""
     waiting = progress.waiting if progress else ()
-    texts = {task.task_id: "; ".join(reason.text for reason in task.blocked_by) or SOON for task in waiting}
-    return {task_id: f"waits for {text}" for task_id, text in texts.items()}
+    texts = {(task.task_id, task.state): "; ".join(reason.text for reason in task.blocked_by) or SOON for task in waiting}
+    return {task: f"waits for {text}" for task, text in texts.items()}
 
 
 SCREEN = Screen(Read(RUN, Right.VIEW, read, RunParams, RunScreen), "run.html")

@@ -246,11 +246,18 @@ def tasks_in(text: str) -> list[str]:
     return re.findall(r'<th scope="row"><a href="[^"]+/tasks/(\w+)"', text)
 
 
+SAME_NAME = """
+INSERT INTO task_instance (dag_run_id, task_index, task_id, state, reason)
+SELECT id, -1, 'report', 'removed', 'version 2 lacks it' FROM dag_run
+"""
+
+
 async def test_a_task_that_waits_says_for_what(site: Site) -> None:
     await site.history.file()
     await site.history.run()
     await site.history.attempts_begin()
     await site.history.daemon()
+    await site.history.database.pool.execute(SAME_NAME)
 
     text = await page(site, await run_path(site))
     of_task = await page(site, f"{await run_path(site)}/tasks/report")
@@ -258,6 +265,7 @@ async def test_a_task_that_waits_says_for_what(site: Site) -> None:
     held = await page(site, await run_path(site))
 
     assert "at work" in text
+    assert "version 2 lacks it" in text
     assert "at work" in held
     assert "the DAG to be released from its hold: it broke" in held
     assert "join" in of_task
