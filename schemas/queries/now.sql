@@ -1,6 +1,6 @@
 -- name: failed
--- The newest failed runs, unless a later run of the DAG has succeeded since. Only so many later successes are looked at, the
--- newest by their order: the runs of a backfill of old dates have thousands after them.
+-- The newest failed runs, unless a later run of the DAG has succeeded since. Only so many later runs and successes are looked at,
+-- the newest by their order: the runs of a backfill of old dates have thousands after them. The index alone has the state.
 SELECT run.id, run.dag_id, run.run_id, run.end_date, run.order_at, log.reason
 FROM (
     SELECT id, dag_id, run_id, end_date, order_at, state_seq
@@ -9,14 +9,22 @@ FROM (
 ) AS run
 LEFT JOIN run_state_log AS log ON log.dag_run_id = run.id AND log.seq = run.state_seq
 WHERE NOT EXISTS (
-    SELECT FROM (
-        SELECT end_date FROM dag_run AS later
-        WHERE later.dag_id = run.dag_id AND later.order_at IS NOT NULL AND later.state = 'success'
-          AND (later.order_at, later.id) > (run.order_at, run.id)
-        ORDER BY later.order_at DESC, later.id DESC
+    SELECT
+    FROM (
+        SELECT id
+        FROM (
+            SELECT id, state, order_at FROM dag_run AS later
+            WHERE later.dag_id = run.dag_id AND later.order_at IS NOT NULL
+              AND (later.order_at, later.id) > (run.order_at, run.id)
+            ORDER BY later.order_at DESC, later.id DESC
+            LIMIT 1000
+        ) AS later
+        WHERE state = 'success'
+        ORDER BY order_at DESC, id DESC
         LIMIT 100
     ) AS success
-    WHERE success.end_date > run.end_date
+    JOIN dag_run AS ended ON ended.id = success.id
+    WHERE ended.end_date > run.end_date
 )
 ORDER BY run.end_date DESC
 LIMIT $2
