@@ -17,7 +17,7 @@ from tidegate.daemon.work import Work
 from tidegate.events import dead_letter
 from tidegate.events.cloudevents import headers
 from tidegate.events.sink import MAX_SENT_BYTES, ProducerRecord, record_bytes
-from tidegate.schemas.error import FencedError
+from tidegate.schemas.error import FATAL, FencedError, described
 from tidegate.schemas.queries import inbox, outbox, writers
 from tidegate.schemas.queries.leases import OUTBOX, LeaseSpec
 from tidegate.schemas.queries.outbox import OutboxRow, UnreadableRow
@@ -134,7 +134,7 @@ class Publisher:
             await self.send_events(watermark, events)
         dead_letters = [row for row in rows if row.kind is Kind.DEAD_LETTER]
         for start in range(0, len(dead_letters), MAX_DEAD_LETTERS):
-            await self.send_dead_letters(dead_letters[start : start + MAX_DEAD_LETTERS])
+            await self.send_dead_letters(watermark, dead_letters[start : start + MAX_DEAD_LETTERS])
 
     async def send_events(self, watermark: OutboxWatermark, rows: Sequence[OutboxRow]) -> None:
         sent = [(row, record) for row in rows for record in records_of(self._context.settings, row)]
@@ -144,12 +144,19 @@ class Publisher:
         sent = [(row, record) for row, record in sent if row.id not in too_large]
         await self.send([row for row, _ in sent], [record for _, record in sent])
 
-    async def send_dead_letters(self, rows: Sequence[OutboxRow]) -> None:
-        """Load the records and send them; skip dead letters that were deleted."""
+    async def send_dead_letters(self, watermark: OutboxWatermark, rows: Sequence[OutboxRow]) -> None:
+        """Load the records and send them; skip dead letters that were deleted, and damaged ones."""
         stored = await self._context.database.run(inbox.whole_dead_letters, [int(row.key) for row in rows])
-        present = [row for row in rows if int(row.key) in stored]
-        letters = [_dead_letter(self._context.settings, row, stored[int(row.key)]) for row in present]
-        await self.send(present, letters)
+        sent: list[tuple[OutboxRow, ProducerRecord]] = []
+        for row in rows:
+            try:
+                if (letter := stored.get(int(row.key))) is not None:
+                    sent.append((row, _dead_letter(self._context.settings, row, letter)))
+            except FATAL:
+                raise
+            except Exception as error:  # noqa: BLE001 - any error in a stored dead letter concerns its row alone
+                _report(watermark, row.id, f"dead letter {row.key} is damaged: {described(error)}")
+        await self.send([row for row, _ in sent], [record for _, record in sent])
         await self.delete([row for row in rows if int(row.key) not in stored])
 
     async def send(self, rows: Sequence[OutboxRow], records: Sequence[ProducerRecord]) -> None:

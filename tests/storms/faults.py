@@ -119,7 +119,7 @@ def extras_not_given() -> None:
 def letters_deleted_before_sent() -> None:
     """Dead letters are in Postgres only."""
 
-    async def send_dead_letters(publisher: relay.Publisher, rows: Sequence[OutboxRow]) -> None:
+    async def send_dead_letters(publisher: relay.Publisher, _watermark: object, rows: Sequence[OutboxRow]) -> None:
         await publisher.delete(rows)
 
     replace(relay.Publisher, "send_dead_letters", send_dead_letters)
