@@ -3,12 +3,12 @@
 import re
 from http import HTTPStatus
 
-from tests.integration.cli.conftest import Cli, cli
+from tests.integration.cli.conftest import Cli, cli, printed
 from tests.integration.cli.history import DAILY
 from tests.integration.web.conftest import Site
 from tidegate.schemas.queries import datasets
 
-__all__ = ["cli"]
+__all__ = ["cli", "printed"]
 
 CONSUMERS = """
 from tidegate import Dag, Dataset

@@ -3,11 +3,11 @@
 import re
 from http import HTTPStatus
 
-from tests.integration.cli.conftest import Cli, cli
+from tests.integration.cli.conftest import Cli, cli, printed
 from tests.integration.cli.history import DAILY
 from tests.integration.web.conftest import Site
 
-__all__ = ["cli"]
+__all__ = ["cli", "printed"]
 
 RUNS = """
 INSERT INTO dag_run (

@@ -5,13 +5,13 @@ from http import HTTPStatus
 
 import pytest
 
-from tests.integration.cli.conftest import Cli, cli
+from tests.integration.cli.conftest import Cli, cli, printed
 from tests.integration.cli.history import DAILY, HOST
 from tests.integration.web.conftest import Site, csrf_of
 from tidegate.daemon.permissions import Role
 from tidegate.schemas.queries import pools
 
-__all__ = ["cli"]
+__all__ = ["cli", "printed"]
 
 MAPPED = """
 from tidegate import Dag

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 import pytest
 
-from tests.integration.cli.conftest import Cli, cli
+from tests.integration.cli.conftest import Cli, cli, printed
 from tests.integration.cli.history import DAILY, HOST
 from tests.integration.web.conftest import MakeSite, Site, csrf_of
 from tidegate.daemon.gateway.cursor import encode
@@ -15,7 +15,7 @@ from tidegate.daemon.web.pages import run as run_page
 from tidegate.schemas.notice import LogExcerpt
 from tidegate.schemas.queries import run_pages
 
-__all__ = ["cli"]
+__all__ = ["cli", "printed"]
 
 TIMED = """
 from datetime import UTC, datetime, timedelta

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.integration.browser.history import HALTED, INCIDENT, LOSS
-from tests.integration.cli.conftest import Cli, cli
+from tests.integration.cli.conftest import Cli, cli, printed
 from tests.integration.cli.history import DAILY
 from tests.integration.web.conftest import MakeSite, Site, csrf_of
 from tidegate.daemon.gateway import service
@@ -21,7 +21,7 @@ from tidegate.events.source import Bounds, Partition
 from tidegate.schemas.queries.leases import Retention
 from tidegate.schemas.wire.event import Kind
 
-__all__ = ["cli"]
+__all__ = ["cli", "printed"]
 
 OTHERS = "INSERT INTO lease (kind, key, next_offset) VALUES ('partition', 'gone/0', 1), ('partition', 'of another program', NULL)"
 
