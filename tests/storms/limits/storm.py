@@ -171,12 +171,16 @@ class LimitsStorm(Storm):
     async def _fill(self, database: Database) -> None:
         """Applications do not end before as many tasks are active as may be: whether they are must not depend on the machine.
 
-        Then one ends, and again. Of the places that tasks without another limit get so, each fair turn passes others over.
+        Then one ends, and again once that is recorded: the places of several would be given in one admission. Of the places that
+        tasks without another limit get so, each fair turn passes others over.
         """
         for _ in range(self.plan.fills):
             while not await database.run(_is_full, self.plan.parallelism):
                 await anyio.sleep(0.02)
+            ended = await database.run(_ended)
             await self._hold(1)
+            while await database.run(_ended) == ended:
+                await anyio.sleep(0.02)
 
     async def _hold(self, but: int | None) -> None:
         host, _, port = self.cluster.rpartition(":")
@@ -210,6 +214,11 @@ def events(wanted: Sequence[Wanted], random: Random, within_s: float) -> list[Pl
 async def _active(db: Db) -> int:
     ((tasks,),) = await db.fetch("SELECT count(*) FROM occupying_task")
     return int(tasks)
+
+
+async def _ended(db: Db) -> int:
+    ((attempts,),) = await db.fetch("SELECT count(*) FROM submission WHERE ended_at IS NOT NULL")
+    return int(attempts)
 
 
 async def _is_full(db: Db, parallelism: int) -> bool:
