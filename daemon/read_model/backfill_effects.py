@@ -6,6 +6,7 @@ import msgspec
 
 from tidegate.daemon.read_model.backfill import read_backfill
 from tidegate.daemon.read_model.backfill_progress import MOST_COUNTED
+from tidegate.daemon.read_model.version import version_text
 from tidegate.handlers.backfills.dates import is_replay, next_ticks
 from tidegate.schemas.backfill import BackfillView
 from tidegate.schemas.error import DagFaultError
@@ -84,8 +85,7 @@ def _retried(row: BackfillRow) -> Iterator[str]:
 
 def version(row: BackfillRow) -> str:
     """The version of its runs, and the newest one if that is another."""
-    newest = f"; the newest is version {row.newest_version}" if row.newest_version != row.version else ""
-    return f"version {row.version} of {row.dag_id}{newest}"
+    return version_text(row.dag_id, row.version, row.newest_version)
 
 
 def not_due(backfill: BackfillView) -> str:

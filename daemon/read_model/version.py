@@ -15,6 +15,7 @@ from tidegate.schemas.queries import grid
 from tidegate.schemas.queries.dag_pages import DagRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.grid import StoredVersion, VersionRow
+from tidegate.schemas.queries.run_pages import RunRow
 
 CONTEXT = 3
 """The unchanged lines around a change."""
@@ -65,6 +66,17 @@ async def read_files(db: Db, dag_id: str, number: int | None) -> VersionFiles:
     if found is None:
         raise _no_such_version(dag, number)
     return VersionFiles(number, found.path, {**await grid.modules(db, dag_id, number), found.path: found.source})
+
+
+async def newer_version(db: Db, run: RunRow) -> VersionRow | None:
+    """The version that the DAG of a run has now; None if it is that of the run."""
+    newest = await grid.current_version(db, run.dag_id)
+    return newest if newest and newest.number != run.version else None
+
+
+def version_text(dag_id: str, number: int, newest: int) -> str:
+    """`version 1 of daily; the newest is version 2`."""
+    return f"version {number} of {dag_id}{f'; the newest is version {newest}' if newest != number else ''}"
 
 
 def _no_such_version(dag: DagRow, number: int) -> NotFoundError:

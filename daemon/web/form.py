@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -26,7 +27,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """What the change will do: sentences, and the rows that it changes. An empty `button`: nothing can be changed.
 
-    With `choices` the preview is read again for other choices before it is done. `is_wide` ones have many of them.
+    `has_choices`: other texts in its fields show another preview before anything is done. `is_wide` ones have many fields.
     `action` is the address that makes the change, where it is not that of the form: `latest` may be another run by then.
     """
 
@@ -37,10 +38,15 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     titles: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
     fields: Sequence[Field] = ()
-    choices: Sequence[Field] = ()
+    has_choices: bool = False
     is_destructive: bool = False
     is_wide: bool = False
     action: str = ""
+
+    @property
+    def choices(self) -> str:
+        """The address of the preview with the texts of its fields."""
+        return preview_of({field.name: field.value for field in self.fields})
 
 
 class RejectedFormError(RequestError):
@@ -55,9 +61,15 @@ class RejectedFormError(RequestError):
 def with_rejection(page: Preview, texts: Mapping[str, str], error: RequestError) -> Preview:
     """The form with what the user wrote, and the rejection: beside the field that it names, or above all fields."""
     fields = [_written(field, texts, error) for field in page.fields]
-    is_beside = any(field.problem for field in (*fields, *page.choices))
+    is_beside = any(field.problem for field in fields)
     above = [] if is_beside else [sentence(error)]
     return msgspec.structs.replace(page, fields=fields, says=[*above, *page.says])
+
+
+def preview_of(texts: Mapping[str, str]) -> str:
+    """The address of the preview with these texts, relative to that of its form; the same for texts that mean the same."""
+    written = {name: text.strip().replace("\r\n", "\n") for name, text in sorted(texts.items())}
+    return f"?{urlencode({name: text for name, text in written.items() if text})}"
 
 
 def sentence(error: RequestError) -> str:

@@ -20,13 +20,16 @@ from tidegate.daemon.live.hub import Hub
 from tidegate.daemon.permissions import Caller, Right, Role, refusal
 from tidegate.daemon.read_model.lookup import LATEST
 from tidegate.daemon.web.command_links import links_to_pages
-from tidegate.daemon.web.form import Preview, RejectedFormError, with_rejection
+from tidegate.daemon.web.form import Preview, RejectedFormError, preview_of, with_rejection
 from tidegate.daemon.web.links import links_of
 from tidegate.daemon.web.rendering import render, url
 from tidegate.schemas.error import FATAL, ForbiddenError, NotFoundError, RequestError
 
 FIELDS = 10_000
 """The most fields of a form."""
+
+PREVIEWED = "previewed"
+"""The field with the address of the preview that a form shows: with other texts in its fields it only shows what they do."""
 
 STREAM = ("api", "v1", "stream")
 PAUSE_S = 1.0
@@ -151,6 +154,8 @@ def _acts(form: Form, service: Service) -> Answer:
         fields = await form_of(request)
         call = await call_of(request, service, identity, form.act)
         await check_origin(request, call, identity, fields.pop("csrf", ""))
+        if fields.pop(PREVIEWED, preview_of(fields)) != preview_of(fields):
+            return RedirectResponse(preview_of(fields), HTTPStatus.SEE_OTHER)
         try:
             address = await _act(form, request, call, fields)
         except RejectedFormError as error:

@@ -116,6 +116,12 @@ async def list_versions(db: Db, dag_id: str, limit: int, before: int | None = No
     return [VersionRow(*row) for row in await db.fetch(_SQL["versions"], dag_id, limit, before)]
 
 
+async def current_version(db: Db, dag_id: str) -> VersionRow | None:
+    """The version of which new runs are; None for an unknown DAG."""
+    rows = await db.fetch(_SQL["current_version"], dag_id)
+    return VersionRow(*rows[0]) if rows else None
+
+
 async def version(db: Db, dag_id: str, number: int) -> StoredVersion | None:
     """A version of a DAG; None where the DAG has no such version."""
     rows = await db.fetch(_SQL["version"], dag_id, number)

@@ -64,6 +64,11 @@ WHERE dag_id = $1 AND ($3::int IS NULL OR number < $3)
 ORDER BY number DESC
 LIMIT $2
 
+-- name: current_version
+SELECT version.number, version.created_at, version.path, version.digest
+FROM dag JOIN dag_version AS version ON version.id = dag.version_id
+WHERE dag.dag_id = $1
+
 -- name: version
 SELECT number, created_at, path, source, spec FROM dag_version WHERE dag_id = $1 AND number = $2
 

@@ -137,13 +137,13 @@ def _form(fields: Fields, found: backfill_preview.Preview | None) -> Preview:
         button="Create the backfill" if dates else "",
         titles=("Logical date", "What happens", "Existing run", "Reason"),
         rows=[(utc(date.logical_date), WOULD[date.action], date.run_id or "", date.reason) for date in dates],
-        fields=[Field(name=name, label="", kind="hidden", value=text) for name, text in fields.texts.items() if text],
-        choices=_choices(fields),
+        fields=_inputs(fields),
+        has_choices=True,
         is_wide=True,
     )
 
 
-def _choices(fields: Fields) -> list[Field]:
+def _inputs(fields: Fields) -> list[Field]:
     texts, problems = fields.texts, fields.problems
     plain: list[tuple[str, str, Kind, Sequence[str], str]] = [
         ("dag", "DAG", "text", (), "its id"),

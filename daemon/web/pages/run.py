@@ -13,6 +13,7 @@ from tidegate.daemon.read_model import run, run_origin, run_progress
 from tidegate.daemon.read_model.lookup import find_run
 from tidegate.daemon.read_model.run import MOST_FAILURES, RunPage
 from tidegate.daemon.read_model.run_origin import RunOrigin
+from tidegate.daemon.read_model.version import newer_version
 from tidegate.daemon.web.pages.run_forms import RUN
 from tidegate.daemon.web.rendering import ran_s
 from tidegate.daemon.web.screen import Screen
@@ -21,7 +22,7 @@ from tidegate.schemas.explain.gates import RunProgress
 from tidegate.schemas.queries import datasets, grid, run_pages
 from tidegate.schemas.queries.datasets import EventRow
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.grid import Usual
+from tidegate.schemas.queries.grid import Usual, VersionRow
 from tidegate.schemas.state import RUN_ENDED
 
 SOON = "the next decision of a daemon"
@@ -49,7 +50,8 @@ class RunScreen(Struct, frozen=True):
 
     It is not read for a run that `is_large`. `next_cursor` leads to the tasks after those of the page. `waits_for` has the
     reasons of tasks that wait, by label and state: a removed task may have the same label. `longest_s` scales the bars of the
-    tasks. `are_more_failures`: the run shows the first ones.
+    tasks. `newer` is the version that the DAG has now, where the run has another one. `are_more_failures`: the run shows the
+    first ones.
     """
 
     run: RunPage
@@ -63,6 +65,7 @@ class RunScreen(Struct, frozen=True):
     usual: Usual | None
     began_at: datetime | None
     longest_s: float
+    newer: VersionRow | None
     are_more_failures: bool
 
 
@@ -88,6 +91,7 @@ async def read(db: Db, call: Call[RunParams]) -> RunScreen:
         usual=await grid.usual(db, row.dag_id),
         began_at=row.start_date,
         longest_s=max(ran_s(row.start_date, row.end_date, db.now), 0.1),
+        newer=await newer_version(db, row),
         are_more_failures=await _are_more_failures(db, page),
     )
 

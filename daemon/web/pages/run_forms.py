@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+import msgspec
+
 from tidegate.daemon import runs
 from tidegate.daemon.gateway.endpoint import Act, Call, Load, Nothing, Params, Read
 from tidegate.daemon.gateway.paths import RunPath, TaskPath
@@ -9,11 +11,15 @@ from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.clearing import cleared_text
 from tidegate.daemon.read_model.clearing import preview as preview_clearing
 from tidegate.daemon.read_model.lookup import find_run, find_task
-from tidegate.daemon.web.form import Field, Preview, checkbox
+from tidegate.daemon.read_model.version import newer_version, version_text
+from tidegate.daemon.web.form import Field, Preview, checkbox, sentence
 from tidegate.daemon.web.rendering import run_url, task_url
 from tidegate.daemon.web.screen import Form
+from tidegate.schemas.error import RequestError
 from tidegate.schemas.message import ClearRequested
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.grid import VersionRow
+from tidegate.schemas.queries.run_pages import RunRow
 from tidegate.schemas.state import RUN_ENDED, RunState, TaskState
 from tidegate.schemas.text import utc
 
@@ -61,36 +67,52 @@ async def preview_clear(call: Call[ClearParams]) -> Preview:
     """What would run again, by the handler's own decision. It takes the locks of the decision, so the standby cannot read it."""
     params = call.params
     request = request_of(call.caller.username, params.dag_id, params.run_id, params)
-    request, cleared = await call.database.run(preview_clearing, request)
-    run_id = request.run_id or params.run_id
-    rows = [(run.run_id, run.state, ", ".join(run.tasks)) for run in cleared]
+    return await call.database.run(_preview_clear, request, params)
+
+
+async def _preview_clear(db: Db, request: ClearRequested, options: ClearParams) -> Preview:
+    run = await find_run(db, options.dag_id, options.run_id)
+    newest = await newer_version(db, run)
+    says, rows, button = await _cleared(db, msgspec.structs.replace(request, run_id=run.run_id), run, newest)
     return Preview(
-        title=f"Clear {params.dag_id} {run_id}",
-        says=[f"{cleared_text(cleared)} will run again. Active attempts are killed; earlier tries stay on record."]
-        if rows
-        else ["Nothing is cleared by these options."],
-        back=run_url(params.dag_id, run_id),
-        action=run_url(params.dag_id, run_id, "clear"),
-        button=f"Clear {cleared_text(cleared)}" if rows else "",
+        title=f"Clear {run.dag_id} {run.run_id}",
+        says=[*says, "Nothing has changed yet."],
+        back=run_url(run.dag_id, run.run_id),
+        action=run_url(run.dag_id, run.run_id, "clear"),
+        button=button,
         titles=("Run", "Its state", "Tasks that run again"),
         rows=rows,
-        fields=_fields(params, is_hidden=True),
-        choices=_fields(params, is_hidden=False),
+        fields=_fields(options, newest),
+        has_choices=True,
         is_destructive=True,
     )
 
 
-def _fields(options: ClearOptions, *, is_hidden: bool) -> list[Field]:
-    task = Field(name="task", label="Task", value=options.task or "", hint="empty: all tasks")
-    boxes = (
+async def _cleared(
+    db: Db, request: ClearRequested, run: RunRow, newest: VersionRow | None
+) -> tuple[list[str], list[tuple[str, str, str]], str]:
+    """The sentences, the rows and the button; without rows and button where the options clear nothing."""
+    try:
+        _, cleared = await preview_clearing(db, request)
+    except RequestError as error:
+        return [sentence(error)], [], ""
+    number = newest.number if newest and request.newest else run.version
+    by = version_text(run.dag_id, number, newest.number if newest else run.version)
+    says = f"{cleared_text(cleared)} will run again by {by}. Active attempts are killed; earlier tries stay on record."
+    return [says], [(each.run_id, each.state, ", ".join(each.tasks)) for each in cleared], f"Clear {cleared_text(cleared)}"
+
+
+def _fields(options: ClearOptions, newest: VersionRow | None) -> list[Field]:
+    fields = [
+        Field(name="task", label="Task", value=options.task or "", hint="empty: all tasks"),
         checkbox("upstream", "also the tasks before it", is_set=options.upstream),
         checkbox("no_downstream", "not the tasks after it", is_set=options.no_downstream),
         checkbox("only_failed", "only tasks that failed, or whose upstream did", is_set=options.only_failed),
-        checkbox("newest_version", "by the newest version of the DAG, unless the run is running", is_set=options.newest_version),
-    )
-    if not is_hidden:
-        return [task, *boxes]
-    return [Field(name=field.name, label="", kind="hidden", value=field.value) for field in (task, *boxes) if field.value]
+    ]
+    if newest is None:
+        return fields
+    label = f"by version {newest.number}, the newest of the DAG, since {utc(newest.created_at)}"
+    return [*fields, checkbox("newest_version", label, is_set=options.newest_version)]
 
 
 async def clear(call: Call[RunPath], body: ClearOptions) -> str:

@@ -36,7 +36,7 @@ from tidegate.schemas.queries.dataset_pages import DatasetLine
 from tidegate.schemas.queries.db import paths
 from tidegate.schemas.queries.dead_letters import DeadLetterRow, DeadLetterStatus
 from tidegate.schemas.queries.files import StoredDag
-from tidegate.schemas.queries.grid import GridCell, StoredVersion
+from tidegate.schemas.queries.grid import GridCell, StoredVersion, VersionRow
 from tidegate.schemas.queries.idempotency import KnownRequest
 from tidegate.schemas.queries.leases import DaemonRank, JobRow, Lease
 from tidegate.schemas.queries.ledger import Retired
@@ -104,6 +104,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     "files.stored_dags": fields(StoredDag),
     "grid.cells": ("dag_run_id", "task_id", *fields(GridCell)),
     "grid.version": fields(StoredVersion),
+    "grid.current_version": fields(VersionRow),
     "idempotency.claim": ("is_new", *fields(KnownRequest)),
     "inbox.whole_dead_letters": ("id", *fields(DeadLetter)),
     "leases.standing": (*DaemonRank._fields, "groups", "has_open_loss"),

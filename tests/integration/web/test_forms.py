@@ -1,11 +1,13 @@
 """Changes by forms: each shows what it will do, and does it only with the CSRF token and the right."""
 
 import re
+from html import unescape
 from http import HTTPStatus
 
 import httpx
 import pytest
 
+from tests.integration.cli.history import DAILY
 from tests.integration.web.conftest import Site, csrf_of
 from tidegate.daemon.permissions import Role
 from tidegate.daemon.web.rendering import url
@@ -144,6 +146,69 @@ async def test_a_clearing_shows_the_tasks_and_clears_them(site: Site) -> None:
     assert "join, report, done" in preview
     assert page.url.path == path.removesuffix("/clear")
     assert (await newest(site)).unfinished == 3
+
+
+async def pressed(client: httpx.AsyncClient, page: httpx.Response, button: str, **changed: str) -> httpx.Response:
+    """Change fields of a form, and press one of its buttons, as a browser without JavaScript does."""
+    (form,) = re.findall(r'<form class="form" .*?</form>', page.text, re.DOTALL)
+    fields = dict(re.findall(r'<input [^>]*name="([^"]+)" value="([^"]*)"(?: checked)?(?: required)?>', _without_blanks(form)))
+    (pressed,) = re.findall(rf'<button[^>]*name="(\w+)" value="([^"]*)">{button}</button>', form)
+    (action,) = re.findall('action="([^"]+)"', form)
+    texts = {name: unescape(text) for name, text in {**fields, **dict([pressed])}.items()}
+    return await client.post(action, data={**texts, **changed})
+
+
+def _without_blanks(form: str) -> str:
+    """The form without its checkboxes that are not ticked: a browser does not send them."""
+    return re.sub(r'<input type="checkbox" [^>]*value="true">', "", form)
+
+
+async def test_a_clearing_does_what_its_form_shows(site: Site) -> None:
+    await failed_run(site)
+    run = f"/dags/daily_delays/runs/{(await newest(site)).run_id}"
+    async with site.browser(Role.EDITOR) as client:
+        form = await client.get(f"{run}/clear", params={"only_failed": "true"})
+        ticked = await pressed(client, form, "Clear 3 tasks of 1 run", newest_version="true")
+        state = (await newest(site)).state
+        shown = await pressed(client, ticked, "Show what this does", task="join", no_downstream="true")
+        wrong = await pressed(client, shown, "Show what this does", task="jion")
+        done = await pressed(client, ticked, "Clear 3 tasks of 1 run")
+
+    choices = {"only_failed": "true", "newest_version": "true"}
+    assert (dict(ticked.url.params), ticked.url.path, state) == (choices, f"{run}/clear", "failed")
+    assert dict(shown.url.params) == {**choices, "task": "join", "no_downstream": "true"}
+    assert "Clear 1 task of 1 run" in shown.text
+    assert "has no task &#39;jion&#39;" in wrong.text
+    assert 'name="task" value="jion"' in wrong.text
+    assert done.url.path == run
+    assert ((await newest(site)).state, (await newest(site)).version) == ("queued", 2)
+
+
+async def failed_run(site: Site) -> None:
+    """A run of which the first task failed; its DAG has another version since then."""
+    await site.history.file(DAILY.replace("retries=1", "retries=0"))
+    await site.history.run()
+    (attempt,) = await site.history.attempts_begin()
+    await site.history.attempt_ends(attempt.submission_id, "failed", reason="KeyError: 'amount'")
+    await site.history.file()
+
+
+async def test_a_failed_run_and_its_clearing_name_both_versions(site: Site) -> None:
+    await failed_run(site)
+    run = f"/dags/daily_delays/runs/{(await newest(site)).run_id}"
+    async with site.browser(Role.EDITOR) as client:
+        page = (await client.get(run)).text
+        (link,) = re.findall('<a href="([^"]+)">Clear by version 2…</a>', page)
+        by_own = (await client.get(f"{run}/clear")).text
+        by_newest = await client.get(unescape(link))
+        await pressed(client, by_newest, "Clear 3 tasks of 1 run")
+        again = (await client.get(f"{run}/clear")).text
+
+    assert 'The run has version 1. The DAG has <a href="/dags/daily_delays/versions/2">version 2</a> since ' in page
+    assert "3 tasks of 1 run will run again by version 1 of daily_delays; the newest is version 2." in by_own
+    assert "3 tasks of 1 run will run again by version 2 of daily_delays." in by_newest.text
+    assert "by version 2, the newest of the DAG, since 20" in by_own
+    assert ("by version 2 of daily_delays." in again, "newest_version" in again) == (True, False)
 
 
 async def test_a_run_is_cancelled_once(site: Site) -> None:
