@@ -18,6 +18,7 @@ from tidegate.daemon.request import apply_request
 from tidegate.handlers.runs.run_ids import manual_run_id
 from tidegate.schemas.error import NotFoundError, RequestError, UnavailableError
 from tidegate.schemas.message import (
+    CANCELLED_BY,
     ClearRequested,
     DagDeleteRequested,
     HistoryPart,
@@ -139,7 +140,7 @@ async def cancel(database: Database, user: str, dag_id: str, run_id: str) -> Run
     run = await database.run(find_run, dag_id, run_id)
     if run.state in RUN_ENDED:
         raise RequestError(f"run {run.run_id!r} of DAG {dag_id!r} has ended already: {run.state}")
-    return await _end(database, run, RunState.FAILED, f"cancelled by {user}", only_if_active=True)
+    return await _end(database, run, RunState.FAILED, f"{CANCELLED_BY}{user}", only_if_active=True)
 
 
 async def mark(database: Database, user: str, dag_id: str, run_id: str, state: RunState) -> RunRow:

@@ -1,5 +1,6 @@
 """Clear, cancel and mark a run, and mark a task."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -17,11 +18,12 @@ from tidegate.daemon.web.rendering import run_url, task_url
 from tidegate.daemon.web.screen import Form
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.message import ClearRequested
+from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.grid import VersionRow
 from tidegate.schemas.queries.run_pages import RunRow
-from tidegate.schemas.state import RUN_ENDED, RunState, TaskState
-from tidegate.schemas.text import utc
+from tidegate.schemas.state import RUN_ENDED, TASK_ACTIVE, TASK_ENDED, RunState, TaskState
+from tidegate.schemas.text import counted, utc
 
 RUN = "/dags/{dag_id}/runs/{run_id}"
 TASK = f"{RUN}/tasks/{{task_id}}"
@@ -123,7 +125,7 @@ async def clear(call: Call[RunPath], body: ClearOptions) -> str:
 async def preview_cancel(db: Db, call: Call[RunPath]) -> Preview:
     run = await find_run(db, call.params.dag_id, call.params.run_id)
     ended = run.state in RUN_ENDED
-    does = f"Its active attempts are killed, {run.unfinished} unfinished tasks are skipped, and the run fails."
+    does = _ends(await run_pages.states_of(db, run.dag_id, run.run_id))
     return Preview(
         title=f"Cancel {run.dag_id} {run.run_id}",
         says=[f"The run has ended already: {run.state}." if ended else does],
@@ -134,6 +136,14 @@ async def preview_cancel(db: Db, call: Call[RunPath]) -> Preview:
     )
 
 
+def _ends(states: Mapping[str, int]) -> str:
+    """What a cancel does to the tasks of a run, by their number in each state."""
+    active = sum(states.get(state, 0) for state in TASK_ACTIVE)
+    waiting = sum(number for state, number in states.items() if state not in TASK_ENDED) - active
+    fails = counted(active, "active task fails, and its attempt is killed", "active tasks fail, and their attempts are killed")
+    return f"{fails}; {counted(waiting, 'waiting task is skipped', 'waiting tasks are skipped')}, and the run fails."
+
+
 async def cancel(call: Call[RunPath], _body: Nothing) -> str:
     await runs.cancel(call.database, call.caller.username, call.params.dag_id, call.params.run_id)
     return run_url(call.params.dag_id, call.params.run_id)
@@ -141,7 +151,7 @@ async def cancel(call: Call[RunPath], _body: Nothing) -> str:
 
 async def preview_mark(db: Db, call: Call[RunPath]) -> Preview:
     run = await find_run(db, call.params.dag_id, call.params.run_id)
-    kills = f"{run.unfinished} of {run.tasks} tasks have not ended: active attempts are killed."
+    kills = f"{run.unfinished} of {counted(run.tasks, 'task has', 'tasks have')} not ended: active attempts are killed."
     return Preview(
         title=f"Mark {run.dag_id} {run.run_id}",
         says=[f"The run is {run.state}. {kills}", "success: all its tasks succeed. failed: it fails. Outlets are not updated."],

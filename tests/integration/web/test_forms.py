@@ -214,12 +214,16 @@ async def test_a_failed_run_and_its_clearing_name_both_versions(site: Site) -> N
 async def test_a_run_is_cancelled_once(site: Site) -> None:
     await site.history.file()
     await site.history.run()
+    await site.history.attempts_begin()
     path = f"/dags/daily_delays/runs/{(await newest(site)).run_id}/cancel"
     async with site.browser(Role.EDITOR) as client:
+        preview = (await client.get(path)).text
         page = await send(client, path)
         again = (await client.get(path)).text
+        states = await site.history.database.run(run_pages.states_of, "daily_delays", (await newest(site)).run_id)
 
-    assert (await newest(site)).state == "failed"
+    assert "1 active task fails, and its attempt is killed; 2 waiting tasks are skipped, and the run fails." in preview
+    assert ((await newest(site)).state, states) == ("failed", {"failed": 1, "skipped": 2})
     assert "cancelled by anna" in page.text
     assert "The run has ended already: failed." in again
     assert "<button>Cancel" not in again

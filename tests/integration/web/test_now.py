@@ -2,6 +2,7 @@
 
 from tests.integration.cli.history import DAILY
 from tests.integration.web.conftest import Site
+from tidegate.daemon import runs
 
 
 async def now(site: Site) -> str:
@@ -39,6 +40,15 @@ async def test_a_failed_run_needs_attention_until_its_dag_succeeds(site: Site) -
 
     assert "join</a>: <code>OSError: full" in failed
     assert "OSError: full" not in await now(site)
+
+
+async def test_a_cancelled_run_needs_no_attention(site: Site) -> None:
+    await site.history.daemon()
+    await site.history.file()
+    await site.history.run()
+    await runs.cancel(site.history.database, "anna", "daily_delays", "latest")
+
+    assert "all well" in await now(site)
 
 
 async def test_a_backfill_with_failed_dates_needs_attention(site: Site) -> None:
