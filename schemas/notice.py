@@ -40,6 +40,11 @@ class FailedTask(msgspec.Struct, frozen=True, kw_only=True):
         """Its name in the run, such as `load` or `load[3]`."""
         return instance_name(self.task_id, None if self.map_index is UNSET else self.map_index)
 
+    @property
+    def title(self) -> str:
+        """`task load[3], try 2`; `task load` for one that never ran."""
+        return f"task {self.label}, try {self.try_number}" if self.try_number else f"task {self.label}"
+
 
 class CallbackContext(msgspec.Struct, frozen=True, kw_only=True):
     """The argument of a callback. Times are in UTC.

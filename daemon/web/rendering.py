@@ -18,7 +18,7 @@ from tidegate.daemon.read_model.now import LISTED
 from tidegate.daemon.read_model.queue import AT_WORK
 from tidegate.daemon.read_model.why_not import fact_text
 from tidegate.schemas.queries.counting import counted_text, tasks_wait
-from tidegate.schemas.text import age, span, took, utc
+from tidegate.schemas.text import age, counted, span, took, utc
 
 SIGNS = {
     "success": ("ok", "●"),
@@ -65,6 +65,7 @@ def environment() -> Environment:
         "utc": utc,
         "span": span,
         "own_extra": own_extra,
+        "counted": counted,
         "counted_text": counted_text,
         "tasks_wait": tasks_wait,
         "number": "{:,.0f}".format,

@@ -89,7 +89,7 @@ def print_failures(failures: Sequence[FailedTask]) -> None:
     output.write()
     output.heading("failures")
     for task in failures:
-        output.write(f"task {task.label}, try {task.try_number}: {task.reason or 'no reason was given'}")
+        output.write(f"{task.title}: {task.reason or 'no reason was given'}")
         if task.log:
             output.write(f"  log on {task.log.host}: {task.log.path}")
             for line in task.log.tail.splitlines():

@@ -116,7 +116,7 @@ def lines(context: CallbackContext) -> list[str]:
 
 def _failed(task: FailedTask) -> Iterator[str]:
     yield ""
-    yield _one_line(f"task {task.label}, try {task.try_number}: {task.reason}")
+    yield _one_line(f"{task.title}: {task.reason}")
     yield from _log_lines(task.log or None)
 
 

@@ -85,8 +85,10 @@ async def preview_trigger(db: Db, call: Call[DagPath]) -> Preview:
     if dag.held_since is not None:
         raise RequestError(f"DAG {dag.dag_id!r} is held: {dag.hold_reason}; no run can be requested until it is released")
     spec = await versions.current_spec(db, dag.dag_id)
-    makes = f"One run of version {dag.version} with {len(spec.tasks)} tasks."
-    active = f"{dag.running} of at most {spec.max_active_runs} runs are active, {dag.queued} wait."
+    makes = f"One run of version {dag.version} with {counted(len(spec.tasks), 'task', 'tasks')}."
+    active = (
+        f"{dag.running} of at most {counted(spec.max_active_runs, 'run', 'runs')} active, {counted(dag.queued, 'waits', 'wait')}."
+    )
     waits = [f"The DAG is {state_of(dag)}: the run stays queued."] if dag.is_paused or dag.is_stale else []
     return Preview(
         title=f"Trigger {dag.dag_id}",

@@ -11,6 +11,7 @@ from tidegate.daemon.web.rendering import dag_url, task_url
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.grid import GridRun
+from tidegate.schemas.text import counted
 
 
 class GraphScreen(Struct, frozen=True):
@@ -29,7 +30,7 @@ async def read(db: Db, call: Call[GraphOf]) -> GraphScreen:
 
 def box(dag_id: str, node: GraphNode, run: GridRun | None) -> Box:
     if node.is_group:
-        return Box(f"{node.name} ({node.tasks} tasks)", dag_url(dag_id, "graph", group=node.name))
+        return Box(f"{node.name} ({counted(node.tasks, 'task', 'tasks')})", dag_url(dag_id, "graph", group=node.name))
     address = task_url(dag_id, run.run_id, node.name) if run and node.state else ""
     return Box(node.name, address, node.state or "")
 

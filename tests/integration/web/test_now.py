@@ -92,6 +92,7 @@ async def test_what_is_at_work_is_listed(site: Site) -> None:
 
     text = await now(site)
 
+    assert '<div class="big">1</div><small>task holds slots</small>' in text
     assert "join holds a slot" in text
 
 

@@ -270,6 +270,7 @@ async def test_a_task_that_waits_says_for_what(site: Site) -> None:
     assert "the DAG to be released from its hold: it broke" in held
     assert "join" in of_task
     assert "Why does it not run?" in of_task
+    assert '<span class="why grow">no try</span>' in of_task
 
 
 async def test_a_run_whose_version_cannot_be_read_is_shown(site: Site, cli: Cli) -> None:

@@ -100,11 +100,12 @@ def test_the_log_of_an_attempt_is_in_the_text() -> None:
 def test_the_failed_tasks_of_a_run_are_in_the_text() -> None:
     failed = FailedTask(task_id="load", map_index=3, try_number=2, reason="ValueError: no rows", log=LOG)
     other = FailedTask(task_id="check", try_number=1, reason="exit code 7")
+    never_ran = FailedTask(task_id="each", try_number=0, reason="load returned no list")
 
-    text = message(OPS, context(failed_tasks=(failed, other)), "<1@tidegate>", "a@b.c").get_content()
+    text = message(OPS, context(failed_tasks=(failed, never_ran, other)), "<1@tidegate>", "a@b.c").get_content()
 
     assert "\ntask load[3], try 2: ValueError: no rows\nlog on h1: /spool/1/log\n    reading\n" in text
-    assert text.endswith("\n\ntask check, try 1: exit code 7\n")
+    assert text.endswith("\n\ntask each: load returned no list\n\ntask check, try 1: exit code 7\n")
 
 
 def test_the_deadline_is_in_the_text() -> None:
