@@ -21,8 +21,13 @@ class Stage(msgspec.Struct, frozen=True):
 
 
 def stages(origin: Origin, events: Sequence[ConsumedEventRow], steps: Sequence[Steps]) -> tuple[Stage, ...]:
-    """The stages that the run has reached. A stage of tasks is that of the first task that reached it."""
-    known = [(name, at) for name, at in _moments(origin, events, steps) if at is not None]
+    """The stages that the run has reached. A stage of tasks is that of the first task that reached it.
+
+    Of a run that was cleared, attempts from before its new start are left out.
+    """
+    own = [attempt for attempt in steps if origin.start_date is not None and attempt.admitted_at >= origin.start_date]
+    starts = "the run started" if len(own) == len(steps) else "the run started again"
+    known = [(name, at) for name, at in _moments(origin, events, own, starts) if at is not None]
     before = [None, *(at for _, at in known)]
     return tuple(
         Stage(name, at, None if last is None else max((at - last).total_seconds(), 0.0))
@@ -36,14 +41,16 @@ def completing(events: Sequence[ConsumedEventRow]) -> ConsumedEventRow | None:
     return arrived[-1] if arrived else None
 
 
-def _moments(origin: Origin, events: Sequence[ConsumedEventRow], steps: Sequence[Steps]) -> Iterator[tuple[str, datetime | None]]:
+def _moments(
+    origin: Origin, events: Sequence[ConsumedEventRow], steps: Sequence[Steps], starts: str
+) -> Iterator[tuple[str, datetime | None]]:
     if last := completing(events):
         yield "the last event occurred", last.occurred_at
         yield "it arrived", last.received_at
     elif origin.logical_date is not None:
         yield "the run was due", origin.run_after
     yield "the run was created", origin.created_at
-    yield "the run started", origin.start_date
+    yield starts, origin.start_date
     yield "first task ready", _first(attempt.turn_at for attempt in steps)
     yield "first task admitted", _first(attempt.admitted_at for attempt in steps)
     yield "first task submitted", _first(attempt.submitted_at for attempt in steps)

@@ -10,6 +10,7 @@ import msgspec
 from tidegate.schemas.graph import MAX_TASKS, element_index
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
+from tidegate.schemas.text import span
 
 _SQL = load("grid")
 
@@ -42,6 +43,11 @@ class Usual(msgspec.Struct, frozen=True):
     median_s: float
     high_s: float
     runs: int
+
+    @property
+    def text(self) -> str:
+        """`3.9s to 12s`; `3.9s` where both are that."""
+        return " to ".join(dict.fromkeys((span(self.low_s), span(self.high_s))))
 
 
 class VersionRow(msgspec.Struct, frozen=True):

@@ -15,7 +15,6 @@ from tidegate.daemon.read_model.dag import DagPage, ListedDag, state_of
 from tidegate.daemon.read_model.history import DagHistory
 from tidegate.daemon.read_model.plan import timezone_of
 from tidegate.schemas.dag import BaseTask, ParamSpec, kind_of
-from tidegate.schemas.text import span
 
 HISTORY_STATES = ("success", "failed", "running", "queued")
 HISTORY_TITLES = ("DAY", "RUNS", *(state.upper() for state in HISTORY_STATES))
@@ -88,6 +87,6 @@ def print_history(page: DagHistory) -> None:
     ]
     output.table(HISTORY_TITLES, rows, empty=f"it had no run in {page.year}")
     if page.usual:
-        output.say(f"successful runs usually take {span(page.usual.low_s)} to {span(page.usual.high_s)}")
+        output.say(f"successful runs usually take {page.usual.text}")
     if page.is_cut:
         output.say("the oldest runs of the year are not counted")

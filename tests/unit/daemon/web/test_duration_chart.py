@@ -37,3 +37,7 @@ def test_a_run_that_takes_no_time_can_be_seen() -> None:
 
 def test_without_runs_there_is_a_scale() -> None:
     assert duration_chart([], None, NOW).bars == []
+
+
+def test_a_range_between_equal_durations_is_one_duration() -> None:
+    assert (Usual(3.91, 3.91, 3.91, 1).text, Usual(3.9, 5, 12, 2).text) == ("3.9s", "3.9s to 12s")

@@ -72,9 +72,24 @@ def test_a_stage_that_clocks_put_before_another_took_no_time() -> None:
 
 
 def test_stages_that_were_not_reached_are_left_out() -> None:
-    found = stages(origin(), [], [steps(None, 5, None, None, None)])
+    found = stages(origin(start_date=at(4)), [], [steps(None, 5, None, None, None)])
 
-    assert [stage.name for stage in found] == ["the run was created", "first task admitted"]
+    assert [stage.name for stage in found] == ["the run was created", "the run started", "first task admitted"]
+
+
+def test_a_cleared_run_has_the_stages_of_its_new_life() -> None:
+    before, again = steps(4, 5, 6, 7, 8), steps(100, 101, None, None, None)
+
+    waiting = stages(origin(), [], [before])
+    started = stages(origin(start_date=at(99)), [], [before, again])
+
+    assert [stage.name for stage in waiting] == ["the run was created"]
+    assert [(stage.name, stage.took_s) for stage in started] == [
+        ("the run was created", None),
+        ("the run started again", 96),
+        ("first task ready", 1),
+        ("first task admitted", 1),
+    ]
 
 
 def test_events_older_than_the_retention_complete_nothing() -> None:
