@@ -12,7 +12,10 @@ Kind = Literal["text", "checkbox", "select", "textarea", "hidden"]
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
-    """An input of a form. `options` are those of a select; `hint` says what to write, and why, `problem` what is wrong."""
+    """An input of a form. `options` are those of a select, or what a text may be; `hint` says what to write, and why.
+
+    `problem` is what is wrong.
+    """
 
     name: str
     label: str

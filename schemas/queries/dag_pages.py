@@ -82,6 +82,11 @@ async def list_dags(
     return [DagRow(*row) for row in await db.fetch(_SQL["list_dags"], dag_id, after, search, limit, COUNTED)]
 
 
+async def list_ids(db: Db, limit: int) -> list[str]:
+    """The ids of the first DAGs that are in a DAG file."""
+    return [row[0] for row in await db.fetch(_SQL["list_ids"], limit)]
+
+
 async def last_runs(db: Db, dag_ids: Sequence[str], limit: int) -> Mapping[str, Sequence[LastRun]]:
     """By DAG, its newest runs, oldest first."""
     found: dict[str, list[LastRun]] = {dag_id: [] for dag_id in dag_ids}

@@ -23,6 +23,9 @@ WHERE dag.dag_id BETWEEN coalesce($1::text, '') AND coalesce($1, chr(1114111))
 ORDER BY dag.dag_id
 LIMIT $4
 
+-- name: list_ids
+SELECT dag_id FROM dag WHERE NOT is_stale ORDER BY dag_id LIMIT $1
+
 -- name: list_notes
 SELECT kind, reason, first_at, last_at, times
 FROM schedule_note

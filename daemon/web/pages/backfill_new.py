@@ -9,18 +9,24 @@ from tidegate.daemon.gateway.endpoint import Act, Call, Load, Params, check_righ
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model import backfill_preview
+from tidegate.daemon.read_model.lookup import find_dag
 from tidegate.daemon.web.fields import Fields, json_object, moments
 from tidegate.daemon.web.form import Field, Kind, Preview, checkbox
 from tidegate.daemon.web.pages.backfill_limits import DEFAULTS, limit_fields, limits_of, texts_of
 from tidegate.daemon.web.rendering import url
 from tidegate.daemon.web.screen import Form
 from tidegate.schemas.backfill import MAX_DESCRIPTION, MAX_LISTED_DATES, BackfillSpec, Outlets, Reprocess
-from tidegate.schemas.error import RequestError
+from tidegate.schemas.error import NotFoundError, RequestError
+from tidegate.schemas.queries import dag_pages
+from tidegate.schemas.queries.db import Db
 from tidegate.schemas.text import utc
 from tidegate.schemas.time_range import parse_end, parse_time
 
 SHOWN = 100
 """The dates of the table."""
+
+OFFERED = 500
+"""The DAGs that the field of the DAG offers."""
 
 LIMITS = texts_of(DEFAULTS)
 
@@ -52,15 +58,26 @@ class NewParams(Params, frozen=True, kw_only=True):
 
 async def preview(call: Call[NewParams]) -> Preview:
     fields = Fields(msgspec.structs.asdict(call.params))
+    dags = await call.database.run(_check_dag, fields)
     spec = spec_of(fields) if fields.texts["dag"] else None
     if spec is None:
-        return _form(fields, None)
+        return _form(fields, None, dags)
     await _check_rights(call, spec)
     try:
-        return _form(fields, await backfills.preview(call.database, spec, SHOWN))
+        return _form(fields, await backfills.preview(call.database, spec, SHOWN), dags)
     except RequestError as error:
         fields.problems[field_of(error)] = str(error)
-        return _form(fields, None)
+        return _form(fields, None, dags)
+
+
+async def _check_dag(db: Db, fields: Fields) -> list[str]:
+    """The ids of DAGs that the field of the DAG offers. An unknown one there is a problem, beside those of other fields."""
+    try:
+        if dag_id := fields.texts["dag"]:
+            await find_dag(db, dag_id)
+    except NotFoundError as error:
+        fields.problems["dag"] = str(error)
+    return await dag_pages.list_ids(db, OFFERED)
 
 
 async def create(call: Call[Params], body: dict[str, str]) -> str:
@@ -126,10 +143,10 @@ def field_of(error: RequestError) -> str:
     return NAMES.get(error.field, error.field) or "dag"
 
 
-def _form(fields: Fields, found: backfill_preview.Preview | None) -> Preview:
-    dates = found.dates if found else ()
+def _form(fields: Fields, found: backfill_preview.Preview | None, dags: Sequence[str]) -> Preview:
+    dates, is_known = found.dates if found else (), fields.texts["dag"] and "dag" not in fields.problems
     return Preview(
-        title=f"Backfill of {fields.texts['dag']}" if fields.texts["dag"] else "New backfill",
+        title=f"Backfill of {fields.texts['dag']}" if is_known else "New backfill",
         says=[" ".join((*backfill_preview.says(found), "Nothing has changed yet."))]
         if found
         else ["Runs of a DAG for past dates, by its newest version, beside its other runs."],
@@ -137,16 +154,16 @@ def _form(fields: Fields, found: backfill_preview.Preview | None) -> Preview:
         button="Create the backfill" if dates else "",
         titles=("Logical date", "What happens", "Existing run", "Reason"),
         rows=[(utc(date.logical_date), WOULD[date.action], date.run_id or "", date.reason) for date in dates],
-        fields=_inputs(fields),
+        fields=_inputs(fields, dags),
         has_choices=True,
         is_wide=True,
     )
 
 
-def _inputs(fields: Fields) -> list[Field]:
+def _inputs(fields: Fields, dags: Sequence[str]) -> list[Field]:
     texts, problems = fields.texts, fields.problems
     plain: list[tuple[str, str, Kind, Sequence[str], str]] = [
-        ("dag", "DAG", "text", (), "its id"),
+        ("dag", "DAG", "text", dags, "its id"),
         ("start", "First date", "text", (), "such as 2013-01-01 or 2013-01-01T06:00; UTC"),
         ("end", "Last date", "text", (), "included; a day is included whole"),
         ("dates", "Or a list of dates", "textarea", (), "between spaces or commas"),

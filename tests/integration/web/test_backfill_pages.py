@@ -105,6 +105,17 @@ async def test_a_rejection_stands_beside_its_field(site: Site, fields: dict[str,
     assert "Create the backfill" not in page.text
 
 
+async def test_all_wrong_fields_are_named_at_once(site: Site) -> None:
+    await site.history.file(DAILY)
+    async with site.browser() as client:
+        page = (await client.get("/backfills/new", params={**JANUARY, "dag": "daliy", "end": "soon"})).text
+
+    assert "there is no DAG" in beside("DAG", page)
+    assert "write a date or a time like" in beside("Last date", page)
+    assert "<h1>New backfill</h1>" in page
+    assert '<datalist id="dag-list"><option value="daily"></option></datalist>' in page
+
+
 async def test_wrong_fields_create_nothing(site: Site) -> None:
     await site.history.file(DAILY)
     async with site.browser() as client:
