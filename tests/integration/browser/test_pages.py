@@ -75,6 +75,7 @@ async def test_a_page_can_be_read_by_all(installation: Installation, reader: Pag
     for width in WIDTHS:
         await reader.set_viewport_size({"width": width, "height": 900})
         found += await beyond_the_edge(reader, width)
+        found += [f"{width}: {html} scrolls" for html in await reader.evaluate(CUT)]
         for scheme in SCHEMES:
             if LONG or (WIDTHS.index(width), SCHEMES.index(scheme)) == (number % 2, number // 2 % 2):
                 await reader.emulate_media(color_scheme=scheme)
@@ -89,6 +90,12 @@ async def test_a_page_can_be_read_by_all(installation: Installation, reader: Pag
 WIDER = """width => [...document.querySelectorAll("body *")]
   .filter(e => e.getBoundingClientRect().right > width + 1 && !e.closest(".wide, pre, .hidden, .to-main"))
   .map(e => e.outerHTML.slice(0, 120))"""
+
+
+CUT = """[...document.querySelectorAll(".wide:has(> .listed)")]
+  .filter(e => e.scrollWidth > e.clientWidth)
+  .map(e => e.outerHTML.slice(0, 120))"""
+"""Tables that a narrow screen shows as lists hide no column."""
 
 
 async def beyond_the_edge(page: Page, width: int) -> list[str]:
