@@ -75,7 +75,7 @@ FROM backfill_date AS date
 LEFT JOIN dag_run AS run ON run.id = date.dag_run_id
 LEFT JOIN dag_version AS version ON version.id = run.version_id
 LEFT JOIN LATERAL (
-    SELECT reason FROM run_state_log WHERE dag_run_id = date.dag_run_id ORDER BY seq DESC LIMIT 1
+    SELECT reason FROM run_state_change WHERE dag_run_id = date.dag_run_id ORDER BY seq DESC LIMIT 1
 ) AS last ON date.state IN ('failed', 'cancelled')
 LEFT JOIN LATERAL (
     SELECT jsonb_build_object('task_id', task_id, 'state', state, 'pool', pool, 'waits_for_past', waits_for_past) AS task

@@ -63,7 +63,7 @@ SELECT
     ) AS run_before,
     version.number AS version, run.created_at, run.end_date,
     coalesce(run.events, (SELECT count(*) FROM dagrun_dataset_event AS consumed WHERE consumed.dag_run_id = run.id)) AS events,
-    (SELECT log.reason FROM run_state_log AS log WHERE log.dag_run_id = run.id ORDER BY log.seq DESC LIMIT 1) AS reason
+    (SELECT last.reason FROM run_state_change AS last WHERE last.dag_run_id = run.id ORDER BY last.seq DESC LIMIT 1) AS reason
 FROM dag_run AS run
 JOIN dag USING (dag_id)
 JOIN dag_version AS version ON version.id = run.version_id

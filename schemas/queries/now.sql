@@ -2,14 +2,16 @@
 -- The newest failed runs, unless a later run of the DAG has succeeded since, or the reason begins with $3. Only so many later
 -- runs and successes are looked at, the newest by their order: the runs of a backfill of old dates have thousands after them. The
 -- index alone has the state.
-SELECT run.id, run.dag_id, run.run_id, run.end_date, run.order_at, log.reason
+SELECT run.id, run.dag_id, run.run_id, run.end_date, run.order_at, last.reason
 FROM (
-    SELECT id, dag_id, run_id, end_date, order_at, state_seq
+    SELECT id, dag_id, run_id, end_date, order_at
     FROM dag_run WHERE state = 'failed' AND end_date > now() - make_interval(secs => $1)
     ORDER BY end_date DESC LIMIT 500
 ) AS run
-LEFT JOIN run_state_log AS log ON log.dag_run_id = run.id AND log.seq = run.state_seq
-WHERE NOT coalesce(starts_with(log.reason, $3), false) AND NOT EXISTS (
+LEFT JOIN LATERAL (
+    SELECT reason FROM run_state_change WHERE dag_run_id = run.id ORDER BY seq DESC LIMIT 1
+) AS last ON true
+WHERE NOT coalesce(starts_with(last.reason, $3), false) AND NOT EXISTS (
     SELECT
     FROM (
         SELECT id

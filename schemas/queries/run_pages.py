@@ -279,6 +279,12 @@ async def journal_of(db: Db, dag_id: str, run_id: str) -> list[RunMoveRow]:
     return [RunMoveRow(*row) for row in await db.fetch(_SQL["run_journal"], dag_id, run_id)]
 
 
+async def state_reason(db: Db, dag_id: str, run_id: str) -> str:
+    """Why a run has its state; empty if that was not recorded."""
+    rows = await db.fetch(_SQL["state_reason"], dag_id, run_id)
+    return rows[0]["reason"] if rows else ""
+
+
 async def states_of(db: Db, dag_id: str, run_id: str) -> Mapping[str, int]:
     """The number of the task instances of a run in each state that occurs."""
     return dict(map(tuple, await db.fetch(_SQL["run_states"], dag_id, run_id)))

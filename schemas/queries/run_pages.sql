@@ -117,6 +117,14 @@ JOIN run_state_log AS log ON log.dag_run_id = run.id
 WHERE run.dag_id = $1 AND run.run_id = $2
 ORDER BY log.seq
 
+-- name: state_reason
+SELECT last.reason
+FROM dag_run AS run
+JOIN run_state_change AS last ON last.dag_run_id = run.id
+WHERE run.dag_id = $1 AND run.run_id = $2
+ORDER BY last.seq DESC
+LIMIT 1
+
 -- name: run_attempts
 -- Of the tasks with the name $3 the one that the lists show first: removed ones may have it as well.
 SELECT

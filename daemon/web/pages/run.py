@@ -46,7 +46,7 @@ class RunParams(TaskList, frozen=True, kw_only=True):
 class RunScreen(Struct, frozen=True):
     """A run with a part of its tasks.
 
-    `progress` is None for a run that has ended; `fault` says why it is not known for another one.
+    `reason`: why it has its state. `progress` is None for a run that has ended; `fault` says why it is not known for another one.
 
     It is not read for a run that `is_large`. `next_cursor` leads to the tasks after those of the page. `waits_for` has the
     reasons of tasks that wait, by label and state: a removed task may have the same label. `longest_s` scales the bars of the
@@ -55,6 +55,7 @@ class RunScreen(Struct, frozen=True):
     """
 
     run: RunPage
+    reason: str
     origin: RunOrigin
     made: Sequence[EventRow]
     progress: RunProgress | None
@@ -81,6 +82,7 @@ async def read(db: Db, call: Call[RunParams]) -> RunScreen:
             fault = str(error)
     return RunScreen(
         run=page,
+        reason=await run_pages.state_reason(db, row.dag_id, row.run_id),
         origin=await run_origin.read_run_origin(db, row, SHOWN_EXTRA),
         made=await datasets.made_by_runs(db, [(row.dag_id, row.run_id)], MADE, extra_bytes=0),
         progress=progress,

@@ -9,8 +9,8 @@ import pytest
 from tests.integration.notify.missed_deadlines import AT_WORK, LATE_INPUTS, SOON, the_time_comes
 from tests.integration.notify.notified_dag import NotifiedDag
 from tidegate.daemon.postgres.database import Database
-from tidegate.schemas.message import ClearRequested, DagDeleteRequested
-from tidegate.schemas.queries import dags
+from tidegate.schemas.message import ClearRequested, DagDeleteRequested, RunEndRequested
+from tidegate.schemas.queries import dags, facts, now, run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import RunState
 from tidegate.schemas.view import QueuedRun
@@ -203,6 +203,21 @@ async def test_a_run_may_miss_a_deadline_while_it_waits_and_run_all_the_same(not
         await notified.ends(await notified.attempt())
 
     assert await notified.states_of("r2") == [(1, "queued"), (2, "queued"), (3, "running"), (4, "success")]
+
+
+async def test_a_deadline_that_is_missed_after_the_run_has_failed_is_not_why_it_failed(notified: NotifiedDag) -> None:
+    await notified.dag(SOON, task=AT_WORK)
+    await notified.run()
+    await the_time_comes()
+    await notified.apply(RunEndRequested(dag_id="d", run_id="r1", state=RunState.FAILED, reason="anna failed it"))
+
+    await notified.deadlines_pass()
+
+    read, of_run = notified.database.run, ("d", "r1")
+    (failed,) = await read(now.failed, 3600.0, 10)
+    said = (failed.reason, (await read(facts.run_facts, *of_run)).reason, await read(run_pages.state_reason, *of_run))
+    assert said == ("anna failed it",) * 3
+    assert (await notified.journal())[-1][2].startswith("missed the deadline 'soon' of ")
 
 
 async def test_a_cleared_run_keeps_what_it_met_and_missed(notified: NotifiedDag) -> None:
