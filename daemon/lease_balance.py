@@ -14,18 +14,24 @@ class Share(msgspec.Struct, frozen=True):
     wanted: Mapping[Group, int]
 
 
-def share(owned: Sequence[Lease], counts: Mapping[Group, int], place: DaemonRank) -> Share:
+def share(owned: Sequence[Lease], counts: Mapping[Group, int], ranks: Mapping[Group, DaemonRank]) -> Share:
     """The number of leases differs by at most one between daemons, per group and in total, if all read the same `counts`.
 
-    `counts` has the groups in the same order for all daemons. Dealing continues from one group to the next.
+    `counts` has the groups in the same order for all daemons. Dealing continues from one group to the next. The daemon shares the
+    groups in which it has a rank.
     """
     surplus: list[Lease] = []
     wanted: dict[Group, int] = {}
     dealt = 0
     for group, count in counts.items():
         mine = sorted((lease for lease in owned if lease.group == group and not lease.halted), key=lambda lease: lease.key)
-        due = count // place.of + ((place.number - dealt) % place.of < count % place.of)
+        due = _due(count, dealt, ranks[group]) if group in ranks else 0
         dealt += count
         surplus += mine[due:]
         wanted[group] = due - len(mine)
     return Share(tuple(surplus), wanted)
+
+
+def _due(count: int, dealt: int, rank: DaemonRank) -> int:
+    """How many of `count` leases a daemon gets after `dealt` others."""
+    return count // rank.of + ((rank.number - dealt) % rank.of < count % rank.of)

@@ -130,12 +130,12 @@ async def _renew(db: Db, job: Job, away: Mapping[str, Away]) -> Renewal:
     await db.mark()
     await leases.heartbeat(db, job, away)
     owned = await leases.owned(db, job.id)
-    rank, counts, has_open_loss = await leases.standing(db, job.id)
-    mine = share(owned, counts, rank)
+    standing = await leases.standing(db, job.id)
+    mine = share(owned, standing.counts, standing.ranks)
     if mine.surplus:
         await leases.release(db, job.id, mine.surplus)
     held = [lease for lease in owned if lease not in mine.surplus]
     for group, wanted in mine.wanted.items():
         if wanted > 0:
             held += await leases.claim(db, job.id, group, wanted)
-    return Renewal(held, rank.of, has_open_loss)
+    return Renewal(held, standing.daemons, standing.has_open_loss)

@@ -48,8 +48,8 @@ from tidegate.daemon.spark.runner_backend import open_backends
 from tidegate.daemon.systemd import Systemd
 from tidegate.daemon.wake import Signals, listen, notify_peers
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.leases import Job, Retention, Terms
-from tidegate.schemas.wire.event import Kind
+from tidegate.schemas.queries.leases import CLOCK, OUTBOX, PARTITION, Group, Job, Retention, Terms
+from tidegate.schemas.wire.event import INCOMING, Kind
 
 log = structlog.get_logger()
 
@@ -113,7 +113,14 @@ async def run(settings: Settings, until: Until) -> None:
 def terms(settings: Settings, backends: Mapping[str, Backend]) -> Terms:
     """The settings of this daemon that other daemons and commands read."""
     retention = Retention(settings.dedupe_days, settings.ledger_days, settings.spool_days)
-    return Terms(settings.parallelism, settings.fair_after_s, settings.lease_ttl_s, tuple(backends), retention)
+    return Terms(
+        settings.parallelism, settings.fair_after_s, settings.lease_ttl_s, tuple(backends), retention, lease_groups(settings)
+    )
+
+
+def lease_groups(settings: Settings) -> tuple[Group, ...]:
+    """The leases that the duties of this version work with."""
+    return Group(CLOCK, ""), Group(OUTBOX, ""), *(Group(PARTITION, settings.topic(kind)) for kind in INCOMING)
 
 
 def status(away: frozenset[str]) -> str:

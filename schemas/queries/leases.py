@@ -31,14 +31,25 @@ class Retention(msgspec.Struct, frozen=True):
     spool_days: int = 0
 
 
+class Group(NamedTuple):
+    """Leases that daemons share evenly: those of a kind, or of the partitions of a topic."""
+
+    kind: str
+    topic: str
+
+
 class Terms(msgspec.Struct, frozen=True):
-    """The settings that the decisions of a daemon depend on, the `backends` that it serves, and what it keeps."""
+    """The settings that the decisions of a daemon depend on, the `backends` that it serves, and what it keeps.
+
+    It works with the leases of `groups`; without any it is of a former version, and claims those of all groups.
+    """
 
     parallelism: int = 0
     fair_after_s: float = 60.0
     lease_ttl_s: float = 10.0
     backends: tuple[str, ...] = ()
     retention: Retention = Retention()
+    groups: tuple[Group, ...] = ()
 
 
 class Away(msgspec.Struct, frozen=True):
@@ -70,25 +81,22 @@ class JobRow(msgspec.Struct, frozen=True):
     id: UUID
 
 
-class Group(NamedTuple):
-    """Leases that daemons share evenly: those of a kind, or of the partitions of a topic."""
-
-    kind: str
-    topic: str
-
-
 class DaemonRank(NamedTuple):
-    """The rank of a daemon among `of` live daemons by age, from 0."""
+    """The rank of a daemon by age, from 0, among the `of` live daemons that share a group of leases."""
 
     number: int
     of: int
 
 
 class Standing(NamedTuple):
-    """The rank of a daemon, the number of leases in each group, and whether a loss of commits is on record and not settled."""
+    """The number of live daemons, the number of leases in each group, and the rank of a daemon in each group that it shares.
 
-    rank: DaemonRank
+    `has_open_loss`: a loss of commits is on record and not settled.
+    """
+
+    daemons: int
     counts: Mapping[Group, int]
+    ranks: Mapping[Group, DaemonRank]
     has_open_loss: bool
 
 
@@ -145,9 +153,11 @@ async def live(db: Db) -> list[JobRow]:
 
 async def standing(db: Db, owner: UUID) -> Standing:
     """The standing of a live daemon, in one snapshot."""
-    ((number, of, groups, has_open_loss),) = await db.fetch(_SQL["standing"], owner)
-    counts = {Group(group["kind"], group["topic"]): group["count"] for group in groups}
-    return Standing(DaemonRank(number, of), counts, has_open_loss)
+    ((daemons, shared, has_open_loss),) = await db.fetch(_SQL["standing"], owner)
+    groups = {Group(row["kind"], row["topic"]): row for row in shared}
+    counts = {group: row["count"] for group, row in groups.items()}
+    ranks = {group: DaemonRank(row["number"], row["of"]) for group, row in groups.items() if row["is_shared"]}
+    return Standing(daemons, counts, ranks, has_open_loss)
 
 
 async def create_leases(db: Db, specs: Sequence[LeaseSpec]) -> None:

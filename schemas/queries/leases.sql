@@ -9,21 +9,36 @@ FROM live_job
 ORDER BY started_at, id
 
 -- name: standing
--- Position of a daemon among the live ones, oldest first, and their number; how many leases each group has; and whether a loss of
--- commits is open. The asking daemon counts as live even if its heartbeat is old.
-WITH mine AS (SELECT started_at, id FROM job WHERE id = $1),
-shared AS (
+-- The number of live daemons; how many leases each group has, with the position of the asking daemon among the live daemons that
+-- share the group, oldest first, and their number; and whether a loss of commits is open. The asking daemon counts as live even
+-- if its heartbeat is old. A daemon of a former version names no groups, and shares all.
+WITH living AS (
+    SELECT started_at, id, settings -> 'groups' AS groups FROM live_job
+    UNION
+    SELECT started_at, id, settings -> 'groups' FROM job WHERE id = $1
+),
+leases AS (
     SELECT kind, coalesce(substring(key FROM '^(.*)/'), '') AS topic, count(*)
     FROM lease
     WHERE NOT halted
     GROUP BY 1, 2
+),
+shared AS (
+    SELECT
+        leases.kind, leases.topic, leases.count,
+        count(*) FILTER (WHERE (living.started_at, living.id) < (mine.started_at, mine.id)) AS number, count(*) AS of,
+        bool_or(living.id = mine.id) AS is_shared
+    FROM (SELECT started_at, id FROM job WHERE id = $1) AS mine
+    CROSS JOIN leases
+    JOIN living
+        ON coalesce(living.groups, '[]') = '[]'
+        OR living.groups @> jsonb_build_array(jsonb_build_array(leases.kind, leases.topic))
+    GROUP BY leases.kind, leases.topic, leases.count
 )
 SELECT
-    count(*) FILTER (WHERE (living.started_at, living.id) < (mine.started_at, mine.id)) AS number, count(*) AS of,
+    (SELECT count(*) FROM living) AS daemons,
     (SELECT coalesce(jsonb_agg(shared ORDER BY kind, topic), '[]') FROM shared) AS groups,
     EXISTS (SELECT FROM open_loss) AS has_open_loss
-FROM mine, (SELECT started_at, id FROM live_job UNION SELECT started_at, id FROM mine) AS living
-GROUP BY mine.id
 
 -- name: create_leases
 -- Existing leases stay as they are.

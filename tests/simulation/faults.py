@@ -28,7 +28,6 @@ from tidegate.handlers import backfill_acted
 from tidegate.handlers.backfills import step
 from tidegate.schemas.backfill import BackfillActivity, BackfillView
 from tidegate.schemas.queries import backfills, inbox, runs, submissions
-from tidegate.schemas.queries import leases as leases_sql
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import Identity, OffsetMove
 from tidegate.schemas.queries.leases import Away
@@ -170,11 +169,6 @@ def renewed_after_leaving() -> None:
     replace(ingest, "renew", again)
 
 
-def oneself_not_counted() -> None:
-    """A daemon that was frozen is missing from the list of live daemons: once a bug, which ended the daemon."""
-    without(leases_sql, "standing", " UNION SELECT started_at, id FROM mine")
-
-
 def end_not_shielded() -> None:
     """What a daemon does at its end is cut off by that: it leaves without a word."""
 
@@ -257,7 +251,6 @@ FAULTS: Mapping[str, Callable[[], None]] = {
             rows_of_lost_leases_passed_over,
             read_inside_the_group,
             renewed_after_leaving,
-            oneself_not_counted,
             end_not_shielded,
             only_signals_heard,
             active_runs_of_backfills_not_counted,

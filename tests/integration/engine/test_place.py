@@ -3,22 +3,31 @@
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
+import pytest
+
 from tidegate.daemon.postgres.database import Database
 from tidegate.schemas.queries import leases, losses
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.leases import OUTBOX, PARTITION, DaemonRank, Group, LeaseSpec, Standing
+from tidegate.schemas.queries.leases import OUTBOX, PARTITION, DaemonRank, Group, LeaseSpec, Standing, Terms
+
+ALL = Group(OUTBOX, "")
+"""What all daemons of a test share."""
+
+FORMER = Terms()
+"""Those of a former version, which names no groups."""
 
 TTL_S = 10.0
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
-async def begun(database: Database, heard_of: timedelta) -> UUID:
+async def begun(database: Database, heard_of: timedelta, terms: Terms = FORMER) -> UUID:
     id_ = uuid4()
     await database.pool.execute(
         "INSERT INTO job (id, host, pid, version, settings, started_at, heartbeat_at)"
-        " VALUES ($1, 'here', 1, '0', '{}', clock_timestamp(), clock_timestamp() - $2::interval)",
+        " VALUES ($1, 'here', 1, '0', $3, clock_timestamp(), clock_timestamp() - $2::interval)",
         id_,
         heard_of,
+        terms,
     )
     return id_
 
@@ -31,7 +40,14 @@ async def standing(database: Database, id_: UUID) -> Standing:
 
 
 async def place(database: Database, id_: UUID) -> DaemonRank:
-    return (await standing(database, id_)).rank
+    found = await standing(database, id_)
+    assert found.daemons == found.ranks[ALL].of
+    return found.ranks[ALL]
+
+
+@pytest.fixture(autouse=True)
+async def outbox(database: Database) -> None:
+    await database.run(leases.create_leases, [LeaseSpec(OUTBOX, "0")])
 
 
 async def test_daemons_are_numbered_by_age_and_silent_ones_do_not_count(database: Database) -> None:
@@ -54,12 +70,28 @@ async def test_a_daemon_that_asks_lives_also_when_it_was_frozen_since_its_heartb
 
 
 async def test_the_leases_of_each_topic_are_counted_without_halted_ones(database: Database) -> None:
-    owned = [(PARTITION, "a/0"), (PARTITION, "a/1"), (PARTITION, "a/2"), (PARTITION, "b/0"), (OUTBOX, "0")]
+    owned = [(PARTITION, "a/0"), (PARTITION, "a/1"), (PARTITION, "a/2"), (PARTITION, "b/0")]
     await database.run(leases.create_leases, [LeaseSpec(*lease) for lease in owned])
     await database.pool.execute("UPDATE lease SET halted = true WHERE key IN ('a/1', 'b/0')")
     alone = await begun(database, timedelta())
 
     assert (await standing(database, alone)).counts == {Group(PARTITION, "a"): 2, Group(OUTBOX, ""): 1}
+
+
+async def test_a_daemon_is_ranked_among_the_daemons_that_share_a_group_of_leases(database: Database) -> None:
+    """The former version names no groups: it claims all."""
+    await database.run(leases.create_leases, [LeaseSpec(PARTITION, "new/0")])
+    former = await begun(database, timedelta())
+    old = await begun(database, timedelta(), Terms(groups=(ALL,)))
+    new = await begun(database, timedelta(), Terms(groups=(ALL, Group(PARTITION, "new"))))
+
+    ranks = [(await standing(database, id_)).ranks for id_ in (former, old, new)]
+
+    assert ranks == [
+        {ALL: DaemonRank(0, 3), Group(PARTITION, "new"): DaemonRank(0, 2)},
+        {ALL: DaemonRank(1, 3)},
+        {ALL: DaemonRank(2, 3), Group(PARTITION, "new"): DaemonRank(1, 2)},
+    ]
 
 
 async def test_a_loss_of_commits_is_open_until_a_user_settles_it(database: Database) -> None:
