@@ -6,6 +6,7 @@ A batch that fails is bisected until the message at fault is alone.
 
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import asyncpg
@@ -93,7 +94,7 @@ class Containment:
         self._outages.end_all(self._lost)
 
 
-async def hold(database: Database, fault: DagFaultError, versions: Mapping[str, int] = {}) -> bool:
+async def hold(database: Database, fault: DagFaultError, versions: Mapping[str, int]) -> bool:
     """Hold the DAGs at fault that have these versions, with one entry in the log each. Returns whether one was held now."""
     held = await database.run(holds.hold, fault.reasons, versions)
     for dag_id in held:
@@ -102,15 +103,27 @@ async def hold(database: Database, fault: DagFaultError, versions: Mapping[str, 
     return bool(held)
 
 
-async def hold_owner(database: Database, body: Any, error: Exception) -> bool:
-    """Hold the DAG that a message is about. Returns False if it is about no single DAG."""
+async def apply_without_owner(database: Database, body: Any, error: Exception, act: Callable[[], Awaitable[R]]) -> R | None:
+    """The result of `act`, which applies a message that failed. If it fails again, the DAG that the message is about is held.
+
+    A DAG that got another version after `act` had begun is not held: the fault was that of the former one. Returns None if the
+    message is about no single DAG. Raises the last error of `act` if that fails without the DAG as well.
+    """
     dag_id = await database.run(tasks_ready.first_dag if isinstance(body, TasksReady) else holds.dag_of, body)
     if dag_id is None:
-        return False
-    fault = DagFaultError({dag_id: f"{type(body).__name__} failed: {described(error)}"})
-    fault.__cause__ = error
-    await hold(database, fault)
-    return True
+        return None
+    for _ in range(1 + MAX_RACES):
+        current = await database.run(holds.versions_of, [dag_id])
+        try:
+            return await act()
+        except NOT_CONTAINED:
+            raise
+        except Exception as again:  # noqa: BLE001 - any fault of the message concerns its DAG alone
+            error = again
+        fault = DagFaultError({dag_id: f"{type(body).__name__} failed: {described(error)}"})
+        fault.__cause__ = error
+        await hold(database, fault, current)
+    raise error
 
 
 def substitute(body: Any, error: Exception) -> Any | None:
@@ -124,6 +137,17 @@ def substitute(body: Any, error: Exception) -> Any | None:
             return msgspec.structs.replace(body, dags=(), problem=problem, members=members)
         case _:
             return None
+
+
+async def apply_substitutes(
+    database: Database, messages: Sequence[Message[Any]], error: Exception, act: Callable[[Sequence[Message[Any]]], Awaitable[R]]
+) -> R | None:
+    """As `apply_without_owner`, for messages from a topic; they are applied as their substitutes if all have one."""
+    bodies = [substitute(message.body, error) for message in messages]
+    replaced = [msgspec.structs.replace(m, body=body or m.body) for m, body in zip(messages, bodies, strict=True)]
+    if None in bodies:
+        return await apply_without_owner(database, messages[0].body, error, partial(act, replaced))
+    return await act(replaced)
 
 
 Halves = Callable[[Sequence[T]], tuple[Sequence[T], Sequence[T]] | None]

@@ -1,12 +1,13 @@
 """The objects that the duties of one daemon share."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from tidegate.daemon.busy_intake import BusyIntake
-from tidegate.daemon.containment import apply_holding, bisect, hold_owner, message_halves
+from tidegate.daemon.containment import apply_holding, apply_without_owner, bisect, message_halves
 from tidegate.daemon.decision_log import DecisionLog
 from tidegate.daemon.engine import NOTHING, Applied, Batch, merged
 from tidegate.daemon.leases import HeldLeases
@@ -60,7 +61,7 @@ class Context(msgspec.Struct, frozen=True):
                 slow.append(error)
                 return NOTHING
 
-        applied = merged(await bisect(messages, act, self._hold_owner, message_halves))
+        applied = merged(await bisect(messages, act, self._contain, message_halves))
         if slow:
             raise slow[0]
         return applied
@@ -68,11 +69,13 @@ class Context(msgspec.Struct, frozen=True):
     async def _apply_messages(self, messages: Sequence[Message[Any]]) -> Applied:
         return await self.apply(Batch(messages=messages))
 
-    async def _hold_owner(self, messages: Sequence[Message[Any]], error: Exception) -> Applied:
+    async def _contain(self, messages: Sequence[Message[Any]], error: Exception) -> Applied:
         """Raises `error` if the message is about no single DAG."""
-        if not await hold_owner(self.database, messages[0].body, error):
+        again = partial(self._apply_messages, messages)
+        applied = await apply_without_owner(self.database, messages[0].body, error, again)
+        if applied is None:
             raise error
-        return await self._apply_messages(messages)
+        return applied
 
     @property
     def takeovers(self) -> int:

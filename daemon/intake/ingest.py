@@ -14,9 +14,9 @@ import msgspec
 import structlog
 from anyio.abc import TaskStatus
 
-from tidegate.daemon.containment import NOT_CONTAINED, bisect, hold_owner, substitute
+from tidegate.daemon.containment import NOT_CONTAINED, apply_substitutes, bisect
 from tidegate.daemon.context import Context
-from tidegate.daemon.engine import Batch
+from tidegate.daemon.engine import Applied, Batch
 from tidegate.daemon.fault_log import faults
 from tidegate.daemon.intake.batches import (
     PartitionBatch,
@@ -316,13 +316,14 @@ class Reader:
             await self.context.apply(batch_of([rejected], self.positions))
 
     async def _substituted(self, batch: Batch, error: Exception) -> bool:
-        """Apply the substitutes of the messages, or the messages without the DAG that they are about; False: there are none."""
+        """Apply what is left of the messages without the decision that failed; False: nothing is."""
+
+        async def act(messages: Sequence[Message[Any]]) -> Applied:
+            return await self.context.apply(msgspec.structs.replace(batch, messages=messages))
+
         messages = await self.enrich(batch.messages)
-        bodies = [substitute(message.body, error) for message in messages]
-        if not messages or (None in bodies and not await hold_owner(self.context.database, messages[0].body, error)):
+        if not messages or await apply_substitutes(self.context.database, messages, error, act) is None:
             return False
-        replaced = [msgspec.structs.replace(m, body=body or m.body) for m, body in zip(messages, bodies, strict=True)]
-        await self.context.apply(msgspec.structs.replace(batch, messages=replaced))
         faults.report("decision_failed", error, topic=self.topic)
         return True
 

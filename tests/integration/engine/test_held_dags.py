@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
+from itertools import count
 from typing import Any
 from uuid import UUID
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.integration.engine.world import World, utc
 from tests.tokens import token_of
+from tidegate.daemon.containment import apply_without_owner
 from tidegate.handlers.scheduling import next_runs
 from tidegate.schemas.conditions.condition import DatasetRef
 from tidegate.schemas.dag import CommandTask, DagSpec, DeadlineSpec, ParsedFile
@@ -123,6 +125,26 @@ async def test_a_dag_that_gets_a_good_version_while_its_decision_fails_is_not_he
 
     assert await world.rows(HELD) == []
     assert await run_ids(world, "bad") == ["dataset", "scheduled"]
+
+
+@pytest.mark.parametrize("gets_another", [False, True])
+async def test_a_message_that_fails_twice_holds_its_dag_unless_that_got_another_version(world: World, gets_another: bool) -> None:
+    await world.file(consumer("bad"), path="bad.py")
+    await world.updated("s://a")
+    ((run,),) = await world.rows("SELECT id FROM dag_run")
+    message, tries, surprise = RunReconsidered(dag_run_id=run), count(), KeyError("surprise")
+
+    async def act() -> str:
+        if next(tries) == 0:
+            if gets_another:
+                await world.file(consumer("bad", max_active_runs=3), path="bad.py")
+            raise surprise
+        return "applied"
+
+    assert await apply_without_owner(world.database, message, surprise, act) == "applied"
+
+    assert await world.rows(HELD) == ([] if gets_another else [("bad", "RunReconsidered failed: KeyError: 'surprise'")])
+    assert next(tries) == 2
 
 
 async def test_runs_of_a_held_dag_wait_and_go_on_after_its_release(world: World) -> None:
