@@ -25,7 +25,17 @@ from tidegate.schemas.error import RejectedError, RequestError, UnavailableError
 from tidegate.schemas.kafka_security import KafkaSecurity
 from tidegate.schemas.notice import LogExcerpt
 from tidegate.schemas.wire.envelope import decode
-from tidegate.schemas.wire.event import DagFileChanged, DatasetUpdated, EventId, Incoming, Kind, TaskFinished, encode, storable
+from tidegate.schemas.wire.event import (
+    PRODUCER_SOURCE,
+    DagFileChanged,
+    DatasetUpdated,
+    EventId,
+    Incoming,
+    Kind,
+    TaskFinished,
+    encode,
+    storable,
+)
 
 RETRY_AFTER_S = 0.2
 
@@ -71,10 +81,13 @@ class Publisher:
         printable characters. `topic_prefix`: the setting of the daemons. `timeout_s`: for connecting, and for each call.
         `security`: TLS and login; by default none, and `KafkaSecurity.from_environ(os.environ)` reads the settings.
 
-        Raises RequestError without a source.
+        Raises RequestError without a source, and for that of Tidegate's own events, which name the task that produced them.
         """
         if not source or not source.isprintable():
             raise RequestError("a publisher needs a source: the name of the program that publishes, in printable characters")
+        if source == PRODUCER_SOURCE:
+            problem = f"the source {source!r} is that of the events which Tidegate publishes for tasks"
+            raise RequestError(f"{problem}; write the name of the program that publishes")
         self._source = source
         self._prefix = topic_prefix
         self._timeout_s = timeout_s

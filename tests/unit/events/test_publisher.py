@@ -9,6 +9,7 @@ import pytest
 
 from tidegate.events import Publisher, SyncPublisher, Update
 from tidegate.schemas.error import RequestError, UnavailableError
+from tidegate.schemas.wire.event import PRODUCER_SOURCE
 
 NOWHERE = "127.0.0.1:1"
 
@@ -76,6 +77,11 @@ def test_a_sync_publisher_that_is_not_open_refuses_calls() -> None:
 def test_a_publisher_needs_the_name_of_its_program(source: str) -> None:
     with pytest.raises(RequestError, match="needs a source"):
         Publisher(NOWHERE, source=source)
+
+
+def test_a_publisher_cannot_have_the_source_of_the_events_of_tasks() -> None:
+    with pytest.raises(RequestError, match=r"^the source 'tidegate' is that of the events which Tidegate publishes for tasks"):
+        SyncPublisher(NOWHERE, source=PRODUCER_SOURCE)
 
 
 @pytest.mark.parametrize("servers", ["", "localhost", "localhost:", "localhost:kafka", "a:1,b"])
