@@ -32,9 +32,9 @@ def parse_time(text: str) -> datetime:
 
 
 def parse_end(text: str) -> datetime:
-    """As `parse_time`; a date is the last moment of that day."""
+    """As `parse_time`; a date is the last moment of that day in the range."""
     at = parse_time(text)
-    return at + timedelta(days=1, microseconds=-1) if is_date(text) else at
+    return min(at + timedelta(days=1, microseconds=-1), LATEST) if is_date(text) else at
 
 
 def is_date(text: str) -> bool:

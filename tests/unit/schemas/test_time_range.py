@@ -48,4 +48,5 @@ def test_a_time_without_an_offset_is_in_utc(text: str, value: datetime) -> None:
 
 def test_the_end_of_a_day_is_its_last_moment_and_that_of_a_time_is_the_time() -> None:
     assert parse_end("2013-01-31") == datetime(2013, 1, 31, 23, 59, 59, 999_999, UTC)
+    assert parse_end("2200-01-01") == LATEST
     assert parse_end("2013-01-31T06:00") == datetime(2013, 1, 31, 6, tzinfo=UTC)
