@@ -141,7 +141,9 @@ def every(
     """
     try:
         seconds = timedelta(**length).total_seconds()
-    except (TypeError, ValueError, OverflowError) as error:
+    except OverflowError:
+        raise DagError("every(): the time between two runs must be at most 100 years") from None
+    except (TypeError, ValueError) as error:
         raise DagError(f"every(): {error}") from None
     return _valid("every()", Every(months, seconds, timezone, mode, _interval("every()", interval)))
 

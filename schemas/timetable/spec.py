@@ -19,6 +19,7 @@ Mode = Literal["trigger", "interval"]
 
 SHORTEST_S = 0.001
 LONGEST_S = 100 * 366 * 86400.0
+MONTH_S = 366 * 86400 // 12
 UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 NonNegative = Annotated[float, Meta(ge=0)]
@@ -126,7 +127,7 @@ def _validate_every(every: Every) -> None:
         raise ValueError(f"the time between two runs must be longer than 0, and no part of it negative, not {_length(every)}")
     if not every.months and every.seconds < SHORTEST_S:
         raise ValueError(f"the time between two runs must be at least {SHORTEST_S:g} s, not {every.seconds:g} s")
-    if not every.months * 31 * 86400 <= LONGEST_S - every.seconds:  # no float has very many months
+    if not every.months * MONTH_S <= LONGEST_S - every.seconds:  # no float has very many months
         raise ValueError(f"the time between two runs must be at most 100 years, not {_length(every)}")
     zone(every.timezone)
     _validate_interval(every)

@@ -28,6 +28,7 @@ EACH: list[tuple[Timetable, str]] = [
     (Every(seconds=7 * DAY, mode="interval"), "every 7 d by interval"),
     (Every(months=1), "every 1 month"),
     (Every(months=24, seconds=HOUR), "every 2 years and 1 h"),
+    (Every(months=1200), "every 100 years"),
     (Dates((utc("2024-08-15"),)), "on 2024-08-15 00:00:00+00:00"),
     (
         Dates((utc("2024-08-15"), utc("2021-01-01 12:00"))),
