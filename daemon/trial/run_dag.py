@@ -15,7 +15,7 @@ from tidegate.daemon.trial.attempt import Attempts
 from tidegate.daemon.trial.run import RunOfTrial
 from tidegate.daemon.trial.scheduler import Scheduler
 from tidegate.handlers.scheduling.inputs import NOT_SCHEDULED
-from tidegate.schemas.authoring.arguments import aware_datetime
+from tidegate.schemas.authoring.arguments import aware_datetime, seconds
 from tidegate.schemas.authoring.dag import Dag
 from tidegate.schemas.authoring.trial import Event, RunTrial, Trial, TrialOptions
 from tidegate.schemas.conditions.condition import dataset_uris, decoding_problem, patterns
@@ -104,8 +104,9 @@ def _attempts(dag: Dag, options: TrialOptions, scratch: Path, own: LazySession) 
 
 
 def _event(event: Event | HasUri | str) -> Event:
-    """Raises DagError for an event that no producer could publish."""
+    """Raises DagError for an event that no producer could publish, or that arrives later than ten years after the start."""
     found = event if isinstance(event, Event) else Event(event)
+    seconds("events", "after", found.after)
     try:
         msgspec.json.decode(msgspec.json.encode({"uri": found.uri, "extra": found.extra}), type=DatasetUpdated)
     except (AttributeError, TypeError, ValueError) as error:

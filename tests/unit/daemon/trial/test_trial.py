@@ -224,6 +224,7 @@ def test_a_manual_run_has_params_and_a_date() -> None:
         ({"events": [5]}, "events: 5 is no event of a dataset"),
         ({"events": ["lake://a b"]}, "events: 'lake://a b' is no event of a dataset: a URI"),
         ({"events": [Event(flights, {"rows": object()})]}, "is no event of a dataset"),
+        ({"events": [Event(flights, after=timedelta.max)]}, "events: after must not be longer than ten years"),
         ({"replace": {"joni": returning(1)}}, r"replace: there is no task 'joni'; did you mean join\?"),
         ({"folder": Path("gone")}, "folder: .*/gone does not exist"),
         ({"logical_date": datetime(2013, 1, 1)}, "logical_date has no time zone"),  # noqa: DTZ001 - what is refused
