@@ -50,4 +50,15 @@ async def list_deadlines(
     limit: int = 100,
 ) -> list[DeadlineRow]:
     """The deadlines, newest first; those before one."""
-    return [DeadlineRow(*row) for row in await db.fetch(_SQL["list_deadlines"], dag_id, run_id, missed, limit, before)]
+    ids = None
+    if dag_id is not None and run_id is None:
+        ids = await _of_dag(db, dag_id, missed=missed, before=before, limit=limit)
+    return [DeadlineRow(*row) for row in await db.fetch(_SQL["list_deadlines"], dag_id, run_id, missed, limit, before, ids)]
+
+
+async def _of_dag(db: Db, dag_id: str, *, missed: bool, before: int | None, limit: int) -> list[int]:
+    """The ids of the newest deadlines of a DAG. All its runs are read only where the last deadlines of all DAGs have too few."""
+    found = await db.fetch(_SQL["last_of_dag"], dag_id, missed, limit, before)
+    if len(found) < limit:
+        found = await db.fetch(_SQL["of_dag"], dag_id, missed, limit, before)
+    return [row[0] for row in found]

@@ -48,6 +48,31 @@ WHERE id = ANY ($1::bigint[]) AND dag_run_id = ANY ($2::bigint[]) AND due_at <= 
 ORDER BY due_at, id
 FOR UPDATE SKIP LOCKED
 
+-- name: last_of_dag
+-- The newest deadlines of a DAG among the last 10,000 of all DAGs.
+SELECT deadline.id
+FROM (
+    SELECT id, dag_run_id, missed_at FROM deadline WHERE ($4::bigint IS NULL OR id < $4) ORDER BY id DESC LIMIT 10000
+) AS deadline
+JOIN dag_run AS run ON run.id = deadline.dag_run_id
+WHERE run.dag_id = $1 AND (NOT $2::boolean OR deadline.missed_at IS NOT NULL)
+ORDER BY deadline.id DESC
+LIMIT $3
+
+-- name: of_dag
+-- The newest deadlines of a DAG, by all of its runs. OFFSET keeps the planner from the index of all deadlines, in which those of
+-- the DAG may be few.
+SELECT deadline.id
+FROM dag_run AS run
+CROSS JOIN LATERAL (
+    SELECT id FROM deadline
+    WHERE dag_run_id = run.id AND (NOT $2::boolean OR missed_at IS NOT NULL) AND ($4::bigint IS NULL OR id < $4)
+    OFFSET 0
+) AS deadline
+WHERE run.dag_id = $1
+ORDER BY deadline.id DESC
+LIMIT $3
+
 -- name: list_deadlines
 SELECT
     deadline.id, run.dag_id, run.run_id, deadline.task_id, deadline.name,
@@ -59,5 +84,6 @@ WHERE ($1::text IS NULL OR run.dag_id = $1)
   AND ($2::text IS NULL OR run.run_id = $2)
   AND (NOT $3::boolean OR deadline.missed_at IS NOT NULL)
   AND ($5::bigint IS NULL OR deadline.id < $5)
+  AND ($6::bigint[] IS NULL OR deadline.id = ANY ($6))
 ORDER BY deadline.id DESC
 LIMIT $4

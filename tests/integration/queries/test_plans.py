@@ -471,3 +471,16 @@ async def test_entries_of_a_day_are_found_without_those_before(history: str) -> 
     nodes = await settled_plan(history, "audit_log.list", chosen, settings=FOR_PEOPLE)
 
     assert [node.get("Index Name") for node in nodes if node.get("Relation Name") == "audit_log"] == ["audit_log_at"]
+
+
+@pytest.mark.parametrize("block", ["last_of_dag", "of_dag"])
+async def test_the_deadlines_of_a_dag_are_found_without_those_of_all_dags(history: str, block: str) -> None:
+    """Most of its runs have none."""
+    nodes = await settled_plan(history, f"deadlines.{block}", "'dag_7', false, 101, NULL", settings=FOR_PEOPLE)
+
+    reads = [(node["Index Name"], node["Node Type"]) for node in nodes if node.get("Relation Name") == "deadline"]
+    limits = [node["Plan Rows"] for node in nodes if node["Node Type"] == "Limit"]
+    assert (reads, max(limits)) == {
+        "last_of_dag": ([("deadline_pkey", "Index Scan")], 10_000),
+        "of_dag": ([("deadline_run", "Index Scan")], 101),
+    }[block]
