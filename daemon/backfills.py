@@ -218,5 +218,5 @@ async def _check_rights(database: Database, settings: Settings, caller: Caller, 
     for dag_id in dags:
         if reason := refusal(settings, caller, Right.BACKFILL, dag_id):
             details = {"request": what, "reason": reason}
-            await database.run(audit_log.record, caller.username, "was refused", f"DAG {dag_id}", details)
+            await database.run(audit_log.record, caller.username, audit_log.REFUSED, f"DAG {dag_id}", details)
             raise ForbiddenError(reason, reason=FORBIDDEN)

@@ -68,16 +68,17 @@ class Statement(msgspec.Struct, frozen=True):
     """The statement `topic.name`, with the columns of the effects as its arguments.
 
     It is combined with others, or, where it reads other tables or writes more than one, executed `at_once`. The last arguments of
-    a `signed` statement are author, writer, cause and the time of the decision.
+    a `signed` statement are author, writer, cause and the time of the decision, then, if it `tells_request`, the request.
     """
 
     name: str
     columns: Callable[[Sequence[Any]], Sequence[Sequence[Any]]] = columns
     at_once: bool = False
     signed: bool = False
+    tells_request: bool = False
 
     async def __call__(self, unit: UnitOfWork, effects: Sequence[Any]) -> None:
-        args = (*self.columns(effects), *(unit.origin if self.signed else ()))
+        args = (*self.columns(effects), *(unit.origin if self.signed else ()), *([unit.request] if self.tells_request else ()))
         if self.at_once:
             await (await unit.reader()).execute(named(self.name), *args)
         else:
@@ -140,7 +141,7 @@ PERFORM: Sequence[tuple[tuple[type, ...], Perform]] = (
     ((Notify,), Statement("notifications.insert_notifications")),
     ((IgnoreFinish,), Statement("inbox.insert_ignored_finishes")),
     ((NotifyBackfill,), Statement("backfill_dates.notify", at_once=True)),
-    ((RecordAudit,), Statement("audit_log.record", signed=True)),
+    ((RecordAudit,), Statement("audit_log.record", signed=True, tells_request=True)),
     ((RunMoved, TaskMoved, OutletUpdated), Statement("outbox.insert_outbox", outbox.event_columns)),
 )
 """How each type of effect is performed, in the global lock order. Types of one line are performed together, in their order."""

@@ -83,6 +83,11 @@ class DagPatch(Params, frozen=True):
     is_paused: bool
 
 
+def pause_text(body: DagPatch) -> str:
+    """The change, in words for the audit log."""
+    return "paused a DAG" if body.is_paused else "unpaused a DAG"
+
+
 async def list_dags(db: Db, call: Call[DagList]) -> Page[ListedDag]:
     """List DAGs by id, each with its next run by time."""
     params = call.params
@@ -183,8 +188,19 @@ ENDPOINTS = (
     Read("/dags/{dag_id}/graph", Right.VIEW, show_graph, GraphOf, TaskGraph),
     Read("/dags/{dag_id}/versions", Right.VIEW, show_versions, VersionsOf, Page[VersionRow]),
     Read("/dags/{dag_id}/source", Right.VIEW, show_source, SourceOf, VersionFiles),
-    Act("PATCH", "/dags/{dag_id}", Right.EDIT, change_dag, DagPath, DagPatch, DagRow, resumes=True),
-    Act("POST", "/dags/{dag_id}/release", Right.EDIT, release_dag, DagPath, Nothing, DagRow),
-    Act("DELETE", "/dags/{dag_id}", Right.EDIT, delete_dag, DagPath, Nothing, DagRow),
+    Act(
+        "PATCH",
+        "/dags/{dag_id}",
+        Right.EDIT,
+        change_dag,
+        DagPath,
+        DagPatch,
+        DagRow,
+        resumes=True,
+        does="paused or unpaused a DAG",
+        says=pause_text,
+    ),
+    Act("POST", "/dags/{dag_id}/release", Right.EDIT, release_dag, DagPath, Nothing, DagRow, does="released a DAG"),
+    Act("DELETE", "/dags/{dag_id}", Right.EDIT, delete_dag, DagPath, Nothing, DagRow, does="deleted a DAG"),
     Read("/import-errors", Right.VIEW, import_errors, Listed, Page[ImportErrorRow]),
 )

@@ -123,5 +123,16 @@ ENDPOINTS = (
     Read("/events", Right.VIEW, list_events, EventList, Page[EventOutcomes]),
     Read("/events/retention", Right.VIEW, show_retention, Params, Retention),
     Read("/events/{number}", Right.VIEW, show_event, EventPath, EventLife),
-    Act("POST", "/events", Right.OPERATE, publish_event, Params, NewEvent, Published, status=201, resumes=True),
+    Act(
+        "POST",
+        "/events",
+        Right.OPERATE,
+        publish_event,
+        Params,
+        NewEvent,
+        Published,
+        status=201,
+        resumes=True,
+        does="published an event",
+    ),
 )

@@ -90,6 +90,26 @@ async def _change(call: Call[Params], change: Change, ids: tuple[int, ...], beca
 ENDPOINTS = (
     Read("/dead-letters", Right.VIEW, list_dead_letters, DeadLetterList, Page[DeadLetterRow]),
     Read("/dead-letters/{id}", Right.VIEW, show_dead_letter, DeadLetterPath, DeadLetterPage),
-    Act("POST", "/dead-letters/replay", Right.OPERATE, replay_dead_letters, Params, Replay, Outcome),
-    Act("POST", "/dead-letters/discard", Right.OPERATE, discard_dead_letters, Params, Discard, Outcome),
+    Act(
+        "POST",
+        "/dead-letters/replay",
+        Right.OPERATE,
+        replay_dead_letters,
+        Params,
+        Replay,
+        Outcome,
+        does="replayed dead letters",
+        is_recorded=True,
+    ),
+    Act(
+        "POST",
+        "/dead-letters/discard",
+        Right.OPERATE,
+        discard_dead_letters,
+        Params,
+        Discard,
+        Outcome,
+        does="discarded dead letters",
+        is_recorded=True,
+    ),
 )

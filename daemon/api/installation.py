@@ -105,7 +105,7 @@ async def list_partitions(call: Call[Listed]) -> Page[PartitionRow]:
 
 async def resume_partition(call: Call[Params], body: Resume) -> Resumed:
     """Continue a halted partition at another offset."""
-    database = call.service.database
+    database = call.database
     halted = await resumption.find_halted(database, call.settings, body.partition)
     try:
         user, within_s = call.caller.username, resumption.REQUEST_S
@@ -116,7 +116,7 @@ async def resume_partition(call: Call[Params], body: Resume) -> Resumed:
 
 async def skip_record(call: Call[Params], body: Skip) -> SteppedOver:
     """Make a record that is too slow for Postgres a dead letter, so that its partition goes on behind it."""
-    user, database = call.caller.username, call.service.database
+    user, database = call.caller.username, call.database
     return await step_over(database, call.settings, user, body.partition, body.offset, body.because)
 
 
@@ -142,10 +142,40 @@ ENDPOINTS = (
     Read("/system", Right.VIEW, show_system, Params, System),
     Read("/daemons", Right.VIEW, list_daemons, Listed, Page[DaemonLine]),
     Read("/topics/halted", Right.VIEW, list_halted, Listed, Page[Incident]),
-    Act("POST", "/topics/resume", Right.OPERATE, resume_partition, Params, Resume, Resumed),
-    Act("POST", "/topics/skip", Right.OPERATE, skip_record, Params, Skip, SteppedOver),
+    Act(
+        "POST",
+        "/topics/resume",
+        Right.OPERATE,
+        resume_partition,
+        Params,
+        Resume,
+        Resumed,
+        does="resumed a partition",
+        is_recorded=True,
+    ),
+    Act(
+        "POST",
+        "/topics/skip",
+        Right.OPERATE,
+        skip_record,
+        Params,
+        Skip,
+        SteppedOver,
+        does="stepped over a record",
+        is_recorded=True,
+    ),
     Load("/topics/partitions", Right.VIEW, list_partitions, Listed, Page[PartitionRow]),
     Read("/topics/ignored", Right.VIEW, list_ignored, Listed, Page[IgnoredRow]),
     Read("/losses", Right.VIEW, list_losses, LossList, Page[LossRow]),
-    Act("POST", "/losses/{id}/settle", Right.OPERATE, settle_loss, LossPath, Settle, LossRow),
+    Act(
+        "POST",
+        "/losses/{id}/settle",
+        Right.OPERATE,
+        settle_loss,
+        LossPath,
+        Settle,
+        LossRow,
+        does="settled a loss of commits",
+        is_recorded=True,
+    ),
 )

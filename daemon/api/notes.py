@@ -54,8 +54,30 @@ RUN = "/dags/{dag_id}/runs/{run_id}/note"
 TASK = "/dags/{dag_id}/runs/{run_id}/tasks/{task_id}/note"
 
 ENDPOINTS = (
-    Act("PUT", RUN, Right.EDIT, note_run, RunPath, NewNote, list[Note], resumes=True),
-    Act("DELETE", RUN, Right.EDIT, remove_run_note, RunPath, Nothing, list[Note], resumes=True),
-    Act("PUT", TASK, Right.EDIT, note_task, TaskPath, NewNote, list[Note], resumes=True),
-    Act("DELETE", TASK, Right.EDIT, remove_task_note, TaskPath, Nothing, list[Note], resumes=True),
+    Act("PUT", RUN, Right.EDIT, note_run, RunPath, NewNote, list[Note], resumes=True, does="wrote a note", is_recorded=True),
+    Act(
+        "DELETE",
+        RUN,
+        Right.EDIT,
+        remove_run_note,
+        RunPath,
+        Nothing,
+        list[Note],
+        resumes=True,
+        does="removed a note",
+        is_recorded=True,
+    ),
+    Act("PUT", TASK, Right.EDIT, note_task, TaskPath, NewNote, list[Note], resumes=True, does="wrote a note", is_recorded=True),
+    Act(
+        "DELETE",
+        TASK,
+        Right.EDIT,
+        remove_task_note,
+        TaskPath,
+        Nothing,
+        list[Note],
+        resumes=True,
+        does="removed a note",
+        is_recorded=True,
+    ),
 )

@@ -98,7 +98,7 @@ async def _answer(request: Request, endpoint: Endpoint | Stream[Any], service: S
         return EventStream(service.hub, endpoint.work(call))
     if not isinstance(endpoint, Act):
         return _representation(request, endpoint, await perform(endpoint, call))
-    await check_origin(request, call, identity)
+    await check_origin(request, call, identity, endpoint.does)
     _check_match(call, endpoint)
     content = await request.body() or b"{}"
     body = _decoded(content, endpoint)

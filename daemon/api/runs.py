@@ -15,7 +15,7 @@ from tidegate.daemon.gateway.paths import DagPath, RunPath
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.postgres.database import Database
-from tidegate.daemon.read_model.clearing import ClearedRun
+from tidegate.daemon.read_model.clearing import ClearedRun, clearing_text
 from tidegate.daemon.read_model.lookup import find_run, list_of_dag
 from tidegate.daemon.read_model.run import RunPage, read_open, read_run_page
 from tidegate.daemon.read_model.run_origin import RunOrigin, read_run_origin
@@ -219,14 +219,35 @@ async def clear_tasks(call: Call[DagPath], body: Clear) -> list[ClearedRun]:
 
 ENDPOINTS = (
     Read("/runs", Right.VIEW, list_runs, RunList, Page[RunRow]),
-    Act("POST", "/dags/{dag_id}/runs", Right.EDIT, trigger_run, NewRunQuery, NewRun, RunRow, status=201, resumes=True),
+    Act(
+        "POST",
+        "/dags/{dag_id}/runs",
+        Right.EDIT,
+        trigger_run,
+        NewRunQuery,
+        NewRun,
+        RunRow,
+        status=201,
+        resumes=True,
+        does="triggered a run",
+    ),
     Read("/dags/{dag_id}/runs/{run_id}", Right.VIEW, show_run, RunPath, RunPage),
     Read("/dags/{dag_id}/runs/{run_id}/state", Right.VIEW, run_state, RunPath, RunRow, is_fresh=True),
     Read("/dags/{dag_id}/runs/{run_id}/open-attempts", Right.VIEW, open_attempts, RunPath, list[RunAttemptRow], is_fresh=True),
     Read("/dags/{dag_id}/runs/{run_id}/progress", Right.VIEW, run_progress, RunPath, RunProgress, is_fresh=True),
     Read("/dags/{dag_id}/runs/{run_id}/origin", Right.VIEW, explain_run, RunPath, RunOrigin),
-    Act("POST", "/dags/{dag_id}/runs/{run_id}/cancel", Right.EDIT, cancel_run, RunPath, Nothing, RunRow),
-    Act("POST", "/dags/{dag_id}/runs/{run_id}/mark", Right.EDIT, mark_run, RunPath, Mark, RunRow, resumes=True),
+    Act("POST", "/dags/{dag_id}/runs/{run_id}/cancel", Right.EDIT, cancel_run, RunPath, Nothing, RunRow, does="cancelled a run"),
+    Act(
+        "POST",
+        "/dags/{dag_id}/runs/{run_id}/mark",
+        Right.EDIT,
+        mark_run,
+        RunPath,
+        Mark,
+        RunRow,
+        resumes=True,
+        does="marked a run",
+    ),
     Act(
         "POST",
         "/dags/{dag_id}/clear",
@@ -236,5 +257,7 @@ ENDPOINTS = (
         Clear,
         list[ClearedRun],
         only_shows=lambda body: body.dry_run,
+        does="cleared tasks",
+        says=lambda body: clearing_text(only_failed=body.only_failed, newest_version=body.newest_version),
     ),
 )

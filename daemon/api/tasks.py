@@ -112,5 +112,15 @@ ENDPOINTS = (
     Load(f"{RUN}/tasks/{{task_id}}/log", Right.VIEW, task_log, LogQuery, Log),
     Read(f"{RUN}/tasks/{{task_id}}/result", Right.VIEW, task_result, TaskPath, Any),
     Read(f"{RUN}/tasks/{{task_id}}/why-not", Right.VIEW, why_not_task, TaskPath, dict[str, Any]),
-    Act("POST", f"{RUN}/tasks/{{task_id}}/mark", Right.EDIT, mark_task, TaskPath, Mark, RunTaskRow, resumes=True),
+    Act(
+        "POST",
+        f"{RUN}/tasks/{{task_id}}/mark",
+        Right.EDIT,
+        mark_task,
+        TaskPath,
+        Mark,
+        RunTaskRow,
+        resumes=True,
+        does="marked a task",
+    ),
 )

@@ -43,6 +43,26 @@ async def end_sessions(call: Call[UserPath], _body: Nothing) -> EndedSessions:
 
 ENDPOINTS = (
     Read("/tokens", Right.ADMINISTER, list_tokens, Listed, Page[TokenRow]),
-    Act("DELETE", "/tokens/{id}", Right.ADMINISTER, revoke_token, TokenPath, Nothing, TokenRow),
-    Act("DELETE", "/users/{username}/sessions", Right.ADMINISTER, end_sessions, UserPath, Nothing, EndedSessions),
+    Act(
+        "DELETE",
+        "/tokens/{id}",
+        Right.ADMINISTER,
+        revoke_token,
+        TokenPath,
+        Nothing,
+        TokenRow,
+        does="revoked a token",
+        is_recorded=True,
+    ),
+    Act(
+        "DELETE",
+        "/users/{username}/sessions",
+        Right.ADMINISTER,
+        end_sessions,
+        UserPath,
+        Nothing,
+        EndedSessions,
+        does="ended sessions",
+        is_recorded=True,
+    ),
 )

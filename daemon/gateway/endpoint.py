@@ -65,8 +65,9 @@ R = TypeVar("R")
 
 
 class Call(msgspec.Struct, Generic[P], frozen=True):
-    """A request of a caller, who has the right that the endpoint needs. `database` names the caller in audit columns.
+    """A request of a caller, who has the right that the endpoint needs.
 
+    `database` names the caller in audit columns, and in the audit log also the address and the id of the request.
     `credential_id`: of the token or session that named the caller.
     """
 
@@ -82,7 +83,8 @@ class Call(msgspec.Struct, Generic[P], frozen=True):
 
     @property
     def database(self) -> Database:
-        return self.service.database.written_by(self.caller.username)
+        origin = {"from": self.facts.address, "request_id": self.facts.request_id}
+        return self.service.database.written_by(self.caller.username, **origin)
 
 
 class Read(msgspec.Struct, Generic[P, R], frozen=True):
@@ -125,6 +127,9 @@ class Act(msgspec.Struct, Generic[P, B, R], frozen=True):
     With an Idempotency-Key its result is stored, and returned to a repeated request. `resumes`: a repeat of a request that
     failed, or whose server ended, may do the work again, which then finds what was done, or sets it once more. `versioned`: it
     compares If-Match. `only_shows`: whether a body asks only for what the change would do, which the audit log leaves out.
+
+    `does` says in the audit log what was done, for bodies that differ by `says`. `is_recorded`: the work writes it itself, in
+    the transaction of the change.
     """
 
     method: str
@@ -138,6 +143,9 @@ class Act(msgspec.Struct, Generic[P, B, R], frozen=True):
     resumes: bool = False
     versioned: bool = False
     only_shows: Callable[[B], bool] | None = None
+    does: str = ""
+    says: Callable[[B], str] | None = None
+    is_recorded: bool = False
 
     @property
     def creates(self) -> bool:
@@ -169,21 +177,23 @@ async def call_of(request: Request, service: Service, identity: Identity, endpoi
     """
     params = params_of(request, endpoint.params)
     call = Call(service, identity.caller, params, facts_of(request), identity.credential_id)
-    await check_right(call, endpoint.right, f"{endpoint.method} {request.url.path}", getattr(params, "dag_id", None))
+    does = endpoint.does if isinstance(endpoint, Act) else ""
+    await check_right(call, endpoint.right, f"{endpoint.method} {request.url.path}", getattr(params, "dag_id", None), does)
     return call
 
 
-async def check_origin(request: Request, call: Call[Any], identity: Identity, given: str = "") -> None:
+async def check_origin(request: Request, call: Call[Any], identity: Identity, does: str, given: str = "") -> None:
     """Raises CsrfError for a change by a browser that no page of its session sent; it is recorded in the audit log."""
     try:
         check_csrf(request, identity, given)
     except CsrfError as error:
-        await _record_refusal(call, subject_of(call.params), f"{request.method} {request.url.path}", error)
+        await _record_refusal(call, subject_of(call.params), f"{request.method} {request.url.path}", error, does)
         raise
 
 
-async def _record_refusal(call: Call[Any], subject: str, what: str, why: object) -> None:
-    await record(call, "was refused", subject, {"request": what, "reason": str(why)})
+async def _record_refusal(call: Call[Any], subject: str, what: str, why: object, does: str) -> None:
+    would_have = {"would_have": does} if does else {}
+    await record(call, audit_log.REFUSED, subject, {**would_have, "request": what, "reason": str(why)})
 
 
 async def check_rights(call: Call[Any], right: Right, what: str, dags: Sequence[str]) -> None:
@@ -192,14 +202,14 @@ async def check_rights(call: Call[Any], right: Right, what: str, dags: Sequence[
         await check_right(call, right, what, dag_id)
 
 
-async def check_right(call: Call[Any], right: Right, what: str, dag_id: str | None) -> None:
+async def check_right(call: Call[Any], right: Right, what: str, dag_id: str | None, does: str = "") -> None:
     """Raises ForbiddenError; a refused change is recorded in the audit log. Without a DAG it is about what the path names."""
     reason = refusal(call.settings, call.caller, right, dag_id)
     if reason is None:
         return
     if right is not Right.VIEW:
         subject = subject_of(call.params) if dag_id is None else f"DAG {dag_id}"
-        await _record_refusal(call, subject, what, reason)
+        await _record_refusal(call, subject, what, reason, does)
     raise ForbiddenError(reason)
 
 
@@ -213,8 +223,7 @@ def facts_of(request: Request) -> Facts:
 
 async def record(call: Call[Any], what: str, subject: str, details: Mapping[str, Any]) -> None:
     """Write the audit log: who did what with which object, from where, by which request."""
-    origin = {"from": call.facts.address, "request_id": call.facts.request_id}
-    await call.service.database.run(audit_log.record, call.caller.username, what, subject, {**details, **origin})
+    await call.database.run(audit_log.record, call.caller.username, what, subject, details)
 
 
 def params_of(request: Request, type_: type[P]) -> P:
@@ -242,15 +251,17 @@ async def perform(endpoint: Endpoint, call: Call[Any], body: Any = None) -> Any:
 
 
 async def _act(endpoint: Act[Any, Any, Any], call: Call[Any], body: Any) -> Any:
-    """Recorded before it is done, so that nothing is done without a record; a refusal is recorded, too."""
-    what, subject = f"{endpoint.method} {endpoint.path}", subject_of(call.params)
-    await record(call, what, subject, _recorded(body))
+    """Recorded with the change or before it, so that nothing is done without a record; a refusal is recorded, too."""
+    request, subject = f"{endpoint.method} {endpoint.path}", subject_of(call.params)
+    does = endpoint.says(body) if endpoint.says else endpoint.does
+    if not endpoint.is_recorded:
+        await record(call, does, subject, {"request": request, **_recorded(body)})
     try:
         return await endpoint.work(call, body)
     except ForbiddenError:
         raise  # recorded where it was decided
     except RequestError as error:
-        await _record_refusal(call, subject, what, error)
+        await _record_refusal(call, subject, request, error, does)
         raise
 
 

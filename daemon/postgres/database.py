@@ -9,7 +9,7 @@ synchronous standby: other sessions then see a commit that the standby, if it is
 
 import random
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from copy import copy
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -117,6 +117,7 @@ class Database:
         self.clock = ServerClock()
         self.author = author
         self.writer = writer
+        self.request: Mapping[str, str] = {}
 
     @property
     def memory(self) -> Memory:
@@ -141,10 +142,11 @@ class Database:
         """
         return await self._with_retries(lambda db: work(db, *args, **kwargs), in_transaction=False)
 
-    def written_by(self, writer: str) -> "Database":
-        """The same pool for the requests of one user, who is named in audit columns."""
+    def written_by(self, writer: str, **request: str) -> "Database":
+        """The same pool for a request of a user, who is named in audit columns. The audit log has the facts of the request."""
         mine = copy(self)
         mine.writer = writer
+        mine.request = request
         return mine
 
     def clear_memory(self) -> None:
@@ -219,7 +221,8 @@ class Database:
             number = receipts.next_number() if receipts else 0
             marker = losses.marker(receipts.daemon, connection.get_server_pid(), number) if receipts else None
             async with connection.transaction(**self._transaction) if in_transaction else nullcontext():
-                db = Db(connection, self.memory, await self.clock.now(connection), self.clock.told, marker, self.run_events)
+                now, told = await self.clock.now(connection), self.clock.told
+                db = Db(connection, self.memory, now, told, marker, self.run_events, self.request)
                 deadline.db = db
                 result = await work(db)
                 commit.is_asked = True

@@ -1,6 +1,6 @@
 """The entries of the audit log, and the check of its chain."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,8 @@ from tidegate.schemas.queries.db import Db
 
 MOST_PROBLEMS = 100
 BEFORE_ALL = -(2**63)
+ORIGIN = {"from", "request", "request_id"}
+EMPTY: Sequence[Any] = (None, "", [], {})
 
 
 class Verification(msgspec.Struct, frozen=True):
@@ -27,17 +29,45 @@ class Verification(msgspec.Struct, frozen=True):
 
 
 class CheckedEntry(msgspec.Struct, frozen=True):
-    """An entry, and what is wrong with its link in the chain; None: it is unchanged since it was written."""
+    """An entry, and what is wrong with its link in the chain; None: it is unchanged since it was written.
+
+    `is_refused`: it was written before the change that it names, and a later one of these entries says why that was refused.
+    """
 
     entry: AuditRow
     problem: str | None
+    is_refused: bool = False
+
+
+def facts_of(details: Mapping[str, Any]) -> list[str]:
+    """The details in words: `slots before: 3`. Without the request, unless nothing else says what was done."""
+    apart = ORIGIN if details.keys() & {"body", "would_have"} else ORIGIN - {"request"}
+    told = {name: value for name, value in details.items() if name not in apart and name != "body"} | details.get("body", {})
+    names = sorted(told, key=lambda name: name != "would_have")
+    return [f"{name.replace('_', ' ')}: {_text(told[name])}" for name in names if told[name] not in EMPTY]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(_text, value))
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 async def read_entries(db: Db, chosen: AuditFilter, limit: int, before: int | None) -> list[CheckedEntry]:
     """The entries, newest first, those before one; each is checked against its link and the one before."""
     entries = await audit_log.list_entries(db, chosen, limit, before)
     problems = {link.audit_id: link.problem for link in await audit_log.links_of(db, [entry.id for entry in entries])}
-    return [CheckedEntry(entry, problems.get(entry.id, f"entry {entry.id} is not in the chain")) for entry in entries]
+    refused = {entry.details.get("request_id") for entry in entries if entry.what == audit_log.REFUSED}
+    return [
+        CheckedEntry(
+            entry,
+            problems.get(entry.id, f"entry {entry.id} is not in the chain"),
+            is_refused="body" in entry.details and entry.details.get("request_id") in refused,
+        )
+        for entry in entries
+    ]
 
 
 async def verify(ask: Callable[[Callable[..., Any]], Awaitable[Any]]) -> Verification:

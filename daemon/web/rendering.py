@@ -12,6 +12,7 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
+from tidegate.daemon.read_model.audit_log import facts_of
 from tidegate.daemon.read_model.event import own_extra
 from tidegate.daemon.read_model.leases import leases_text
 from tidegate.daemon.read_model.now import LISTED
@@ -62,6 +63,7 @@ def environment() -> Environment:
     )
     made.filters |= {
         "age": age,
+        "facts": facts_of,
         "utc": utc,
         "span": span,
         "own_extra": own_extra,

@@ -153,7 +153,7 @@ def _acts(form: Form, service: Service) -> Answer:
         identity = await require(request, service)
         fields = await form_of(request)
         call = await call_of(request, service, identity, form.act)
-        await check_origin(request, call, identity, fields.pop("csrf", ""))
+        await check_origin(request, call, identity, form.act.does, fields.pop("csrf", ""))
         if fields.pop(PREVIEWED, preview_of(fields)) != preview_of(fields):
             return RedirectResponse(preview_of(fields), HTTPStatus.SEE_OTHER)
         try:

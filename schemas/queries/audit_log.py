@@ -13,6 +13,9 @@ _SQL = load("audit_log")
 
 LINKS_AT_ONCE = 2_000
 
+REFUSED = "was refused"
+"""What a user did whose request was refused."""
+
 
 class AuditRow(msgspec.Struct, frozen=True):
     """An entry of the audit log."""
@@ -69,7 +72,7 @@ async def record(db: Db, who: str, what: str, name: str, details: Mapping[str, A
 async def record_all(db: Db, who: str, what: str, objects: Mapping[str, Mapping[str, Any]]) -> None:
     """Write what a user did to several objects, with the details of each."""
     facts = [dict(details) for details in objects.values()]
-    await db.execute(_SQL["record"], [what] * len(objects), list(objects), facts, None, who, None, None)
+    await db.execute(_SQL["record"], [what] * len(objects), list(objects), facts, None, who, None, None, db.request)
 
 
 async def list_entries(db: Db, chosen: AuditFilter, limit: int, before: int | None = None) -> list[AuditRow]:

@@ -1,6 +1,8 @@
 -- name: record
 INSERT INTO audit_log (who, what, object, details, at)
-SELECT coalesce($5::text, $4::uuid::text, $6::text), done.what, done.object, done.details, coalesce($7::timestamptz, now())
+SELECT
+    coalesce($5::text, $4::uuid::text, $6::text), done.what, done.object, done.details || $8::jsonb,
+    coalesce($7::timestamptz, now())
 FROM unnest($1::text[], $2::text[], $3::jsonb[]) AS done (what, object, details)
 
 -- name: list

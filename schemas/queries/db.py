@@ -1,6 +1,6 @@
 """The transaction that queries run in, and the transposition of rows into columns for `unnest`."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import cache
@@ -39,10 +39,10 @@ class Db:
     `now` is the time of all decisions: the clock of the server when it granted the last locks, so that the second of two
     decisions about a row is later; before any lock, an estimate of this clock. `corrected` maps each reading of the clock to the
     time to use. `on_commit` is called after the commit. `statements` counts the round trips. A run consumes at most `run_events`
-    events.
+    events. `request` says where the request of a user came from, for the audit log.
     """
 
-    __slots__ = ("_corrected", "_marker", "connection", "memory", "now", "on_commit", "run_events", "statements")
+    __slots__ = ("_corrected", "_marker", "connection", "memory", "now", "on_commit", "request", "run_events", "statements")
 
     def __init__(
         self,
@@ -52,11 +52,13 @@ class Db:
         corrected: Callable[[datetime], datetime] = as_is,
         marker: CommitMarker | None = None,
         run_events: int = RUN_EVENTS,
+        request: Mapping[str, str] | None = None,
     ) -> None:
         self.connection = connection
         self.memory = memory
         self.now = now
         self.run_events = run_events
+        self.request = request or {}
         self.on_commit: list[Callable[[], None]] = []
         self.statements = 0
         self._corrected = corrected

@@ -12,11 +12,12 @@ class UnitOfWork:
     """Combines writes to different tables into one statement, which it executes before a read and at the end.
 
     `cause` is the kind of the handled message, `author` the id of the daemon, None for other programs, and `writer` the name of
-    the daemon or user.
+    the daemon or user. `request` is that of the transaction.
     """
 
     def __init__(self, db: Db, cause: str | None, author: UUID | None, writer: str | None) -> None:
         self.origin = (author, writer, cause, db.now)
+        self.request = db.request
         self._db = db
         self._writes: dict[str, tuple[str, Sequence[Any]]] = {}
 

@@ -190,10 +190,10 @@ def _shown(row: BackfillRow) -> dict[str, str]:
 
 
 def _form(action: BackfillAction) -> Form:
-    path = f"{BACKFILL}/{action}"
+    path, does = f"{BACKFILL}/{action}", f"{backfill_acted.DONE[action]} a backfill"
     return Form(
         Load(path, Right.BACKFILL, partial(preview, action), BackfillPath, Preview),
-        Act("POST", path, Right.BACKFILL, partial(act, action), BackfillPath, ActionOptions, str),
+        Act("POST", path, Right.BACKFILL, partial(act, action), BackfillPath, ActionOptions, str, does=does, is_recorded=True),
     )
 
 
@@ -201,6 +201,16 @@ FORMS = (
     *map(_form, BackfillAction),
     Form(
         Load(f"{BACKFILL}/{CHANGE}", Right.BACKFILL, preview_change, BackfillPath, Preview),
-        Act("POST", f"{BACKFILL}/{CHANGE}", Right.BACKFILL, change, BackfillPath, dict[str, str], str),
+        Act(
+            "POST",
+            f"{BACKFILL}/{CHANGE}",
+            Right.BACKFILL,
+            change,
+            BackfillPath,
+            dict[str, str],
+            str,
+            does="changed a backfill",
+            is_recorded=True,
+        ),
     ),
 )

@@ -183,6 +183,8 @@ def _inputs(fields: Fields, dags: Sequence[str]) -> list[Field]:
 
 FORM = Form(
     Load("/backfills/new", Right.BACKFILL, preview, NewParams, Preview),
-    Act("POST", "/backfills/new", Right.BACKFILL, create, Params, dict[str, str], str),
+    Act(
+        "POST", "/backfills/new", Right.BACKFILL, create, Params, dict[str, str], str, does="created a backfill", is_recorded=True
+    ),
     keeps_texts=True,
 )

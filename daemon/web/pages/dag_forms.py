@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 from tidegate.daemon import runs
+from tidegate.daemon.api.dags import DagPatch, pause_text
 from tidegate.daemon.gateway import json_input
-from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
+from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Read
 from tidegate.daemon.gateway.paths import DagPath
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
@@ -39,12 +40,6 @@ PLAIN = ("string", "integer", "number", "boolean")
 """The types of params that have a field of their own kind; any other is written as JSON."""
 
 
-class Paused(Params, frozen=True):
-    """Whether the DAG is to be paused."""
-
-    is_paused: bool
-
-
 async def preview_pause(db: Db, call: Call[DagPath]) -> Preview:
     dag = await find_dag(db, call.params.dag_id)
     running = counted(dag.running, "running run goes on", "running runs go on")
@@ -59,7 +54,7 @@ async def preview_pause(db: Db, call: Call[DagPath]) -> Preview:
     )
 
 
-async def pause(call: Call[DagPath], body: Paused) -> str:
+async def pause(call: Call[DagPath], body: DagPatch) -> str:
     await runs.set_paused(call.database, call.params.dag_id, paused=body.is_paused)
     return dag_url(call.params.dag_id)
 
@@ -178,15 +173,25 @@ def moment_of(name: str, body: Mapping[str, str]) -> datetime | None:
 FORMS = (
     Form(
         Read("/dags/{dag_id}/pause", Right.EDIT, preview_pause, DagPath, Preview),
-        Act("POST", "/dags/{dag_id}/pause", Right.EDIT, pause, DagPath, Paused, str),
+        Act(
+            "POST",
+            "/dags/{dag_id}/pause",
+            Right.EDIT,
+            pause,
+            DagPath,
+            DagPatch,
+            str,
+            does="paused or unpaused a DAG",
+            says=pause_text,
+        ),
     ),
     Form(
         Read("/dags/{dag_id}/trigger", Right.EDIT, preview_trigger, DagPath, Preview),
-        Act("POST", "/dags/{dag_id}/trigger", Right.EDIT, trigger, DagPath, dict[str, str], str),
+        Act("POST", "/dags/{dag_id}/trigger", Right.EDIT, trigger, DagPath, dict[str, str], str, does="triggered a run"),
         keeps_texts=True,
     ),
     Form(
         Read("/dags/{dag_id}/release", Right.EDIT, preview_release, DagPath, Preview),
-        Act("POST", "/dags/{dag_id}/release", Right.EDIT, release, DagPath, Nothing, str),
+        Act("POST", "/dags/{dag_id}/release", Right.EDIT, release, DagPath, Nothing, str, does="released a DAG"),
     ),
 )

@@ -106,7 +106,17 @@ def _form(change: Change, body: type[Chosen]) -> Form:
     path = f"/dead-letters/{change}"
     return Form(
         Read(path, Right.OPERATE, partial(preview, change), Selection, Preview),
-        Act("POST", path, Right.OPERATE, partial(act, change), Params, body, str),
+        Act(
+            "POST",
+            path,
+            Right.OPERATE,
+            partial(act, change),
+            Params,
+            body,
+            str,
+            does=f"{change}ed dead letters",
+            is_recorded=True,
+        ),
     )
 
 

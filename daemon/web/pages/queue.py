@@ -76,7 +76,7 @@ async def set_slots(call: Call[Params], body: SlotsBody) -> str:
 LIST = Screen(Read("/queue", Right.VIEW, read_all, Params, Pools), "queue.html")
 FORM = Form(
     Read(SLOTS, Right.OPERATE, preview_slots, PoolName, Preview),
-    Act("POST", SLOTS, Right.OPERATE, set_slots, Params, SlotsBody, str),
+    Act("POST", SLOTS, Right.OPERATE, set_slots, Params, SlotsBody, str, does="changed a pool", is_recorded=True),
     keeps_texts=True,
 )
 ONE = Screen(Read("/queue/pool", Right.VIEW, list_queue, QueuePath, PoolQueue), "pool.html")

@@ -9,7 +9,7 @@ from tidegate.daemon import runs
 from tidegate.daemon.gateway.endpoint import Act, Call, Load, Nothing, Params, Read
 from tidegate.daemon.gateway.paths import RunPath, TaskPath
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.clearing import cleared_text
+from tidegate.daemon.read_model.clearing import cleared_text, clearing_text
 from tidegate.daemon.read_model.clearing import preview as preview_clearing
 from tidegate.daemon.read_model.lookup import find_run, find_task
 from tidegate.daemon.read_model.version import newer_version, version_text
@@ -117,6 +117,10 @@ def _fields(options: ClearOptions, newest: VersionRow | None) -> list[Field]:
     return [*fields, checkbox("newest_version", label, is_set=options.newest_version)]
 
 
+def _clearing_text(body: ClearOptions) -> str:
+    return clearing_text(only_failed=body.only_failed, newest_version=body.newest_version)
+
+
 async def clear(call: Call[RunPath], body: ClearOptions) -> str:
     await runs.clear(call.database, request_of(call.caller.username, call.params.dag_id, call.params.run_id, body))
     return run_url(call.params.dag_id, call.params.run_id)
@@ -198,18 +202,18 @@ async def mark_task(call: Call[TaskPath], body: State) -> str:
 FORMS = (
     Form(
         Load(f"{RUN}/clear", Right.EDIT, preview_clear, ClearParams, Preview),
-        Act("POST", f"{RUN}/clear", Right.EDIT, clear, RunPath, ClearOptions, str),
+        Act("POST", f"{RUN}/clear", Right.EDIT, clear, RunPath, ClearOptions, str, does="cleared tasks", says=_clearing_text),
     ),
     Form(
         Read(f"{RUN}/cancel", Right.EDIT, preview_cancel, RunPath, Preview),
-        Act("POST", f"{RUN}/cancel", Right.EDIT, cancel, RunPath, Nothing, str),
+        Act("POST", f"{RUN}/cancel", Right.EDIT, cancel, RunPath, Nothing, str, does="cancelled a run"),
     ),
     Form(
         Read(f"{RUN}/mark", Right.EDIT, preview_mark, RunPath, Preview),
-        Act("POST", f"{RUN}/mark", Right.EDIT, mark, RunPath, State, str),
+        Act("POST", f"{RUN}/mark", Right.EDIT, mark, RunPath, State, str, does="marked a run"),
     ),
     Form(
         Read(f"{TASK}/mark", Right.EDIT, preview_mark_task, TaskPath, Preview),
-        Act("POST", f"{TASK}/mark", Right.EDIT, mark_task, TaskPath, State, str),
+        Act("POST", f"{TASK}/mark", Right.EDIT, mark_task, TaskPath, State, str, does="marked a task"),
     ),
 )

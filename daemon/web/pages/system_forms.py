@@ -110,7 +110,7 @@ async def resume(call: Call[Params], body: ResumeBody) -> str:
         raise StaleError(f"{body.partition} was halted again at {halted.incident.next_offset}; open the form again")
     is_new = {"lost its end": False, "was created again": True}.get(body.topic)
     try:
-        database, within_s = call.service.database, resumption.REQUEST_S
+        database, within_s = call.database, resumption.REQUEST_S
         await resumption.resume(database, call.caller.username, halted, body.offset(), is_new=is_new, within_s=within_s)
     except OffsetError as error:
         raise RejectedFormError(error, _form(halted, body, {"at": str(error)})) from error
@@ -150,11 +150,11 @@ async def settle(call: Call[LossPath], body: Settle) -> str:
 FORMS = (
     Form(
         Load(RESUME, Right.OPERATE, preview_resume, PartitionName, Preview),
-        Act("POST", RESUME, Right.OPERATE, resume, Params, ResumeBody, str),
+        Act("POST", RESUME, Right.OPERATE, resume, Params, ResumeBody, str, does="resumed a partition", is_recorded=True),
     ),
     Form(
         Read(SETTLE, Right.OPERATE, preview_settle, LossPath, Preview),
-        Act("POST", SETTLE, Right.OPERATE, settle, LossPath, Settle, str),
+        Act("POST", SETTLE, Right.OPERATE, settle, LossPath, Settle, str, does="settled a loss of commits", is_recorded=True),
         keeps_texts=True,
     ),
 )

@@ -595,20 +595,23 @@ async def by_pages(client: httpx.AsyncClient, path: str, *, limit: int = 2) -> l
 
 async def test_a_change_and_a_refusal_are_in_the_audit_log_and_a_dry_run_is_not(two: Site) -> None:
     async with two.program(user="anna") as client:
+        pool = await client.put("/api/v1/pools/reports", json={"slots": 3})
         done = await client.patch("/api/v1/dags/mine_a", json={"is_paused": True})
         await client.post("/api/v1/dags/mine_a/clear", json={"run_id": "r", "dry_run": True})
         empty = await client.post("/api/v1/dags/mine_a/clear", json={"run_id": "", "dry_run": True})
         refused = await client.post("/api/v1/dags/mine_a/runs/none/cancel")
 
     assert (empty.status_code, "has no run ''" in empty.text) == (HTTPStatus.NOT_FOUND, True)
-    query = "SELECT what, object, details FROM audit_log WHERE who = 'anna' ORDER BY id DESC LIMIT 3"
+    query = "SELECT what, object, details FROM audit_log WHERE who = 'anna' ORDER BY id DESC LIMIT 4"
     rows = [(row["what"], row["object"], row["details"]) for row in await two.history.database.pool.fetch(query)]
-    origin = [{"from": "127.0.0.1", "request_id": answer.headers["x-request-id"]} for answer in (done, refused)]
-    cancel = "POST /dags/{dag_id}/runs/{run_id}/cancel"
+    origin = [{"from": "127.0.0.1", "request_id": answer.headers["x-request-id"]} for answer in (done, refused, pool)]
+    asked = {"request": "POST /dags/{dag_id}/runs/{run_id}/cancel", **origin[1]}
+    refusal = {"would_have": "cancelled a run", "reason": refused.json()["detail"], **asked}
     assert rows == [
-        ("was refused", "DAG mine_a, run_id none", {"request": cancel, "reason": refused.json()["detail"], **origin[1]}),
-        (cancel, "DAG mine_a, run_id none", {"body": {}, **origin[1]}),
-        ("PATCH /dags/{dag_id}", "DAG mine_a", {"body": {"is_paused": True}, **origin[0]}),
+        ("was refused", "DAG mine_a, run_id none", refusal),
+        ("cancelled a run", "DAG mine_a, run_id none", {"body": {}, **asked}),
+        ("paused a DAG", "DAG mine_a", {"body": {"is_paused": True}, "request": "PATCH /dags/{dag_id}", **origin[0]}),
+        ("created a pool", "reports", {"slots": 3, "slots_before": None, **origin[2]}),
     ]
 
 
@@ -617,7 +620,7 @@ async def test_of_a_large_change_the_audit_log_has_what_fits(two: Site) -> None:
     async with two.program(user="anna") as client:
         await client.post("/api/v1/dags/mine_a/clear", json={"run_id": "none", "shown": shown})
 
-    query = "SELECT details FROM audit_log WHERE what = 'POST /dags/{dag_id}/clear' ORDER BY id DESC LIMIT 1"
+    query = "SELECT details FROM audit_log WHERE what = 'cleared tasks' ORDER BY id DESC LIMIT 1"
     details = await two.history.database.pool.fetchval(query)
     assert details["body"]["run_id"] == "none"
     assert "shown" not in details["body"]

@@ -128,6 +128,25 @@ async def test_the_audit_log_is_filtered_and_checked(site: Site) -> None:
     assert (wrong.status_code, "until: write a date" in wrong.text) == (HTTPStatus.BAD_REQUEST, True)
 
 
+async def test_the_audit_log_has_one_row_for_each_act_in_words(site: Site) -> None:
+    await site.history.file()
+    await site.history.run()
+    async with site.browser(Role.OPERATOR, user="ben") as client:
+        page = await client.get("/dags/daily_delays/runs/latest/clear")
+        (address,) = re.findall(r'<form[^>]* method="post"[^>]* action="(/dags/[^"]*/clear)"', page.text)
+        await client.post(address, data={"csrf": csrf_of(page), "newest_version": "true"})
+        await client.post("/dags/daily_delays/runs/none/cancel", data={"csrf": csrf_of(page)})
+        text = (await client.get("/audit", params={"who": "ben"})).text
+
+    rows = re.findall(r"<td>([^<]*)</td>\s*<td><a href=\"/audit\?[^\"]*\">[^<]*</a></td>\s*<td>([^<]*)", text)
+    assert [(what, facts.partition(";")[0]) for what, facts in rows] == [
+        ("was refused", "would have: cancelled a run"),
+        ("cleared tasks, by the newest version", "upstream: no"),
+        ("logged in", "by: token"),
+    ]
+    assert "Not recorded: " in text
+
+
 async def test_a_changed_entry_is_shown(site: Site) -> None:
     execute = site.history.database.pool.execute
     await execute("INSERT INTO audit_log (who, what, object) VALUES ('anna', 'paused a DAG', 'DAG a')")

@@ -6,9 +6,11 @@ from typing import cast
 from starlette.routing import Match, Route
 
 from tidegate.daemon.api import routes as api
+from tidegate.daemon.gateway.endpoint import Act
 from tidegate.daemon.gateway.service import Service
+from tidegate.daemon.permissions import Right
 from tidegate.daemon.web.app import SCREENS
-from tidegate.daemon.web.screen import routes
+from tidegate.daemon.web.screen import Form, routes
 
 NO_SERVICE = cast("Service", None)
 """Routes read it when they answer."""
@@ -18,6 +20,12 @@ def test_each_route_is_the_first_one_for_its_address() -> None:
     for table in (api.routes(NO_SERVICE), routes(SCREENS, NO_SERVICE)):
         hidden = [(route.path, first) for route in table if (first := _first(table, route)) != route.path]
         assert hidden == []
+
+
+def test_the_audit_log_has_words_for_each_change() -> None:
+    acts = [*(it for it in api.ENDPOINTS if isinstance(it, Act)), *(it.act for it in SCREENS if isinstance(it, Form))]
+
+    assert [act.path for act in acts if act.right is not Right.VIEW and not act.does.replace(" ", "").isalpha()] == []
 
 
 def _first(table: list[Route], route: Route) -> str:
