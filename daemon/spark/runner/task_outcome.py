@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
 
 import msgspec
 
@@ -18,11 +19,14 @@ log = logging.getLogger("tidegate")
 EXIT_CODES = range(-(2**31), 2**31)
 """The exit codes that an outcome can have."""
 
+DAEMON = Path(__file__).parents[2]
+
 
 def outcome_of(
     call: Callable[[], object], folder: Path, report: Callable[[BaseException], None], caught: type[BaseException] = BaseException
 ) -> Outcome:
-    """The outcome of a call. `report` gets an exception of the task; what is not `caught` is raised.
+    """The outcome of a call. `report` gets an exception of the task, with the traceback of its own frames; others than
+    `caught` are raised.
 
     The outcome itself is returned by a call that ran in another process.
     """
@@ -35,9 +39,21 @@ def outcome_of(
     except failure_reason.TaskError as error:
         return Outcome(outcome="failed", reason=str(error), exit_code=error.exit_code)
     except caught as error:
-        report(error)
+        report(BaseException.with_traceback(error, _of_task(error.__traceback__, folder)))
         return Outcome(outcome="failed", reason=failure_reason.from_exception(error, folder))
     return returned if isinstance(returned, Outcome) else success(returned)
+
+
+def _of_task(trace: TracebackType | None, folder: Path) -> TracebackType | None:
+    """The traceback from the first frame outside of the daemon, or below the DAG folder; all of it if there is none."""
+    rest = trace
+    while rest is not None and _is_ours(Path(rest.tb_frame.f_code.co_filename), folder):
+        rest = rest.tb_next
+    return rest or trace
+
+
+def _is_ours(file: Path, folder: Path) -> bool:
+    return file.is_relative_to(DAEMON) and not file.is_relative_to(folder)
 
 
 def _exited(stop: SystemExit) -> Outcome:

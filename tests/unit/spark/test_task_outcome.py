@@ -2,13 +2,16 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 import msgspec
 import numpy
 import pytest
 
+from tidegate.daemon.spark.runner import task_outcome
 from tidegate.daemon.spark.runner.task_outcome import exit_code_of, outcome_of
 from tidegate.daemon.spark.spool import Outcome
 from tidegate.schemas.run import SkipTask, follow
@@ -70,6 +73,23 @@ def test_an_exception_that_cannot_be_shown_is_an_outcome(error: BaseException, n
     found = outcome(raising(error))
 
     assert (found.outcome, found.reason) == (name, reason)
+
+
+@pytest.mark.parametrize(
+    ("call", "folder", "frames"),
+    [
+        (raising(ValueError("no rows")), Path("/dags"), ["call"]),
+        (raising(ValueError("no rows")), Path(task_outcome.__file__).parent, ["outcome_of", "call"]),
+        (partial(int, "no number"), Path("/dags"), ["outcome_of"]),
+    ],
+)
+def test_a_traceback_begins_with_the_task(call: Callable[[], object], folder: Path, frames: list[str]) -> None:
+    raised: list[BaseException] = []
+
+    outcome_of(call, folder, raised.append)
+
+    (error,) = raised
+    assert [frame.f_code.co_name for frame, _ in walk_tb(error.__traceback__)] == frames
 
 
 @pytest.mark.parametrize(
