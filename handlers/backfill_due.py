@@ -53,10 +53,11 @@ async def load(db: Db, messages: Sequence[Message[BackfillDue]]) -> State:
         )
         for it in active
     ]
-    stopped, planning = [it for it in due if it.counted.stop_reason], [it for it in due if _plans(it)]
+    stops = await _find_stops(db, [it for it in due if it.counted.stop_reason])
+    plans = await _find_plans(db, [it for it in due if _plans(it)], locked_dags)
     waiting = [it for it in due if not it.counted.stop_reason and not _plans(it)]
-    read = [*await _read_stopped(db, stopped, locked_dags), *await _read_planning(db, planning, locked_dags)]
-    return State(db.now, (*waiting, *read))
+    locked_runs = await _lock_runs(db, {*stops.first, *plans.first}, locked_dags)
+    return State(db.now, (*waiting, *await _read_stopped(db, stops, locked_runs), *await _read_planning(db, plans, locked_runs)))
 
 
 def _is_decidable(backfill: BackfillView, locked: Locked) -> bool:
@@ -80,13 +81,29 @@ def _plans(due: DueBackfill) -> bool:
     return may_start(due.counted) and not due.is_stage_held and (not due.is_inactive or scans(due.counted))
 
 
-async def _read_stopped(db: Db, stopped: Sequence[DueBackfill], locked_dags: Locked) -> list[DueBackfill]:
-    """The runs that have not ended, and the dates to retry."""
+class _Stops(NamedTuple):
+    """Stopped backfills, whether each kills its runs, and the first of their runs that may end.
+
+    `is_cut`: the next step ends others.
+    """
+
+    stopped: Sequence[DueBackfill]
+    kills: Mapping[int, bool]
+    first: Sequence[int]
+    is_cut: bool
+
+
+async def _find_stops(db: Db, stopped: Sequence[DueBackfill]) -> _Stops:
     kills = {due.backfill.id: due.counted.kills for due in stopped}
     active = await backfills.active_runs(db, kills, MAX_ENDS)
     first = await tasks.first_runs(db, active, TASKS_PER_DECISION)
-    locked = await _lock_runs(db, first, locked_dags)
-    ending = [it.run for it in locked.values() if ends_with_stop(it, kills=kills.get(it.run.backfill_id or 0, False))]
+    return _Stops(stopped, kills, first, len(first) < len(active))
+
+
+async def _read_stopped(db: Db, stops: _Stops, locked: Mapping[int, LockedRun]) -> list[DueBackfill]:
+    """The runs that have not ended, and the dates to retry."""
+    kills, active = stops.kills, [locked[id_] for id_ in stops.first if id_ in locked]
+    ending = [it.run for it in active if ends_with_stop(it, kills=kills.get(it.run.backfill_id or 0, False))]
     ordinals = await backfills.ordinals(db, ending)
     retries = await backfills.retries(db, dict.fromkeys(kills, MAX_ENDS), all_stages=True)
     return [
@@ -95,9 +112,9 @@ async def _read_stopped(db: Db, stopped: Sequence[DueBackfill], locked_dags: Loc
             ending=ordinals.get(due.backfill.id, {}),
             retries=retries[due.backfill.id],
             runs=locked,
-            leaves_runs=len(first) < len(active) and bool(ordinals.get(due.backfill.id)),
+            leaves_runs=stops.is_cut and bool(ordinals.get(due.backfill.id)),
         )
-        for due in stopped
+        for due in stops.stopped
     ]
 
 
@@ -128,17 +145,29 @@ class _Starts(NamedTuple):
         return self.is_cut or (self.is_limited and bool(self.runs or self.retries or plan.dates))
 
 
-async def _read_planning(db: Db, planning: Sequence[DueBackfill], locked_dags: Locked) -> list[DueBackfill]:
-    """The runs that start, the next dates, and the runs of consumers."""
+class _Plans(NamedTuple):
+    """By id, the backfills that go on, the runs that start, and the next dates; and the first of the runs that run again."""
+
+    due: Mapping[int, DueBackfill]
+    starts: Mapping[int, _Starts]
+    plans: Mapping[int, Plan]
+    first: Set[int]
+
+
+async def _find_plans(db: Db, planning: Sequence[DueBackfill], locked_dags: Locked) -> _Plans:
     due = await _with_graphs(db, planning, locked_dags)
     starts = await _read_starts(db, due)
     dated = {id_: it for id_, it in due.items() if _has_dates(it)}
     plans = await _plan(db, {id_: (it.counted, it.graph, starts[id_].free) for id_, it in dated.items() if it.graph})
     again = [*(id_ for it in starts.values() for id_ in it.again), *(id_ for plan in plans.values() for id_ in plan.again)]
     first = set(await tasks.first_runs(db, again, TASKS_PER_DECISION))
-    locked = await _lock_runs(db, first, locked_dags)
     starts = {id_: it.cut(first) for id_, it in starts.items()}
-    plans = {id_: cut_plan(it, first) for id_, it in plans.items()}
+    return _Plans(due, starts, {id_: cut_plan(it, first) for id_, it in plans.items()}, first)
+
+
+async def _read_planning(db: Db, found: _Plans, locked: Mapping[int, LockedRun]) -> list[DueBackfill]:
+    """The runs that start, the next dates, and the runs of consumers."""
+    due, starts, plans, _ = found
     graphs = await versions.of_runs(db, [run for it in starts.values() for run in it.runs])
     consumers = await _consumers(db, due)
     ids = iter(await dags.reserve(db, sum(plan.new for plan in plans.values())))
@@ -231,7 +260,7 @@ async def _consumers(db: Db, due: Mapping[int, DueBackfill]) -> Mapping[int, tup
 
 
 async def _lock_runs(db: Db, ids: Collection[int], locked_dags: Locked) -> Mapping[int, LockedRun]:
-    """Runs of held DAGs get graphs that are enough to end them."""
+    """All at once, because rows of a table are locked by key. Runs of held DAGs get graphs that are enough to end them."""
     locked = await runs.lock_unread(db, ids)
     held = [run for run in locked.values() if _is_held(run, locked_dags)]
     readable = [run for run in locked.values() if not _is_held(run, locked_dags)]
