@@ -10,7 +10,7 @@ from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.backfill import WakeBackfills
 from tidegate.schemas.effect.dag import DeleteDag, DeleteHistory
 from tidegate.schemas.message import DagDeleteRequested, Message, request_of
-from tidegate.schemas.queries import backfills, dags, references, runs
+from tidegate.schemas.queries import backfills, dags, files, references, runs
 from tidegate.schemas.queries.db import Db
 
 IN_A_FILE = "in_a_file"
@@ -34,6 +34,7 @@ async def load(db: Db, messages: Sequence[Message[DagDeleteRequested]]) -> State
     request = request_of(messages)
     dag_id = request.dag_id
     if request.portion is None:
+        await files.lock_files(db)  # no DAG file takes the DAG back
         await references.lock_ledger(db)  # no event is being queued for the DAG
     dag = (await dags.lock_unread(db, [dag_id])).get(dag_id)
     has_runs = await runs.any_unfinished(db, dag_id)

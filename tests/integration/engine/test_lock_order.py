@@ -1,4 +1,4 @@
-"""The order of locks, in which transactions wait for each other: runs by id."""
+"""The order of locks, in which transactions wait for each other: files before DAGs, and runs by id."""
 
 from asyncio import create_task
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -7,16 +7,18 @@ from typing import Any
 
 import asyncpg
 
-from tests.integration.engine.chains import command
+from tests.integration.engine.chains import command, started
 from tests.integration.engine.world import World, utc
 from tests.waiting import until_at_locks
 from tidegate.handlers import backfill_due, retry_due
-from tidegate.schemas.dag import DagSpec
+from tidegate.handlers.dag_file_changed import ABSENT_SCANS
+from tidegate.schemas.dag import DagSpec, ParsedFile
 from tidegate.schemas.message import (
     BackfillActed,
     BackfillAction,
     BackfillDue,
     BackfillRequested,
+    DagDeleteRequested,
     Message,
     RetryDue,
 )
@@ -72,3 +74,21 @@ async def test_a_backfill_that_stops_and_one_that_retries_do_not_deadlock_with_t
 
     assert sorted((await retries).runs) == ids
     assert [sorted(due.runs) for due in (await step).due] == [ids, ids]
+
+
+async def test_a_dag_whose_file_comes_back_while_it_is_deleted_is_there_again(world: World, dsn: str) -> None:
+    """The file is as it was: its DAG would be taken for the stored one."""
+    await started(world, command("work"), runs=0)
+    file = ParsedFile(path="dags.py", digest="1", dags=(DagSpec(dag_id="d", tasks=(command("work"),)),))
+    for _ in range(ABSENT_SCANS):
+        await world.tell(ParsedFile(path="dags.py", digest=None))
+
+    async with locked(dsn, "dag"):
+        deletion = create_task(world.tell(DagDeleteRequested(dag_id="d")))
+        await until_at_locks(world.database, 1)
+        change = create_task(world.tell(file))
+        await until_at_locks(world.database, 2)
+
+    assert (await deletion).rejected == ()
+    await change
+    assert await world.rows("SELECT dag_id, is_stale FROM dag") == [("d", False)]
