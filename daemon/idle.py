@@ -14,7 +14,7 @@ from tidegate.daemon.intake.batches import partition_of
 from tidegate.daemon.settings import dags_root
 from tidegate.events.source import OffsetOutOfRangeError, Partition, Source
 from tidegate.schemas.error import TidegateError
-from tidegate.schemas.queries import idle
+from tidegate.schemas.queries import idle, runs
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.idle import OutstandingWork
 from tidegate.schemas.wire.event import INCOMING
@@ -58,12 +58,18 @@ async def wait_until_over(context: Context, until: Until, started: anyio.Event) 
 
 
 async def until_idle(context: Context) -> None:
-    """Return when the installation is idle; it is not during an outage. Warns of held DAGs, whose work is left."""
+    """Return when the installation is idle; it is not during an outage. Warns of held DAGs, whose work is left.
+
+    Runs that wait for a run of another version are reconsidered first, because its end may have requested nothing.
+    """
+    is_requested = False
     while True:
         with context.outages.reporting():
             if await is_idle(context):
-                await _warn_of_held_dags(context)
-                return
+                if is_requested or not await context.database.autocommit(runs.reconsider_after_other_versions):
+                    await _warn_of_held_dags(context)
+                    return
+                is_requested = True
         await anyio.sleep(context.settings.sweep_s)
 
 

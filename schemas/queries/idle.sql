@@ -1,13 +1,21 @@
 -- name: outstanding_work
--- Work for daemons. Paused and held DAGs, and queued runs of stale DAGs and of paused backfills, wait for a user.
+-- Work for daemons. Paused and held DAGs, queued runs of stale DAGs and of paused backfills, and runs whose tasks wait for the
+-- previous run wait for a user. So do queued runs of a DAG with such a run: they start when a run ends.
+WITH waiting AS MATERIALIZED (
+    SELECT id, dag_id FROM dag_run
+    WHERE state = 'running' AND coalesce(times_out_at > $1, true) AND waits_for_past(id)
+)
 SELECT
     (
         SELECT count(*) FROM dag_run AS run JOIN dag USING (dag_id)
         WHERE NOT dag.is_stopped
-          AND (run.state = 'running' OR (run.state = 'queued' AND run.run_after <= $1 AND NOT dag.is_stale))
           AND (
-              run.state = 'running'
-              OR NOT coalesce((SELECT backfill.state = 'paused' FROM backfill WHERE backfill.id = run.backfill_id), false)
+              (run.state = 'running' AND run.id NOT IN (SELECT id FROM waiting))
+              OR (
+                  run.state = 'queued' AND run.run_after <= $1 AND NOT dag.is_stale
+                  AND run.dag_id NOT IN (SELECT dag_id FROM waiting)
+                  AND NOT coalesce((SELECT backfill.state = 'paused' FROM backfill WHERE backfill.id = run.backfill_id), false)
+              )
           )
     ) AS runs,
     (SELECT count(*) FROM run_to_reconsider WHERE dag_run_id NOT IN (SELECT id FROM held_run)) AS reconsiderations,

@@ -93,9 +93,9 @@ async def to_reconsider(db: Db, limit: int) -> list[int]:
     return [row[0] for row in await db.fetch(_SQL["to_reconsider"], limit)]
 
 
-async def reconsider_after_other_versions(db: Db) -> None:
-    """Request to reconsider the running runs whose tasks wait for a run of another version."""
-    await db.execute(_SQL["reconsider_after_other_versions"])
+async def reconsider_after_other_versions(db: Db) -> int:
+    """Request to reconsider the running runs whose tasks wait for a run of another version. Returns the number of requests."""
+    return int((await db.execute(_SQL["reconsider_after_other_versions"])).rpartition(" ")[2])
 
 
 async def dequeue_reconsiderations(db: Db, ids: Collection[int], locked: Collection[int]) -> Mapping[int, str | None]:

@@ -1,0 +1,89 @@
+"""What counts as work for a daemon that ends when there is none: not what waits for a user."""
+
+from datetime import timedelta
+from uuid import uuid4
+
+import anyio
+import msgspec
+import pytest
+
+from tests.integration.engine.chains import clear, command, started
+from tests.integration.engine.world import World, states
+from tests.waiting import until
+from tidegate.daemon import idle
+from tidegate.daemon.context import Context
+from tidegate.daemon.leases import HeldLeases
+from tidegate.daemon.outage import Outages
+from tidegate.daemon.settings import Settings
+from tidegate.daemon.wake import Signals
+from tidegate.schemas.dag import DagSpec
+from tidegate.schemas.message import TaskMarked
+from tidegate.schemas.queries.idle import outstanding_work
+from tidegate.schemas.queries.leases import Job
+from tidegate.schemas.state import TaskState
+
+WAITING = command("a", depends_on_past=True)
+
+
+async def work_left(world: World) -> dict[str, int]:
+    """By kind; without the outbox, which has no relay here."""
+    found = msgspec.structs.asdict(await world.database.run(outstanding_work))
+    return {kind: count for kind, count in found.items() if count and kind != "outbox"}
+
+
+async def test_runs_that_wait_for_a_failed_one_and_the_queue_behind_them_are_no_work(world: World) -> None:
+    await started(world, WAITING, runs=4, max_active_runs=2)
+    before = await work_left(world)
+    await world.work("failed")
+    stuck = (await work_left(world), states(await world.runs()))
+    await world.tell(TaskMarked(dag_id="d", run_id="r1", task_id="a", state=TaskState.SUCCESS))
+    await world.reconsider()
+
+    assert (before, stuck) == ({"runs": 1}, ({}, ["failed", "running", "running", "queued"]))
+    assert (await work_left(world))["runs"] == 1
+
+
+async def test_a_run_that_waits_is_work_when_it_times_out(world: World) -> None:
+    await started(world, WAITING, runs=2, run_timeout_s=3600)
+    await world.work("failed")
+    stuck = await work_left(world)
+
+    world.clock.at += timedelta(hours=1)
+
+    assert (stuck, await work_left(world)) == ({}, {"runs": 1})
+
+
+async def test_a_daemon_reconsiders_the_runs_that_wait_for_another_version_before_it_ends(
+    world: World, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(postgres_dsn=dsn, kafka_servers="localhost:1", sweep_s=0.01)
+    context = Context(
+        settings=settings,
+        database=world.database,
+        held_leases=HeldLeases(Job(uuid4(), settings.host, 1, "test")),
+        signals=Signals(),
+        outages=Outages(),
+        backends={},
+    )
+    await started(world, WAITING, runs=2)
+    await world.work("failed")
+    await world.file(DagSpec(dag_id="d", tasks=(command("a"),)))
+    await clear(world, newest=True)
+    await world.work()
+    waiting = (await world.tasks("r2"), await work_left(world))
+
+    async def is_idle(_context: Context) -> bool:
+        await world.reconsider()
+        return not await work_left(world)
+
+    async def goes_on() -> bool:
+        return await world.tasks("r2") == {"a": "scheduled"}
+
+    monkeypatch.setattr(idle, "is_idle", is_idle)
+    async with anyio.create_task_group() as tg:
+        tg.start_soon(idle.until_idle, context)
+        await until(goes_on, 30)
+        await world.work()
+
+    assert waiting == ({"a": "none"}, {})
+    assert states(await world.runs()) == ["success", "success"]
