@@ -5,7 +5,7 @@ FROM unnest($1::smallint[]) AS shard (number)
 CROSS JOIN LATERAL (
     SELECT times_out_at AS at, id FROM dag_run
     WHERE id % 16 = shard.number AND state = 'running' AND times_out_at <= $2
-      AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run.id)
+      AND NOT {held dag_run.id}
     ORDER BY times_out_at LIMIT $3
 ) AS due
 ORDER BY due.at LIMIT $3
@@ -16,7 +16,7 @@ FROM unnest($1::smallint[]) AS shard (number)
 CROSS JOIN LATERAL (
     SELECT times_out_at AS at, submission_id FROM submission
     WHERE dag_run_id % 16 = shard.number AND state = 'accepted' AND desired_state = 'run' AND times_out_at <= $2
-      AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
+      AND NOT {held dag_run_id}
     ORDER BY times_out_at LIMIT $3
 ) AS due
 ORDER BY due.at LIMIT $3
@@ -51,7 +51,7 @@ FROM unnest($1::smallint[]) AS shard (number)
 CROSS JOIN LATERAL (
     SELECT next_try_at AS at, dag_run_id, task_index FROM task_instance
     WHERE dag_run_id % 16 = shard.number AND state = 'up_for_retry' AND next_try_at <= $2
-      AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
+      AND NOT {held dag_run_id}
     ORDER BY next_try_at LIMIT $3
 ) AS due
 ORDER BY due.at LIMIT $3
@@ -62,7 +62,7 @@ FROM unnest($1::smallint[]) AS shard (number)
 CROSS JOIN LATERAL (
     SELECT due_at AS at, id FROM deadline
     WHERE dag_run_id % 16 = shard.number AND met_at IS NULL AND missed_at IS NULL AND due_at <= $2
-      AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
+      AND NOT {held dag_run_id}
     ORDER BY due_at LIMIT $3
 ) AS due
 ORDER BY due.at LIMIT $3

@@ -23,7 +23,7 @@ SELECT EXISTS (SELECT FROM dag_run WHERE dag_id = $1 AND state IN ('queued', 'ru
 SELECT {run.RunView}
 FROM dag_run AS run
 WHERE run.id IN (SELECT dag_run_id FROM submission WHERE submission_id = ANY ($1::uuid[]))
-  AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = run.id)
+  AND NOT {held run.id}
 ORDER BY run.id
 FOR NO KEY UPDATE
 
@@ -133,7 +133,7 @@ ON CONFLICT (dag_run_id) DO NOTHING
 
 -- name: to_reconsider
 SELECT dag_run_id FROM run_to_reconsider
-WHERE NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
+WHERE NOT {held dag_run_id}
 ORDER BY created_at LIMIT $1
 
 -- name: dequeue_reconsiderations

@@ -92,7 +92,7 @@ WHERE submission.dag_run_id = doomed.dag_run_id
 -- Attempts with a kill request and without any submit.
 SELECT submission_id, attempt_token((SELECT secret FROM installation), submission_id) AS token, kill_reason
 FROM submission
-WHERE state = 'intent' AND desired_state = 'kill' AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
+WHERE state = 'intent' AND desired_state = 'kill' AND NOT {held dag_run_id}
 LIMIT $1
 
 -- name: claim_intents
@@ -105,7 +105,7 @@ WITH claimed AS (
         FROM submission
         WHERE state = 'intent' AND backend = $3 AND desired_state = 'run'
           AND submission_id <> ALL ($5::uuid[])
-          AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
+          AND NOT {held dag_run_id}
         ORDER BY created_at, dag_run_id, task_index
         LIMIT $4
         FOR UPDATE SKIP LOCKED
@@ -148,7 +148,7 @@ WHERE submission_id IN (
       AND ($4::text IS NULL OR submission.host = $4)
       AND (seen.owner = $1 OR NOT EXISTS (SELECT FROM live_job WHERE live_job.id = seen.owner))
       AND submission.submission_id <> ALL ($5::uuid[])
-      AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = submission.dag_run_id)
+      AND NOT {held submission.dag_run_id}
     ORDER BY submission.created_at, submission.dag_run_id, submission.task_index
     LIMIT 200
     FOR UPDATE OF submission SKIP LOCKED
@@ -162,13 +162,9 @@ RETURNING
 SELECT submission_id, kill_reason FROM submission WHERE submission_id = ANY ($1::uuid[]) AND state::text = 'submitting'
 
 -- name: running
--- `is_held` as in the view `held_run`, which the planner would read as a whole here.
 SELECT submission_id, attempt_token((SELECT secret FROM installation), submission_id) AS token, backend, handle, desired_state,
     extract(epoch FROM clock_timestamp() - heartbeat_at)::float8 AS heartbeat_age_s,
-    coalesce((
-        SELECT run.state IN ('queued', 'running') AND (SELECT held_since FROM dag WHERE dag.dag_id = run.dag_id) IS NOT NULL
-        FROM dag_run AS run WHERE run.id = dag_run_id
-    ), false) AS is_held
+    {held dag_run_id} AS is_held
 FROM submission
 WHERE state = 'accepted' AND backend = ANY ($1::text[]) AND (host = $2 OR backend = ANY ($3::text[]))
 
@@ -200,7 +196,7 @@ WHERE submission.state IN ('submitting', 'accepted')
   AND coalesce(submission.heartbeat_at, submission.submitted_at) < clock_timestamp() - make_interval(secs => $1)
   AND (submission.state = 'accepted' OR job.id IS NULL OR submission.desired_state = 'kill')
   AND ($2::uuid[] IS NULL OR submission.submission_id = ANY ($2))
-  AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
+  AND NOT {held dag_run_id}
   AND NOT EXISTS (
       SELECT FROM dag_run AS run JOIN dag USING (dag_id)
       WHERE run.id = dag_run_id AND dag.released_at > clock_timestamp() - make_interval(secs => $1)
@@ -213,7 +209,7 @@ SELECT submission_id
 FROM submission
 WHERE state IN ('intent', 'submitting') AND desired_state = 'run'
   AND created_at < clock_timestamp() - make_interval(secs => $1)
-  AND NOT EXISTS (SELECT FROM held_run WHERE held_run.id = dag_run_id)
+  AND NOT {held dag_run_id}
   AND NOT EXISTS (
       SELECT FROM dag_run AS run JOIN dag USING (dag_id)
       WHERE run.id = dag_run_id AND dag.released_at > clock_timestamp() - make_interval(secs => $1)
