@@ -29,14 +29,14 @@ class PartitionRow(PartitionLine, frozen=True):
 
 
 async def read_partitions(database: Database, settings: Settings) -> list[PartitionRow]:
-    """All partitions by name, for a command. Raises UnavailableError while Kafka is away."""
+    """All partitions in order, for a command. Raises UnavailableError while Kafka is away."""
     return await list_partitions(database, partial(ranges_of, settings))
 
 
 async def list_partitions(
     database: Database, ask: Ask, *, after: str | None = None, limit: int | None = None
 ) -> list[PartitionRow]:
-    """The partitions by name, those after one. Raises UnavailableError while Kafka is away."""
+    """The partitions by topic and number, those after one. Raises UnavailableError while Kafka is away."""
     lines = await database.run(system_pages.partitions, after=after, limit=limit)
     places = [place for line in lines if (place := partition_of(line.partition)) is not None]
     return with_ranges(lines, await ask(places))

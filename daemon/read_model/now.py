@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from tidegate.daemon.read_model.backfill_reasons import why_failing
-from tidegate.schemas.queries import dag_pages, deadlines, leases, losses, now, pools
+from tidegate.schemas.queries import dag_pages, dead_letters, deadlines, leases, losses, now, pools
 from tidegate.schemas.queries.backfill_pages import BackfillRow, list_backfills
 from tidegate.schemas.queries.counting import COUNTED
 from tidegate.schemas.queries.dag_pages import ImportErrorRow
@@ -33,8 +33,10 @@ class FailingBackfill(msgspec.Struct, frozen=True):
 
 
 class NowPage(msgspec.Struct, frozen=True):
-    """Each list has at most `LISTED` entries. `missed` are deadlines missed within `RECENT`;
-    `missing_pools` counts the tasks that wait for each pool that does not exist."""
+    """Each list has at most `LISTED` entries. `missed` are deadlines missed within `RECENT`.
+
+    `missing_pools` counts the tasks that wait for each pool that does not exist, `dead_letters` the open ones.
+    """
 
     failed: Sequence[FailedRun]
     backfills: Sequence[FailingBackfill]
@@ -47,13 +49,14 @@ class NowPage(msgspec.Struct, frozen=True):
     at_work: Sequence[ActiveRun]
     due: Sequence[DueDag]
     missing_pools: Mapping[str, int]
+    dead_letters: int
     counts: Counts
     is_empty: bool
 
     @property
     def problems(self) -> int:
         """How many entries need attention."""
-        return sum(map(len, self._lists)) + (not self.daemons) + (self.counts.dead_letters > 0)
+        return sum(map(len, self._lists)) + (not self.daemons) + (self.dead_letters > 0)
 
     @property
     def has_more_problems(self) -> bool:
@@ -85,6 +88,7 @@ async def read_now(db: Db) -> NowPage:
         at_work=await now.at_work(db, LISTED),
         due=await now.due(db, SOON.total_seconds(), LISTED),
         missing_pools=await pools.missing(db),
+        dead_letters=await dead_letters.count_open(db),
         counts=await now.counts(db, COUNTED),
         is_empty=not await dag_pages.list_dags(db, limit=1),
     )

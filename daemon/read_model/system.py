@@ -10,8 +10,8 @@ from tidegate.daemon.postgres.migrate import known
 from tidegate.daemon.read_model.clusters import ServerOutage, outages_of
 from tidegate.daemon.read_model.lookup import broken_files
 from tidegate.daemon.read_model.retention import Retained, retained
-from tidegate.schemas.queries import dag_pages, inbox, leases, losses, pools, system_pages
-from tidegate.schemas.queries.counting import tasks_wait
+from tidegate.schemas.queries import dag_pages, dead_letters, inbox, leases, losses, pools, system_pages
+from tidegate.schemas.queries.counting import counted_text, tasks_wait
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import IgnoredRow
 from tidegate.schemas.queries.leases import Incident
@@ -27,7 +27,8 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     """The installation. `problems` say what is wrong and what to do; `losses` are open ones.
 
     `missing` are the migrations of this version that the database lacks. `missing_pools` counts the tasks that wait for each
-    pool that does not exist. `broken_files` counts the DAG files that cannot be parsed.
+    pool that does not exist. `broken_files` counts the DAG files that cannot be parsed, `dead_letters` the open ones.
+    `verdict` is all of it in a line.
     """
 
     now: datetime
@@ -41,11 +42,13 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     ignored: Sequence[IgnoredRow] = ()
     missing_pools: Mapping[str, int] = {}
     broken_files: int = 0
+    dead_letters: int = 0
     missing: Sequence[str] = ()
     migrations: Sequence[MigrationLine] = ()
     server: ServerLine
     tables: Sequence[TableLine] = ()
     problems: Sequence[str] = ()
+    verdict: str = ""
 
 
 async def read_system(db: Db) -> System:
@@ -62,12 +65,26 @@ async def read_system(db: Db) -> System:
         ignored=await inbox.ignored(db),
         missing_pools=await pools.missing(db),
         broken_files=await dag_pages.count_import_errors(db),
+        dead_letters=await dead_letters.count_open(db),
         missing=[name for name in known() if name not in {migration.name for migration in applied}],
         migrations=applied,
         server=await system_pages.server(db),
         tables=await system_pages.tables(db),
     )
-    return msgspec.structs.replace(system, problems=list(problems(system)))
+    found = list(problems(system))
+    return msgspec.structs.replace(system, problems=found, verdict=verdict(system, len(found)))
+
+
+def verdict(system: System, problems: int) -> str:
+    """`1 problem: 2 daemons are alive; all 60 leases have one; 0 events wait to be published; 2 dead letters are open`."""
+    number, owned = (sum(counts) for counts in zip((0, 0), *((each.number, each.owned) for each in system.leases), strict=True))
+    facts = (
+        counted(len(system.daemons), "daemon is alive", "daemons are alive"),
+        f"{f'all {number}' if owned == number else f'{owned} of {number}'} leases have one" if number else "",
+        f"{counted_text(system.relay.events)} {'event waits' if system.relay.events == 1 else 'events wait'} to be published",
+        _open_letters(system.dead_letters) if system.dead_letters else "no dead letter is open",
+    )
+    return f"{counted(problems, 'problem', 'problems') if problems else 'all well'}: {'; '.join(filter(None, facts))}"
 
 
 def problems(system: System) -> Iterator[str]:
@@ -87,11 +104,22 @@ def problems(system: System) -> Iterator[str]:
     for pool, tasks in system.missing_pools.items():
         wait = f"{tasks_wait(tasks)} for the pool {pool!r}, which does not exist"
         yield f"{wait}; `tidegate pools set {shlex.quote(pool)} SLOTS` creates it"
+    yield from _of_input(system)
+
+
+def _of_input(system: System) -> Iterator[str]:
+    """The problems of DAG files and of events."""
     if broken := broken_files(system.broken_files):
         yield broken
+    if system.dead_letters:
+        yield f"{_open_letters(system.dead_letters)}: records that could not be handled; `tidegate deadletters list` says why"
     if system.relay.since is not None and system.now - system.relay.since > LATE:
         waits = f"an event waits for {age(system.relay.since, system.now)} to be published"
         yield f"{waits}: Kafka is away, or it is damaged, see `outbox_row_unreadable` in the log of a daemon"
+
+
+def _open_letters(number: int) -> str:
+    return f"{counted_text(number)} {'dead letter is' if number == 1 else 'dead letters are'} open"
 
 
 def _cause(incident: Incident) -> str:

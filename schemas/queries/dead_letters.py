@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from tidegate.schemas.queries import audit_log, outbox
+from tidegate.schemas.queries.counting import COUNTED
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.wire.event import Rejection
@@ -83,6 +84,12 @@ async def open_of(db: Db, ids: Sequence[int]) -> list[DeadLetterRow]:
 async def open_ids(db: Db, chosen: DeadLetterFilter) -> list[int]:
     """The open dead letters, oldest first."""
     return [row[0] for row in await db.fetch(_SQL["open_ids"], *msgspec.structs.astuple(chosen))]
+
+
+async def count_open(db: Db) -> int:
+    """The number of open dead letters, up to `COUNTED`."""
+    (row,) = await db.fetch(_SQL["count_open"], COUNTED)
+    return int(row[0])
 
 
 async def read(db: Db, id_: int) -> dict[str, Any] | None:

@@ -27,6 +27,10 @@ WHERE state = 'open'
   AND ($4::timestamptz IS NULL OR received_at <= $4)
 ORDER BY id
 
+-- name: count_open
+-- The count ends at $1.
+SELECT count(*) FROM (SELECT FROM dead_letter WHERE state = 'open' LIMIT $1) AS letters
+
 -- name: read
 SELECT
     id, state, topic, partition, "offset", key, headers, value, value_bytes, reason, message, recorded_at, received_at, replay_of,

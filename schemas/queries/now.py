@@ -38,11 +38,10 @@ class ActiveRun(msgspec.Struct, frozen=True):
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """Tasks that occupy slots, tasks that wait for slots, and open dead letters; each counted up to a limit."""
+    """Tasks that occupy slots, and tasks that wait for slots; each counted up to a limit."""
 
     active: int
     waiting: int
-    dead_letters: int
 
 
 class HeldDag(msgspec.Struct, frozen=True):

@@ -59,8 +59,7 @@ LIMIT $1
 -- Each count ends at $1: counting a backlog must not take long.
 SELECT
     (SELECT count(*) FROM (SELECT FROM task_instance WHERE state IN ('queued', 'running') LIMIT $1) AS active) AS active,
-    (SELECT count(*) FROM (SELECT FROM task_instance WHERE state = 'scheduled' LIMIT $1) AS waiting) AS waiting,
-    (SELECT count(*) FROM (SELECT FROM dead_letter WHERE state = 'open' LIMIT $1) AS letters) AS dead_letters
+    (SELECT count(*) FROM (SELECT FROM task_instance WHERE state = 'scheduled' LIMIT $1) AS waiting) AS waiting
 
 -- name: held
 SELECT dag_id, hold_reason, in_calendar(held_since) AS held_since FROM dag WHERE held_since IS NOT NULL ORDER BY dag_id LIMIT $1

@@ -107,7 +107,7 @@ async def leases(db: Db) -> list[LeaseLine]:
 
 
 async def partitions(db: Db, *, after: str | None = None, limit: int | None = None) -> list[PartitionLine]:
-    """The partitions that daemons read, by name; those after one."""
+    """The partitions that daemons read, by topic and number; those after one."""
     return [PartitionLine(*row) for row in await db.fetch(_SQL["partitions"], after, limit)]
 
 

@@ -21,12 +21,16 @@ GROUP BY 1, 2
 ORDER BY 1, 2
 
 -- name: partitions
--- The partitions by name, those after $1, with their live owners.
+-- The partitions by topic and number, those after $1, with their live owners. Of a topic, a longer key has a greater number.
 SELECT lease.key AS partition, job.host, job.pid, coalesce(lease.next_offset, 0) AS next_offset, lease.halted
 FROM lease
 LEFT JOIN live_job AS job ON job.id = lease.owner
-WHERE lease.kind = 'partition' AND ($1::text IS NULL OR lease.key > $1)
-ORDER BY lease.key
+WHERE lease.kind = 'partition' AND (
+    $1::text IS NULL
+    OR (coalesce(substring(lease.key FROM '^.*/'), ''), length(lease.key), lease.key)
+        > (coalesce(substring($1 FROM '^.*/'), ''), length($1), $1)
+)
+ORDER BY coalesce(substring(lease.key FROM '^.*/'), ''), length(lease.key), lease.key
 LIMIT $2
 
 -- name: months

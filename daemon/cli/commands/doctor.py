@@ -7,14 +7,14 @@ import typer
 from tidegate.daemon.cli.command import Json
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.session import shown
-from tidegate.schemas.text import counted
 
 if TYPE_CHECKING:
     from tidegate.daemon.read_model.system import System
 
 
 def doctor(context: typer.Context, *, json: Json = False) -> None:
-    """Say what is wrong with the installation, and what to do: daemons, servers, leases, partitions, losses, schema, DAG files.
+    """Say what is wrong with the installation, and what to do: daemons, servers, leases, partitions, losses, schema,
+    DAG files, dead letters. The last line is the verdict.
 
     Exit code 1 if anything is wrong.
     """
@@ -27,7 +27,5 @@ def doctor(context: typer.Context, *, json: Json = False) -> None:
 
 
 def _print(system: "System") -> None:
-    for problem in system.problems:
-        output.write(problem)
-    if not system.problems:
-        output.write(f"all well: {counted(len(system.daemons), 'daemon is', 'daemons are')} alive")
+    for line in (*system.problems, system.verdict):
+        output.write(line)

@@ -41,6 +41,21 @@ class SystemScreen(Struct, frozen=True):
     are_more: bool
     web: WebProcess
 
+    @property
+    def behind(self) -> Sequence[PartitionRow]:
+        """The partitions with unread records, and the partitions without a daemon."""
+        return [row for row in self.partitions if row.lag or row.halted or row.host is None]
+
+    @property
+    def others(self) -> Sequence[PartitionRow]:
+        behind = self.behind
+        return [row for row in self.partitions if row not in behind]
+
+    @property
+    def lag(self) -> int:
+        """The records that are not read, of the partitions that are shown."""
+        return sum(row.lag or 0 for row in self.partitions)
+
 
 async def read(call: Call[Params]) -> SystemScreen:
     """Kafka is asked after the transaction: no snapshot waits for it."""

@@ -3,11 +3,14 @@
 import re
 from collections.abc import Collection, Mapping
 from http import HTTPStatus
+from typing import Any
 
+import httpx
 import msgspec
 import pytest
 
 from tests.integration.browser.history import HALTED, INCIDENT, LOSS
+from tests.integration.cli import dead_letters
 from tests.integration.cli.conftest import Cli, cli, printed
 from tests.integration.cli.history import DAILY
 from tests.integration.web.conftest import MakeSite, Site, csrf_of
@@ -23,7 +26,10 @@ from tidegate.schemas.wire.event import Kind
 
 __all__ = ["cli", "printed"]
 
-OTHERS = "INSERT INTO lease (kind, key, next_offset) VALUES ('partition', 'gone/0', 1), ('partition', 'of another program', NULL)"
+OTHERS = """
+INSERT INTO lease (kind, key, next_offset)
+VALUES ('partition', 'gone/10', 1), ('partition', 'gone/9', 1), ('partition', 'of another program', NULL)
+"""
 
 LEASES = """
 INSERT INTO lease (kind, key, owner, next_offset, halted)
@@ -51,7 +57,9 @@ async def test_a_healthy_installation_says_so(site: Site, cli: Cli) -> None:
     text, answer = await page(site, "/system"), await cli("doctor")
 
     assert "all well" in text
-    assert answer == (0, "all well: 1 daemon is alive\n", "")
+    verdict = "1 daemon is alive; 0 events wait to be published; no dead letter is open"
+    assert answer == (0, f"all well: {verdict}\n", "")
+    assert f"<b>{verdict}; how far partitions are behind is not known" in text
     assert re.search(r"\d{4}_\w+\.sql</dt><dd>applied", text)
     assert "dataset_event" in text
     assert re.search(r'<td>14 days</td>\s*<td class="nowrap"><code>TIDEGATE_DEDUPE_DAYS', text)
@@ -65,6 +73,7 @@ async def test_what_is_wrong_comes_first(site: Site, cli: Cli) -> None:
     await execute(INCIDENT, "updates/3", 7)
     await execute(LEASES)
     await execute(LOSS)
+    await dead_letters.written(site.history)
     await site.history.broken_file("bad.py", "SyntaxError: invalid syntax", 3)
     await execute("INSERT INTO outbox (shard, kind, key, event_id, time, payload) VALUES (1, 'x', 'k', 'e', '2026-01-01Z', '')")
 
@@ -77,9 +86,10 @@ async def test_what_is_wrong_comes_first(site: Site, cli: Cli) -> None:
         "to be published",
         "1 DAG file is broken",
         "1 lease has",
+        "3 dead letters are open",
     )
-    assert [any(says in problem for problem in answer.json["problems"]) for says in expected] == [True] * 6
-    assert ([says in text for says in expected], "<script>alert" in text) == ([True] * 6, False)
+    assert [any(says in problem for problem in answer.json["problems"]) for says in expected] == [True] * 7
+    assert ([says in text for says in expected], "<script>alert" in text) == ([True] * 7, False)
     assert answer.code == 1
 
 
@@ -169,6 +179,16 @@ async def test_the_audit_log_is_for_operators(site: Site, role: Role) -> None:
     assert 'href="/audit"' not in links
 
 
+async def _partitions(client: httpx.AsyncClient) -> list[dict[str, Any]]:
+    """All of the API, two at a time."""
+    found: list[dict[str, Any]] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        answer = (await client.get("/api/v1/topics/partitions", params={"limit": 2, "cursor": cursor})).json()
+        found, cursor = [*found, *answer["items"]], answer["next_cursor"]
+    return found
+
+
 async def test_a_halted_partition_is_resumed_from_the_page(
     make_site: MakeSite, kafka: str, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,7 +210,7 @@ async def test_a_halted_partition_is_resumed_from_the_page(
         await execute(OTHERS)
         before = (await client.get("/system")).text
         (address,) = set(re.findall(r'href="(/topics/resume\?[^"]+%2F0)"', before))
-        listed = await client.get("/api/v1/topics/partitions")
+        listed = await _partitions(client)
         form = await client.get(address)
         sent = {"csrf": csrf_of(form), "partition": partition, "shown": "7"}
         wrong = await client.post("/topics/resume", data={**sent, "at": "8"})
@@ -207,14 +227,16 @@ async def test_a_halted_partition_is_resumed_from_the_page(
             "SELECT who, details FROM audit_log WHERE what = 'resumed a partition' ORDER BY id"
         )
 
-    rows = {row["partition"]: (row["halted"], row["log_end"], row["lag"]) for row in listed.json()["items"]}
+    rows = {row["partition"]: (row["halted"], row["log_end"], row["lag"]) for row in listed}
     assert rows == {
-        "gone/0": (False, None, None),
+        "gone/9": (False, None, None),
+        "gone/10": (False, None, None),
         "of another program": (False, None, None),
         **dict.fromkeys((partition, other), (True, 0, 0)),
     }
-    assert [len(partitions) for partitions in requests] == [3]
-    assert before.count("not in Kafka") == 2
+    assert [name for name in rows if name.startswith("gone")] == ["gone/9", "gone/10"]
+    assert [len(partitions) for partitions in requests] == [4]
+    assert before.count("not in Kafka") == 3
     cells = r"<td>.*halted</span></td>\s*<td class=.num.>7</td>\s*<td class=.num.>0 to 0</td>"
     assert re.search(rf"{partition}</th>\s*{cells}", before)
     assert "its next offset is 7, and its log holds 0 to 0 now" in form.text

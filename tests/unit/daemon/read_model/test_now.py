@@ -15,7 +15,7 @@ NOW = datetime(2013, 1, 1, tzinfo=UTC)
 def page(broken: int, dead_letters: int = 0) -> NowPage:
     nothing: dict[str, Any] = dict.fromkeys(NowPage.__struct_fields__, ())
     errors = [ImportErrorRow(f"{number}.py", 1, "it is broken", NOW) for number in range(broken)]
-    known = {"missing_pools": {}, "is_empty": False, "counts": Counts(active=0, waiting=0, dead_letters=dead_letters)}
+    known = {"missing_pools": {}, "is_empty": False, "counts": Counts(active=0, waiting=0), "dead_letters": dead_letters}
     return NowPage(**{**nothing, **known, "import_errors": errors})
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from tidegate.daemon.read_model.system import System, problems
+from tidegate.daemon.read_model.system import System, problems, verdict
 from tidegate.schemas.queries.counting import COUNTED
 from tidegate.schemas.queries.leases import Incident, Terms
 from tidegate.schemas.queries.system_pages import DaemonLine, LeaseLine, RelayLine, ServerLine
@@ -37,6 +37,7 @@ NEWER = msgspec.structs.replace(DAEMON, version="1.1")
         ({"missing_pools": {"reprots": 1}}, ["1 task waits for the pool 'reprots', which does not exist; `tidegate pools set"]),
         ({"missing_pools": {"reprots": COUNTED}}, ["10,000+ tasks wait for the pool 'reprots', which"]),
         ({"broken_files": 2}, ["2 DAG files are broken; `tidegate dags errors` says why"]),
+        ({"dead_letters": 1}, ["1 dead letter is open: records that could not be handled; `tidegate deadletters list` says why"]),
         ({"halted": (Incident("t/1", 3, 5, 9),)}, ["t/1 is not read: its next offset 3 is outside its log of 5 to 9"]),
         ({"halted": (Incident("t/1", 9, 5, 9),)}, ["t/1 is not read: its next offset 9 is outside"]),
         ({"halted": (Incident("t/1", 5, 5, 9),)}, ["t/1 is not read: the records at its next offset 5 cannot be decoded"]),
@@ -46,3 +47,24 @@ def test_each_problem_is_a_sentence(facts: dict[str, Any], says: list[str]) -> N
     found = list(problems(msgspec.structs.replace(HEALTHY, **facts)))
 
     assert [problem[: len(start)] for problem, start in zip(found, says, strict=True)] == says
+
+
+@pytest.mark.parametrize(
+    ("facts", "problems", "says"),
+    [
+        ({}, 0, "all well: 1 daemon is alive; 0 events wait to be published; no dead letter is open"),
+        (
+            {"leases": (LeaseLine("clock", "", 16, 16, 0, None), LeaseLine("partition", "t", 12, 12, 0, 0)), "dead_letters": 2},
+            1,
+            "1 problem: 1 daemon is alive; all 28 leases have one; 0 events wait to be published; 2 dead letters are open",
+        ),
+        (
+            {"leases": (LeaseLine("partition", "t", 12, 9, 2, 0),), "relay": RelayLine(1, NOW), "dead_letters": 10_001},
+            2,
+            "2 problems: 1 daemon is alive; 9 of 12 leases have one; 1 event waits to be published;"
+            " 10,000+ dead letters are open",
+        ),
+    ],
+)
+def test_the_verdict_is_one_line(facts: dict[str, Any], problems: int, says: str) -> None:
+    assert verdict(msgspec.structs.replace(HEALTHY, **facts), problems) == says
