@@ -26,7 +26,7 @@ from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.queries import grid as grids
 from tidegate.schemas.queries.backfill_pages import BackfillRow, list_backfills
-from tidegate.schemas.queries.dag_pages import DagRow, plans
+from tidegate.schemas.queries.dag_pages import DagRow, LastRun, last_runs, plans
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.grid import Place, Usual, VersionRow
 
@@ -73,6 +73,7 @@ class DagScreen(Struct, frozen=True):
     newer: str | None
     longest_s: float
     usual: Usual | None
+    newest: LastRun | None
     next_runs: Sequence[Planned]
     cells: Sequence[Markup]
     versions: Page[VersionRow]
@@ -102,6 +103,7 @@ async def read(db: Db, call: Call[DagParams]) -> DagScreen:
         newer=GRID.cursor(grid.runs[-1]) if grid.newer and grid.runs else None,
         longest_s=max([*(ran_s(run.start_date, run.end_date, db.now) for run in grid.runs), usual.high_s if usual else 0.0, 1.0]),
         usual=usual,
+        newest=next(iter((await last_runs(db, [params.dag_id], 1))[params.dag_id]), None),
         next_runs=list_planned(plan, db.now, NEXT_RUNS) if plan else [],
         cells=rows_of(grid, dag.dag_id),
         versions=await _versions(db, params.dag_id),

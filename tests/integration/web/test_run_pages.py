@@ -156,8 +156,12 @@ async def test_a_failed_run_shows_the_error_first(site: Site) -> None:
     log = LogExcerpt(host="worker-1", path="/spool/1/log", tail="writing <42> rows\nOSError: it is full")
     await site.history.attempt_ends(claimed.submission_id, "failed", reason="OSError: <the disk> is full", log=log)
 
-    text = await page(site, await run_path(site))
+    path = await run_path(site)
+    text, of_dag = await page(site, path), await page(site, "/dags/daily_delays")
 
+    run = r'<a href="/dags/daily_delays/runs/[^"/]+">'
+    assert re.search(f"{run}<b>daily_delays</b></a>", await page(site, "/"))
+    assert re.search(f"{run}<span[^>]*>.*</span> newest run failed</span></a>", of_dag)
     assert "OSError: &lt;the disk&gt; is full" in text
     assert "join failed" in text
     assert "writing &lt;42&gt; rows\nOSError: it is full</pre>" in text
