@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 import msgspec
 
 from tidegate.daemon.read_model.backfill_reasons import why_failing
+from tidegate.daemon.read_model.stuck import StuckRun, read_stuck
+from tidegate.daemon.settings import Settings
 from tidegate.schemas.queries import dag_pages, dead_letters, deadlines, leases, losses, now, pools
 from tidegate.schemas.queries.backfill_pages import BackfillRow, list_backfills
 from tidegate.schemas.queries.counting import COUNTED
@@ -41,6 +43,7 @@ class NowPage(msgspec.Struct, frozen=True):
     failed: Sequence[FailedRun]
     backfills: Sequence[FailingBackfill]
     held: Sequence[HeldDag]
+    stuck: Sequence[StuckRun]
     missed: Sequence[DeadlineRow]
     import_errors: Sequence[ImportErrorRow]
     halted: Sequence[Incident]
@@ -65,8 +68,8 @@ class NowPage(msgspec.Struct, frozen=True):
 
     @property
     def _lists(self) -> Sequence[Sized]:
-        work = (self.failed, self.backfills, self.held, self.missed, self.import_errors, self.missing_pools)
-        return *work, self.halted, self.losses, self.away
+        work = (self.failed, self.backfills, self.held, self.stuck, self.missed, self.import_errors)
+        return *work, self.missing_pools, self.halted, self.losses, self.away
 
     @property
     def away(self) -> Sequence[tuple[JobRow, str]]:
@@ -74,17 +77,20 @@ class NowPage(msgspec.Struct, frozen=True):
         return [(job, server) for job in self.daemons for server in job.away]
 
 
-async def read_now(db: Db) -> NowPage:
+async def read_now(db: Db, settings: Settings) -> NowPage:
+    """`settings` apply while no daemon is alive."""
+    daemons = await leases.live(db)
     missed = await deadlines.list_deadlines(db, missed=True, limit=LISTED)
     return NowPage(
         failed=await now.failed(db, RECENT.total_seconds(), LISTED),
         backfills=await _failing_backfills(db),
         held=await now.held(db, LISTED),
+        stuck=await read_stuck(db, daemons, settings, LISTED),
         missed=[row for row in missed if row.missed_at and db.now - row.missed_at < RECENT],
         import_errors=await dag_pages.list_import_errors(db, limit=LISTED),
         halted=(await leases.incidents(db))[:LISTED],
         losses=await losses.list_losses(db, settled=False, limit=LISTED),
-        daemons=await leases.live(db),
+        daemons=daemons,
         at_work=await now.at_work(db, LISTED),
         due=await now.due(db, SOON.total_seconds(), LISTED),
         missing_pools=await pools.missing(db),

@@ -5,12 +5,15 @@ from datetime import datetime
 import msgspec
 
 from tidegate.schemas.message import CANCELLED_BY
-from tidegate.schemas.notice import FailedTask
+from tidegate.schemas.notice import FailedTask, instance_name
 from tidegate.schemas.queries import tasks
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 
 _SQL = load("now")
+
+OF_POOL, OF_ALL = 200, 1_000
+"""The waiting tasks that are read."""
 
 
 class FailedRun(msgspec.Struct, frozen=True):
@@ -35,6 +38,25 @@ class ActiveRun(msgspec.Struct, frozen=True):
     unfinished: int
     tasks: int
     first: str
+
+
+class WaitingRun(msgspec.Struct, frozen=True):
+    """A run with `tasks` that wait for slots. The other facts are those of the task that waits the longest."""
+
+    dag_run_id: int
+    task_index: int
+    dag_id: str
+    run_id: str
+    order_at: datetime
+    task_id: str
+    map_index: int | None
+    pool: str
+    since: datetime
+    tasks: int
+
+    @property
+    def label(self) -> str:
+        return instance_name(self.task_id, self.map_index)
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -77,6 +99,11 @@ async def backfills(db: Db, within_s: float, limit: int) -> list[int]:
 async def at_work(db: Db, limit: int) -> list[ActiveRun]:
     """The runs at work, the longest first."""
     return [ActiveRun(*row) for row in await db.fetch(_SQL["at_work"], limit)]
+
+
+async def waiting(db: Db, longer_than_s: float, limit: int) -> list[WaitingRun]:
+    """The runs that wait for slots, the longest first."""
+    return [WaitingRun(*row) for row in await db.fetch(_SQL["waiting"], longer_than_s, OF_POOL, OF_ALL, limit)]
 
 
 async def counts(db: Db, most: int) -> Counts:

@@ -55,6 +55,33 @@ JOIN dag_run AS run ON run.id = work.dag_run_id
 ORDER BY run.start_date, run.id
 LIMIT $1
 
+-- name: waiting
+-- The runs with tasks that have waited for slots for $1 seconds, the longest first, each with the first of these tasks.
+-- Of a pool the $2 oldest tasks are read, of all pools $3. Tasks of backfills, and of held and paused DAGs, wait by intention.
+SELECT
+    head.dag_run_id, head.task_index, run.dag_id, run.run_id, run.order_at, head.task_id, map_index(head.task_index) AS map_index,
+    head.pool, in_calendar(head.scheduled_at) AS since, head.tasks
+FROM (
+    SELECT DISTINCT ON (dag_run_id) oldest.*, count(*) OVER (PARTITION BY dag_run_id) AS tasks
+    FROM (
+        SELECT task.*
+        FROM pool
+        CROSS JOIN LATERAL (
+            SELECT dag_run_id, task_index, task_id, pool, scheduled_at FROM task_instance
+            WHERE pool = pool.name AND state = 'scheduled' AND scheduled_at < now() - make_interval(secs => $1)
+            ORDER BY scheduled_at LIMIT $2
+        ) AS task
+        ORDER BY task.scheduled_at LIMIT $3
+    ) AS oldest
+    ORDER BY dag_run_id, scheduled_at, task_index
+) AS head
+CROSS JOIN LATERAL (
+    SELECT id, dag_id, run_id, order_at FROM dag_run WHERE id = head.dag_run_id AND backfill_id IS NULL LIMIT 1
+) AS run
+JOIN dag ON dag.dag_id = run.dag_id AND dag.held_since IS NULL AND NOT dag.is_paused
+ORDER BY head.scheduled_at, head.dag_run_id
+LIMIT $4
+
 -- name: counts
 -- Each count ends at $1: counting a backlog must not take long.
 SELECT

@@ -7,8 +7,8 @@ from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.queries.db import Db
 
 
-async def read(db: Db, _call: Call[Params]) -> NowPage:
-    return await read_now(db)
+async def read(db: Db, call: Call[Params]) -> NowPage:
+    return await read_now(db, call.settings)
 
 
 SCREEN = Screen(Read("/", Right.VIEW, read, Params, NowPage), "now.html")

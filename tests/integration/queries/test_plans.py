@@ -60,6 +60,8 @@ READ = {
     "pools.list_pools": ("NULL, 10001, NULL, 100", "task_instance_oldest task_instance_occupying"),
     "losses.marks": ("'00000000-0000-0000-0000-000000000001', 5", "commit_mark_pkey"),
     "grid.cells": ("{runs}, ARRAY['t'], 0, 1, 1048576, 1064960", "task_instance_pkey"),
+    "grid.usual": ("{dags}", "dag_run_order dag_run_pkey"),
+    "now.waiting": ("60, 200, 1000, 50", "task_instance_oldest dag_run_pkey dag_pkey"),
     "grid.range": ("'dag_7'", "dag_run_order"),
     "dag_pages.list_dags": ("'dag_7', NULL, NULL, NULL, 10001", "dag_pkey dag_run_active"),
     "run_pages.list_runs": ("NULL, NULL, NULL, 1, NULL, NULL, NULL, NULL, NULL, 7", "dag_run_pkey dag_version_pkey"),

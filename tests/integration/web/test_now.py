@@ -84,6 +84,32 @@ async def test_trouble_of_all_kinds_is_listed(site: Site) -> None:
         assert says in text
 
 
+SUCCESS = """
+INSERT INTO dag_run (dag_id, run_id, run_type, state, version_id, run_after, state_seq, unfinished, start_date, end_date)
+SELECT dag_id, 'before', 'manual', 'success', version_id, now() - interval '1 h', 1, 0, now() - interval '54 s', now()
+FROM dag
+"""
+
+
+async def test_a_run_that_waits_longer_than_usual_is_stuck(site: Site) -> None:
+    await site.history.daemon()
+    await site.history.file()
+    await site.history.run()
+    execute = site.history.database.pool.execute
+    await execute("UPDATE pool SET slots = 0")
+    await execute("UPDATE task_instance SET scheduled_at = now() - interval '9 min' WHERE state = 'scheduled'")
+
+    pages = [await now(site)]
+    for change in (SUCCESS, "UPDATE pool SET slots = 8", "UPDATE dag SET is_paused = true"):
+        await execute(change)
+        pages.append(await now(site))
+
+    assert ["</span> stuck</span>" in text for text in pages] == [False, True, True, False]
+    assert "its runs usually take at most 54s" in pages[1]
+    assert "join</a> waits for pool &#39;default_pool&#39; to become larger: it has 0 slots" in pages[1]
+    assert '<a href="/queue/pool?name=default_pool">its turn in the queue</a>' in pages[2]
+
+
 async def test_what_is_at_work_is_listed(site: Site) -> None:
     await site.history.daemon()
     await site.history.file()
