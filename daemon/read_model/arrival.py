@@ -35,9 +35,9 @@ class Arrival(msgspec.Struct, frozen=True):
     missing: Sequence[str]
 
 
-async def read_arrivals(db: Db, producers: Sequence[ProducerRow]) -> list[Arrival]:
+async def read_arrivals(db: Db, producers: Sequence[ProducerRow], most: int = EXPLAINED) -> list[Arrival]:
     """One for each of the first DAGs of the producers."""
-    dag_ids = list(dict.fromkeys(row.dag_id for row in producers))[:EXPLAINED]
+    dag_ids = list(dict.fromkeys(row.dag_id for row in producers))[:most]
     newest = await dag_pages.last_runs(db, dag_ids, 1)
     plans = await dag_pages.plans(db, *dag_ids) if dag_ids else {}
     return [

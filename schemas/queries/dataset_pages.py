@@ -1,7 +1,7 @@
 """Datasets as pages show them."""
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -11,20 +11,37 @@ from tidegate.schemas.queries.sql import load
 
 _SQL = load("dataset_pages")
 
+LATE_S = 60.0
+"""An event that comes so much later is not late."""
+
+
+class Rhythm(msgspec.Struct, frozen=True):
+    """When events of a dataset come.
+
+    `last_event_at` is the arrival of the last one; `interval_s` and `longest_s` are the mean and the longest time between the
+    last ones.
+    """
+
+    last_event_at: datetime | None = None
+    interval_s: float | None = None
+    longest_s: float | None = None
+
+    def is_late(self, now: datetime) -> bool:
+        """Whether the next event takes twice as long as usual, longer than each of the last ones, and longer than a minute."""
+        if self.last_event_at is None or self.interval_s is None or self.longest_s is None:
+            return False
+        return now - self.last_event_at > timedelta(seconds=max(LATE_S, 2 * self.interval_s, self.longest_s))
+
 
 class DatasetLine(msgspec.Struct, frozen=True):
-    """A dataset. `last_event_at` is the arrival of the last event, `interval_s` the mean time between the last ones.
-
-    `pending` counts events for all its consumers: exactly up to 10,000.
-    """
+    """A dataset. `pending` counts events for all its consumers: exactly up to 10,000."""
 
     uri: str
     is_active: bool
-    last_event_at: datetime | None
-    interval_s: float | None
     producers: int
     consumers: int
     pending: int
+    rhythm: Rhythm
 
 
 class ProducerRow(msgspec.Struct, frozen=True):
@@ -62,7 +79,14 @@ async def edges(db: Db, dag_ids: Sequence[str], uris: Sequence[str], limit: int)
 
 async def list_lines(db: Db, search: str | None, after: str | None, limit: int) -> list[DatasetLine]:
     """Datasets by URI after `after`. Each URI contains `search`."""
-    return [DatasetLine(*row) for row in await db.fetch(_SQL["list"], search, after, limit, COUNTED)]
+    rows = await db.fetch(_SQL["list"], search, after, limit, COUNTED)
+    rhythms = await rhythms_of(db, [row["uri"] for row in rows])
+    return [DatasetLine(**row, rhythm=rhythms[row["uri"]]) for row in rows]
+
+
+async def rhythms_of(db: Db, uris: Collection[str]) -> Mapping[str, Rhythm]:
+    """By URI; unknown datasets are left out."""
+    return {row[0]: Rhythm(*row[1:]) for row in await db.fetch(_SQL["rhythm"], list(uris))}
 
 
 async def list_producers(db: Db, uri: str, limit: int) -> list[ProducerRow]:

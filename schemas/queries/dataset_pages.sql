@@ -1,9 +1,7 @@
 -- name: list
--- Datasets by URI whose URI contains $1, after the URI $2. The interval is the mean of the last events.
--- For the interval, an event counts from its arrival at the latest: a producer may state a time in the future.
+-- Datasets by URI whose URI contains $1, after the URI $2.
 SELECT
-    dataset.uri, dataset.is_active, last.last_event_at,
-    CASE WHEN last.events > 1 THEN extract(epoch FROM last.last_at - last.first_at)::float8 / (last.events - 1) END AS interval_s,
+    dataset.uri, dataset.is_active,
     (SELECT count(*) FROM task_outlet_dataset_reference AS producer WHERE producer.dataset_id = dataset.id) AS producers,
     consumer.consumers, consumer.pending
 FROM (
@@ -11,15 +9,6 @@ FROM (
     WHERE ($1::text IS NULL OR strpos(uri, $1) > 0) AND ($2::text IS NULL OR uri > $2)
     ORDER BY uri LIMIT $3
 ) AS dataset
-CROSS JOIN LATERAL (
-    SELECT
-        (array_agg(received_at ORDER BY id DESC))[1] AS last_event_at,
-        max(occurred_at) AS last_at, min(occurred_at) AS first_at, count(*) AS events
-    FROM (
-        SELECT id, least(occurred_at, received_at) AS occurred_at, received_at
-        FROM dataset_event WHERE dataset_id = dataset.id ORDER BY id DESC LIMIT 20
-    ) AS event
-) AS last
 CROSS JOIN LATERAL (
     SELECT count(*) AS consumers, coalesce(sum(queue.events), 0)::bigint AS pending
     FROM (SELECT DISTINCT dag_id FROM dag_schedule_dataset_reference WHERE dataset_id = dataset.id) AS reference
@@ -30,6 +19,24 @@ CROSS JOIN LATERAL (
     ) AS queue
 ) AS consumer
 ORDER BY dataset.uri
+
+-- name: rhythm
+-- The last event of these datasets, and the mean and the longest time between their last 20 events.
+-- For these, an event counts from its arrival at the latest: a producer may state a time in the future.
+SELECT dataset.uri, last.last_event_at, last.interval_s, last.longest_s
+FROM dataset
+CROSS JOIN LATERAL (
+    SELECT
+        (array_agg(received_at ORDER BY id DESC))[1] AS last_event_at, avg(gap_s) AS interval_s, max(gap_s) AS longest_s
+    FROM (
+        SELECT id, received_at, extract(epoch FROM occurred_at - lag(occurred_at) OVER (ORDER BY occurred_at))::float8 AS gap_s
+        FROM (
+            SELECT id, least(occurred_at, received_at) AS occurred_at, received_at
+            FROM dataset_event WHERE dataset_id = dataset.id ORDER BY id DESC LIMIT 20
+        ) AS event
+    ) AS spaced
+) AS last
+WHERE dataset.uri = ANY ($1::text[])
 
 -- name: producers
 -- The tasks whose outlet a dataset is.

@@ -12,6 +12,7 @@ from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Call, Params, Read
 from tidegate.daemon.gateway.lists import Id, Keyset, Time
 from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.causes import Cause, read_causes
 from tidegate.daemon.read_model.condition import Branch, condition_branch, schedule_of
 from tidegate.daemon.read_model.dag import state_of
 from tidegate.daemon.read_model.dag_options import Option, of_events, of_limits, of_time
@@ -67,6 +68,7 @@ class DagScreen(Struct, frozen=True):
     why: DagWhyNot
     condition: Branch | None
     missing: Sequence[str]
+    causes: Sequence[Cause]
     grid: Grid
     rows: int
     older: str | None
@@ -86,6 +88,7 @@ async def read(db: Db, call: Call[DagParams]) -> DagScreen:
     dag, why = await find_dag(db, params.dag_id), await read_dag_why_not(db, params.dag_id)
     plan = (await plans(db, params.dag_id)).get(params.dag_id)
     grid = await read_grid(db, params.dag_id, why.spec.tasks if why.spec else (), window_of(params))
+    missing = missing_datasets(why.spec, why.inputs)
     usual = await grids.usual(db, params.dag_id)
     return DagScreen(
         dag=dag,
@@ -96,7 +99,8 @@ async def read(db: Db, call: Call[DagParams]) -> DagScreen:
         timezone=timezone_of(plan.graph.timetable) if plan else "UTC",
         why=why,
         condition=_condition(why, db.now),
-        missing=missing_datasets(why.spec, why.inputs),
+        missing=missing,
+        causes=await read_causes(db, missing),
         grid=grid,
         rows=rows_shown(params),
         older=GRID.cursor(grid.runs[0]) if grid.older and grid.runs else None,

@@ -9,12 +9,13 @@ from tidegate.daemon.gateway.endpoint import Call, Read
 from tidegate.daemon.gateway.lists import Id, Keyset, Listed
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.arrival import Arrival, read_arrivals
+from tidegate.daemon.read_model.causes import Cause, further, read_causes
 from tidegate.daemon.read_model.datasets import EventOutcomes, read_events
 from tidegate.daemon.web.pages.run import SHOWN_EXTRA
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.error import NotFoundError
 from tidegate.schemas.queries import dataset_pages, datasets
-from tidegate.schemas.queries.dataset_pages import ConsumerRow, DatasetLine, ProducerRow
+from tidegate.schemas.queries.dataset_pages import ConsumerRow, DatasetLine, ProducerRow, Rhythm
 from tidegate.schemas.queries.db import Db
 
 SHOWN = 100
@@ -39,9 +40,14 @@ class DatasetParams(Listed, frozen=True, kw_only=True):
 
 
 class DatasetScreen(Struct, frozen=True):
-    """A dataset with its producers, its consumers and its last events. `arrivals` are the DAGs that update it, with reasons."""
+    """A dataset with its producers, its consumers and its last events.
 
+    `arrivals` are the DAGs that update it, with reasons, and `causes` what they wait for in the end.
+    """
+
+    rhythm: Rhythm
     arrivals: Sequence[Arrival]
+    causes: Sequence[Cause]
     producers: Sequence[ProducerRow]
     consumers: Sequence[ConsumerRow]
     events: Page[EventOutcomes]
@@ -60,8 +66,11 @@ async def read_one(db: Db, call: Call[DatasetParams]) -> DatasetScreen:
     producers = await dataset_pages.list_producers(db, params.uri, SHOWN)
     chosen = params.uri, params.event_id or None
     lines = await read_events(db, *chosen, before=EVENTS.first(params), limit=params.limit + 1, extra_bytes=SHOWN_EXTRA)
+    arrivals = await read_arrivals(db, producers)
     return DatasetScreen(
-        arrivals=await read_arrivals(db, producers),
+        rhythm=(await dataset_pages.rhythms_of(db, [params.uri]))[params.uri],
+        arrivals=arrivals,
+        causes=await read_causes(db, sorted(further(arrivals))),
         producers=producers,
         consumers=await dataset_pages.list_consumers(db, params.uri, SHOWN),
         events=EVENTS.page(lines, params),

@@ -32,7 +32,7 @@ from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, Failed
 from tidegate.schemas.queries.backfills import RewrittenOutlet
 from tidegate.schemas.queries.credentials import Owner
 from tidegate.schemas.queries.dags import UnreadDag
-from tidegate.schemas.queries.dataset_pages import DatasetLine
+from tidegate.schemas.queries.dataset_pages import DatasetLine, Rhythm
 from tidegate.schemas.queries.db import paths
 from tidegate.schemas.queries.dead_letters import DeadLetterRow, DeadLetterStatus
 from tidegate.schemas.queries.files import StoredDag
@@ -91,7 +91,8 @@ DECODED: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("credentials.find", "credentials.redeem"), fields(Owner)),
     "backfill_pages.dates": fields(DateRow),
     "backfill_pages.failures": ("id", *fields(FailedDate, task=())),
-    "dataset_pages.list": fields(DatasetLine),
+    "dataset_pages.list": fields(DatasetLine, rhythm=()),
+    "dataset_pages.rhythm": ("uri", *fields(Rhythm)),
     "sources.events": fields(ConsumedEvent),
     **dict.fromkeys(("datasets.events", "datasets.event", "datasets.made_by_runs"), fields(datasets.EventRow, producer=PRODUCER)),
     "dags.activity": ("dag_id", *fields(DagActivity, low_watermark=(), settled=())),

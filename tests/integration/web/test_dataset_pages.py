@@ -104,6 +104,37 @@ async def test_a_dataset_says_when_it_may_come_and_what_that_waits_for(site: Sit
     assert (flights in failed, flights in of_the_dag) == (True, True)
 
 
+CHAIN = """
+from tidegate import Dag, Dataset, cron
+names = ["fx", "report", "board"]
+for name, outlet in zip(names, names[1:]):
+    with Dag(f"make_{outlet}", schedule=Dataset(f"lake://{name}") & Dataset("lake://stock")) as dag:
+        dag.command("a", ["true"], outlets=[Dataset(f"lake://{outlet}")])
+with Dag("make_stock", schedule=cron("0 6 * * *"), run_immediately=False) as dag:
+    dag.command("a", ["true"], outlets=[Dataset("lake://stock")])
+"""
+
+
+async def test_the_last_cause_of_a_chain_is_on_the_first_page(site: Site) -> None:
+    await site.history.file(CHAIN, "chain.py")
+    for hour in (1, 2, 3):
+        await site.history.updated("lake://fx", str(hour), occurred_at=datetime(2026, 1, 1, hour, tzinfo=UTC))
+    await site.history.database.pool.execute("UPDATE dataset_event SET received_at = now() - interval '121 min'")
+    await site.history.database.pool.execute("DELETE FROM dataset_dag_run_queue")
+
+    text, of_the_dag = await page(site, "/dataset", uri="lake://board"), await page(site, "/dags/make_board")
+    listed, of_fx = await page(site, "/datasets"), await page(site, "/dataset", uri="lake://fx")
+
+    for found in (text, of_the_dag):
+        end = " ".join(re.sub(r"<[^>]+>", " ", found.split("In the end that waits for")[1].split("</ul>")[0]).split())
+        assert re.search(
+            r"lake://fx : the last event came 2h\d\dm ago , usually every 1h00m ✕ late ; its events come from other", end
+        )
+        assert "lake://stock : no event has come yet; make_stock starts in " in end
+        assert "lake://report" not in end
+    assert [len(re.findall("</span> late</span>", found)) for found in (listed, of_fx)] == [1, 1]
+
+
 async def test_a_dataset_of_a_timed_dag_says_when_its_next_run_starts(site: Site) -> None:
     timed = 'from tidegate import Dag, Dataset, cron\nwith Dag("t", schedule=cron("0 6 * * *"), run_immediately=False) as dag:\n'
     await site.history.file(f'{timed}    dag.command("a", ["true"], outlets=[Dataset("lake://t")])\n', "t.py")
