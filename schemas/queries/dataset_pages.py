@@ -89,6 +89,11 @@ async def rhythms_of(db: Db, uris: Collection[str]) -> Mapping[str, Rhythm]:
     return {row[0]: Rhythm(*row[1:]) for row in await db.fetch(_SQL["rhythm"], list(uris))}
 
 
+async def search(db: Db, text: str, limit: int) -> list[str]:
+    """The first datasets whose URI contains a text."""
+    return [row[0] for row in await db.fetch(_SQL["search"], text, limit)]
+
+
 async def list_producers(db: Db, uri: str, limit: int) -> list[ProducerRow]:
     return [ProducerRow(*row) for row in await db.fetch(_SQL["producers"], uri, limit)]
 

@@ -38,6 +38,9 @@ CROSS JOIN LATERAL (
 ) AS last
 WHERE dataset.uri = ANY ($1::text[])
 
+-- name: search
+SELECT uri FROM dataset WHERE strpos(uri, $1) > 0 ORDER BY uri LIMIT $2
+
 -- name: producers
 -- The tasks whose outlet a dataset is.
 SELECT producer.dag_id, producer.task_id

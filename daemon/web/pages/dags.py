@@ -12,10 +12,14 @@ from tidegate.daemon.read_model.condition import schedule_of
 from tidegate.daemon.read_model.dag import ListedDag, read_list, state_of
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.queries.dag_pages import DagRow, LastRun, last_runs
+from tidegate.schemas.queries.dataset_pages import search
 from tidegate.schemas.queries.db import Db
 
 RUNS = 12
 """The runs in the strip of a DAG."""
+
+DATASETS = 5
+"""The datasets that a search shows beside DAGs."""
 
 
 BY_ID = Keyset("dags", ("listed.dag.dag_id",), (str,))
@@ -38,11 +42,19 @@ class DagLine(Struct, frozen=True):
     runs: Sequence[LastRun]
 
 
-async def read(db: Db, call: Call[DagList]) -> Page[DagLine]:
+class DagsScreen(Page[DagLine], frozen=True):
+    """The list, and the first datasets with the text in their URIs."""
+
+    datasets: Sequence[str] = ()
+
+
+async def read(db: Db, call: Call[DagList]) -> DagsScreen:
     params = call.params
     listed = await read_list(db, after=BY_ID.first(params), search=params.search, limit=params.limit + 1)
     runs = await last_runs(db, [row.dag.dag_id for row in listed], RUNS)
-    return BY_ID.page([_line(row, runs[row.dag.dag_id]) for row in listed], params)
+    found = BY_ID.page([_line(row, runs[row.dag.dag_id]) for row in listed], params)
+    datasets = await search(db, params.search, DATASETS) if params.search and not params.cursor else ()
+    return DagsScreen(found.items, found.next_cursor, datasets)
 
 
 def _line(listed: ListedDag, runs: Sequence[LastRun]) -> DagLine:
@@ -70,4 +82,4 @@ def without_time(dag: DagRow) -> str:
     return "by a request" if dag.schedule is None else "when its datasets come, or by a request"
 
 
-SCREEN = Screen(Read("/dags", Right.VIEW, read, DagList, Page[DagLine]), "dags.html")
+SCREEN = Screen(Read("/dags", Right.VIEW, read, DagList, DagsScreen), "dags.html")

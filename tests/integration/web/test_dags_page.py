@@ -43,6 +43,16 @@ async def test_a_search_without_a_hit_says_so(site: Site) -> None:
     assert "<img" not in page
 
 
+async def test_a_search_finds_datasets_as_well(site: Site) -> None:
+    await site.history.file()
+    async with site.browser() as client:
+        found = [(await client.get("/dags", params={"search": text})).text for text in ("lake://fl", "lake://", "daily", "")]
+
+    link = '<a class="id" href="/dataset?uri=lake%3A%2F%2Fflights">lake://flights</a>'
+    assert [link in text for text in found] == [True, True, False, False]
+    assert "No DAG has <code>lake://fl</code>" in found[0]
+
+
 async def test_an_unknown_page_and_a_wrong_parameter_say_so(site: Site) -> None:
     async with site.browser() as client:
         unknown = await client.get("/nothing/here")
