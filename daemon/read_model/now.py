@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from tidegate.daemon.read_model.backfill_reasons import why_failing
+from tidegate.daemon.read_model.late import LateDataset, read_late
 from tidegate.daemon.read_model.stuck import StuckRun, read_stuck
 from tidegate.daemon.settings import Settings
 from tidegate.schemas.queries import dag_pages, dead_letters, deadlines, leases, losses, now, pools
@@ -44,6 +45,7 @@ class NowPage(msgspec.Struct, frozen=True):
     backfills: Sequence[FailingBackfill]
     held: Sequence[HeldDag]
     stuck: Sequence[StuckRun]
+    late: Sequence[LateDataset]
     missed: Sequence[DeadlineRow]
     import_errors: Sequence[ImportErrorRow]
     halted: Sequence[Incident]
@@ -68,8 +70,8 @@ class NowPage(msgspec.Struct, frozen=True):
 
     @property
     def _lists(self) -> Sequence[Sized]:
-        work = (self.failed, self.backfills, self.held, self.stuck, self.missed, self.import_errors)
-        return *work, self.missing_pools, self.halted, self.losses, self.away
+        work = (self.failed, self.backfills, self.held, self.stuck, self.late, self.missed)
+        return *work, self.import_errors, self.missing_pools, self.halted, self.losses, self.away
 
     @property
     def away(self) -> Sequence[tuple[JobRow, str]]:
@@ -86,6 +88,7 @@ async def read_now(db: Db, settings: Settings) -> NowPage:
         backfills=await _failing_backfills(db),
         held=await now.held(db, LISTED),
         stuck=await read_stuck(db, daemons, settings, LISTED),
+        late=await read_late(db, LISTED),
         missed=[row for row in missed if row.missed_at and db.now - row.missed_at < RECENT],
         import_errors=await dag_pages.list_import_errors(db, limit=LISTED),
         halted=(await leases.incidents(db))[:LISTED],

@@ -15,6 +15,9 @@ _SQL = load("now")
 OF_POOL, OF_ALL = 200, 1_000
 """The waiting tasks that are read."""
 
+DAGS, WAITING, OF_DAG = 1_000, 20, 5
+"""The DAGs with pending events that are found, the ones among them that are read, and the datasets of each."""
+
 
 class FailedRun(msgspec.Struct, frozen=True):
     """A failed run whose DAG has had no success of a later run since. `task` is the first one that failed; None if none did."""
@@ -57,6 +60,14 @@ class WaitingRun(msgspec.Struct, frozen=True):
     @property
     def label(self) -> str:
         return instance_name(self.task_id, self.map_index)
+
+
+class ExpectedDataset(msgspec.Struct, frozen=True):
+    """A dataset that a DAG has no pending event of, while it has had one of another dataset since `since`."""
+
+    uri: str
+    dag_id: str
+    since: datetime
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -104,6 +115,11 @@ async def at_work(db: Db, limit: int) -> list[ActiveRun]:
 async def waiting(db: Db, longer_than_s: float, limit: int) -> list[WaitingRun]:
     """The runs that wait for slots, the longest first."""
     return [WaitingRun(*row) for row in await db.fetch(_SQL["waiting"], longer_than_s, OF_POOL, OF_ALL, limit)]
+
+
+async def expected(db: Db, longer_than_s: float) -> list[ExpectedDataset]:
+    """The datasets that DAGs wait for, the longest wait first."""
+    return [ExpectedDataset(*row) for row in await db.fetch(_SQL["expected"], longer_than_s, DAGS, WAITING, OF_DAG)]
 
 
 async def counts(db: Db, most: int) -> Counts:

@@ -62,6 +62,10 @@ READ = {
     "grid.cells": ("{runs}, ARRAY['t'], 0, 1, 1048576, 1064960", "task_instance_pkey"),
     "grid.usual": ("{dags}", "dag_run_order dag_run_pkey"),
     "now.waiting": ("60, 200, 1000, 50", "task_instance_oldest dag_run_pkey dag_pkey"),
+    "now.expected": (
+        "60, 1000, 20, 5",
+        "dataset_dag_run_queue_pkey dag_pkey dag_schedule_dataset_reference_dag dataset_pkey dataset_dag_run_queue_dataset",
+    ),
     "grid.range": ("'dag_7'", "dag_run_order"),
     "dag_pages.list_dags": ("'dag_7', NULL, NULL, NULL, 10001", "dag_pkey dag_run_active"),
     "run_pages.list_runs": ("NULL, NULL, NULL, 1, NULL, NULL, NULL, NULL, NULL, 7", "dag_run_pkey dag_version_pkey"),

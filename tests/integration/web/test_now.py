@@ -1,5 +1,7 @@
 """The first page."""
 
+from datetime import UTC, datetime
+
 from tests.integration.cli.history import DAILY
 from tests.integration.web.conftest import Site
 from tidegate.daemon import runs
@@ -108,6 +110,26 @@ async def test_a_run_that_waits_longer_than_usual_is_stuck(site: Site) -> None:
     assert "its runs usually take at most 54s" in pages[1]
     assert "join</a> waits for pool &#39;default_pool&#39; to become larger: it has 0 slots" in pages[1]
     assert '<a href="/queue/pool?name=default_pool">its turn in the queue</a>' in pages[2]
+
+
+async def test_a_late_dataset_that_a_dag_waits_for_is_listed(site: Site) -> None:
+    await site.history.daemon()
+    await site.history.file()
+    for hour in (1, 2, 3):
+        await site.history.updated("lake://weather", str(hour), occurred_at=datetime(2026, 1, 1, hour, tzinfo=UTC))
+    execute = site.history.database.pool.execute
+    await execute("UPDATE dataset_event SET received_at = now() - interval '121 min'")
+    await execute("DELETE FROM dataset_dag_run_queue")
+    await site.history.updated("lake://flights", "f-1")
+
+    pages = [await now(site)]
+    for change in ("UPDATE dataset_dag_run_queue SET created_at = now() - interval '2 min'", "UPDATE dag SET is_paused = true"):
+        await execute(change)
+        pages.append(await now(site))
+
+    assert ["<b>lake://weather</b>" in text for text in pages] == [False, True, False]
+    assert "usually comes every 1h00m, the last event" in pages[1]
+    assert "daily_delays</a> waits for it with events of other datasets" in pages[1]
 
 
 async def test_what_is_at_work_is_listed(site: Site) -> None:
