@@ -1,7 +1,7 @@
 """How far a backfill has come, and the time that it has left."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -11,7 +11,7 @@ from tidegate.handlers.backfills.dates import is_replay, next_ticks
 from tidegate.schemas.error import DagFaultError
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import versions
-from tidegate.schemas.queries.backfill_pages import BackfillRow
+from tidegate.schemas.queries.backfill_pages import BackfillRow, Pace, read_pace
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
 
@@ -19,11 +19,22 @@ MOST_COUNTED = 10_000
 """The most dates that are counted before they are planned, and the most tasks that are counted in the queue of a pool."""
 
 
+RECENT_DATES = 50
+"""The last planned dates, whose runs show the recent pace."""
+
+FEWEST_RUNS = 3
+"""Fewer runs show no pace."""
+
+HOUR_S = 3600
+
+
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a backfill has come. `dagruns` and `tasks` include those to come; `is_exact` is false if there may be more.
 
     `finished` tasks are the sum of the three after it. The runs of `again` planned dates are to run again, and `unplanned` dates
-    are not planned: a backfill that stopped keeps them for a retry. `left_s` estimates the time left from the time taken so far.
+    are not planned: a backfill that stopped keeps them for a retry.
+    `left_s` estimates the time left, and `per_hour` is the number of dates that end in an hour. They follow the runs that ended
+    since the last change of the backfill, or else all; they are None while nothing has ended or nothing goes on.
     """
 
     dagruns: int
@@ -36,6 +47,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     unplanned: int = 0
     is_exact: bool = True
     left_s: float | None = None
+    per_hour: float | None = None
 
     @property
     def done(self) -> float:
@@ -50,7 +62,7 @@ async def read_progress(db: Db, row: BackfillRow) -> Progress:
     except DagFaultError:
         graph = None
     left = 0 if graph is None or row.is_planned else dates_left(row, graph)
-    return progress(row, graph, left, db.now)
+    return progress(row, graph, left, db.now, await read_pace(db, row.id, RECENT_DATES))
 
 
 def dates_left(row: BackfillRow, graph: Graph) -> int:
@@ -69,7 +81,7 @@ _COUNTED: WeakKeyDictionary[Graph, dict[tuple[object, ...], tuple[int, int]]] = 
 """By version and backfill: how many dates were planned, and how many were left, at the count."""
 
 
-def progress(row: BackfillRow, graph: Graph | None, left: int, now: datetime) -> Progress:
+def progress(row: BackfillRow, graph: Graph | None, left: int, now: datetime, recent: Pace | None = None) -> Progress:
     """`left` dates are not planned yet, and the runs of others wait to run again: their tasks are as many as the version has."""
     size = 0 if graph is None else len(graph.nodes)
     again = max(row.dates - row.succeeded - row.failed - row.skipped - row.cancelled - row.queued - row.running, 0)
@@ -85,7 +97,12 @@ def progress(row: BackfillRow, graph: Graph | None, left: int, now: datetime) ->
         unplanned=left,
         is_exact=has_all_dates(row) or (graph is not None and _is_counted(row, graph, left)),
     )
-    return msgspec.structs.replace(found, left_s=_time_left(row, found, now))
+    pace = _pace(row, found, now, recent)
+    if pace is None:
+        return found
+    taken_s, runs, tasks = pace
+    left_s = taken_s * (found.tasks - found.finished) / tasks if tasks else None
+    return msgspec.structs.replace(found, left_s=left_s, per_hour=runs * HOUR_S / max(taken_s, 1.0) if runs else None)
 
 
 def _is_counted(row: BackfillRow, graph: Graph, left: int) -> bool:
@@ -113,10 +130,11 @@ def date_counts(row: BackfillRow, found: Progress) -> Mapping[str, int]:
     }
 
 
-def _time_left(row: BackfillRow, found: Progress, now: datetime) -> float | None:
-    """At the mean pace so far; None while nothing has finished, or nothing goes on."""
+def _pace(row: BackfillRow, found: Progress, now: datetime, recent: Pace | None) -> tuple[float, int, int] | None:
+    """The seconds that runs and tasks took: recent ones if these are enough, else all. None while nothing goes on."""
     is_at_work = row.state is BackfillState.RUNNING and not (row.stop_reason or row.dag_state or is_stuck(row))
-    if row.run_start_date is None or not is_at_work or not found.finished:
+    if row.run_start_date is None or not is_at_work:
         return None
-    taken: timedelta = now - row.run_start_date
-    return taken.total_seconds() * (found.tasks - found.finished) / found.finished
+    if recent is not None and recent.since is not None and recent.runs >= FEWEST_RUNS:
+        return (now - recent.since).total_seconds(), recent.runs, recent.tasks
+    return (now - row.run_start_date).total_seconds(), row.succeeded + row.failed + row.cancelled, found.finished

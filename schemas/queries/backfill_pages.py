@@ -117,6 +117,14 @@ class DateRow(msgspec.Struct, frozen=True, kw_only=True):
     task: UnendedTask | None = None
 
 
+class Pace(NamedTuple):
+    """The runs of a backfill that ended since a time, and their tasks."""
+
+    runs: int
+    tasks: int
+    since: datetime | None
+
+
 class FailedDate(msgspec.Struct, frozen=True):
     """A failed date with its run, and the first task that failed, if one did."""
 
@@ -179,6 +187,11 @@ async def list_failures(db: Db, backfill_id: int, limit: int) -> list[FailedDate
     rows = await db.fetch(_SQL["failures"], backfill_id, limit)
     first = await tasks.first_failures(db, [row["id"] for row in rows])
     return [FailedDate(logical_date, dag_id, run_id, first.get(id_)) for id_, logical_date, dag_id, run_id in rows]
+
+
+async def read_pace(db: Db, backfill_id: int, dates: int) -> Pace:
+    """The recent runs of a backfill, of its last `dates`, since its last change."""
+    return Pace(*(await db.fetch(_SQL["pace"], backfill_id, dates))[0])
 
 
 async def list_shares(db: Db, backfill_id: int, counted: int) -> list[PoolShare]:

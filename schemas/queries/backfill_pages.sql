@@ -153,3 +153,20 @@ CROSS JOIN LATERAL (
     WHERE NOT EXISTS (SELECT FROM backfill_date AS own WHERE (own.dag_run_id, own.backfill_id) = (first.dag_run_id, $1))
 ) AS others
 ORDER BY mine.pool
+
+-- name: pace
+-- The runs of the last $2 dates that ended since the last change of the backfill, or since the first of their ends.
+WITH ended AS (
+    SELECT run.end_date AS at, date.tasks_succeeded + date.tasks_skipped + date.tasks_failed AS tasks
+    FROM (SELECT * FROM backfill_date WHERE backfill_id = $1 ORDER BY ordinal DESC LIMIT $2) AS date
+    JOIN dag_run AS run ON run.id = date.dag_run_id
+    WHERE date.state IN ('success', 'failed') AND run.end_date IS NOT NULL
+),
+changed AS MATERIALIZED (
+    SELECT at FROM audit_log
+    WHERE object = 'backfill ' || $1::bigint AND what IN ('changed a backfill', 'resumed a backfill', 'retried a backfill')
+),
+since AS (SELECT greatest((SELECT min(at) FROM ended), (SELECT max(at) FROM changed)) AS at)
+SELECT count(*) AS runs, coalesce(sum(ended.tasks), 0)::bigint AS tasks, min(since.at) AS since
+FROM since
+JOIN ended ON ended.at > since.at

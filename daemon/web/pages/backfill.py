@@ -65,7 +65,7 @@ async def read(db: Db, call: Call[BackfillParams]) -> BackfillScreen:
         why=why(row),
         shares=[(share, share_text(share)) for share in found.shares],
         ended=ended_dates(row),
-        per_hour=per_hour(row, db.now),
+        per_hour=found.progress.per_hour or per_hour(row, db.now),
         actions=actions_of(row),
         failures=await backfill_pages.list_failures(db, row.id, FAILURES) if row.failed else (),
         calendar=await _calendar(db, row, params.year),

@@ -65,7 +65,7 @@ async def line_of(db: Db, row: BackfillRow) -> BackfillLine:
         progress = None if row.state in BACKFILL_ENDED else await read_progress(db, row)
     except DagFaultError:
         progress = None
-    return BackfillLine(row, ended_dates(row), progress, per_hour(row, db.now), why(row))
+    return BackfillLine(row, ended_dates(row), progress, (progress and progress.per_hour) or per_hour(row, db.now), why(row))
 
 
 def ended_dates(row: BackfillRow) -> int:

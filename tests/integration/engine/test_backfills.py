@@ -31,6 +31,7 @@
 | dates are planned in the background | test_a_million_dates_take_as_many_statements_as_one |
 | it can be deleted | test_a_deleted_one_is_gone_and_its_runs_stay |
 | it tells its progress | test_a_backfill_is_created_listed_shown_and_followed |
+| it tells its progress | test_the_time_left_follows_a_change_of_limits |
 | its limit changes while it runs | test_the_limit_changes_while_it_runs |
 
 `tests/acceptance/test_backfills.py` has what users of a peer reported.
@@ -51,6 +52,7 @@ from tidegate.daemon.containment import apply_holding
 from tidegate.daemon.engine import Batch
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.read_model.backfill import read_backfill
+from tidegate.daemon.read_model.backfill_progress import Progress, read_progress
 from tidegate.daemon.read_model.lookup import find_run
 from tidegate.daemon.read_model.queue import PoolQueue, read_queue
 from tidegate.daemon.read_model.run_progress import read_run_progress
@@ -742,6 +744,29 @@ async def test_the_limit_changes_while_it_runs(world: World) -> None:
     await world.tell(BackfillChanged(backfill_id=id_, changes={"max_active_runs": 1}))
     await work(world)
     assert states(await world.runs()) == ["success"] * 4 + ["running"]
+
+
+async def test_the_time_left_follows_a_change_of_limits(world: World) -> None:
+    await world.file(daily())
+    id_ = await created(world, 1, 16, limits={"max_active_runs": 4})
+    for _ in range(2):
+        await world.wait(minutes=1)
+        await work(world)
+    before = await world.database.run(progress_of, id_)
+
+    await world.tell(BackfillChanged(backfill_id=id_, changes={"max_active_runs": 1}))
+    for _ in range(2):
+        await world.wait(minutes=10)
+        await work(world)
+    after = await world.database.run(progress_of, id_)
+
+    assert (before.finished, after.finished) == (8, 13)
+    assert (before.left_s, before.per_hour) == pytest.approx((120, 240), rel=0.1)
+    assert (after.left_s, after.per_hour) == pytest.approx((720, 15), rel=0.1)
+
+
+async def progress_of(db: Db, id_: int) -> Progress:
+    return await read_progress(db, await read_backfill(db, id_))
 
 
 async def test_a_change_of_limits_that_were_changed_since_is_refused(world: World) -> None:

@@ -28,7 +28,7 @@ from tidegate.schemas.explain.facts import AttemptFacts, OccupyingTask, RunFacts
 from tidegate.schemas.notice import FailedTask
 from tidegate.schemas.queries import datasets, run_pages, sql
 from tidegate.schemas.queries.audit import EventPage
-from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, FailedDate, PoolShare, ScheduledTask, StageRow
+from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, FailedDate, Pace, PoolShare, ScheduledTask, StageRow
 from tidegate.schemas.queries.backfills import RewrittenOutlet
 from tidegate.schemas.queries.credentials import Owner
 from tidegate.schemas.queries.dags import UnreadDag
@@ -86,6 +86,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("backfills.replayed", "backfills.consumers"), ("backfill_id", "order_at", *ExistingRun._fields, "ordinal")),
     "backfill_pages.scheduled": ScheduledTask._fields,
     "backfill_pages.stages": fields(StageRow),
+    "backfill_pages.pace": Pace._fields,
     "backfill_pages.pool_shares": fields(PoolShare),
     "backfill_pages.list": (*fields(BackfillRow), "ended_succeeded", "ended_failed"),
     **dict.fromkeys(("credentials.find", "credentials.redeem"), fields(Owner)),
