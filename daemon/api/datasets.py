@@ -74,7 +74,10 @@ class Published(msgspec.Struct, frozen=True):
 
 
 async def list_datasets(db: Db, call: Call[DatasetList]) -> Page[DatasetRow]:
-    """List datasets by URI. `last_event_at` is the arrival of the last event; 10,001 `events` stand for more than 10,000."""
+    """List datasets by URI, each with its usual interval, and whether its next event is late.
+
+    `last_event_at` is the arrival of the last event; 10,001 `events` stand for more than 10,000.
+    """
     params = call.params
     return BY_URI.page(await datasets.list_datasets(db, params.prefix, params.limit + 1, BY_URI.first(params)), params)
 

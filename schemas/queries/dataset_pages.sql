@@ -21,7 +21,7 @@ CROSS JOIN LATERAL (
 ORDER BY dataset.uri
 
 -- name: rhythm
--- The last event of these datasets, and the mean and the longest time between their last 20 events.
+-- The last event of these datasets to arrive, whatever time it is about; the mean and the longest time between their last 20.
 -- For these, an event counts from its arrival at the latest: a producer may state a time in the future.
 SELECT dataset.uri, last.last_event_at, last.interval_s, last.longest_s
 FROM dataset

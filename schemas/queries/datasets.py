@@ -9,8 +9,9 @@ import msgspec
 
 from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents
 from tidegate.schemas.message import Message
-from tidegate.schemas.queries import references
+from tidegate.schemas.queries import dataset_pages, references
 from tidegate.schemas.queries.counting import COUNTED, EXTRA_BYTES
+from tidegate.schemas.queries.dataset_pages import Rhythm
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.producers import producer_columns, producer_of, with_producer
 from tidegate.schemas.queries.sql import load
@@ -21,7 +22,10 @@ _SQL = load("datasets")
 
 
 class DatasetRow(msgspec.Struct, frozen=True):
-    """A line of the list of datasets. `last_event_at` is the arrival of the last event. `events` 10,001: more than 10,000."""
+    """A line of the list of datasets. `events` 10,001: more than 10,000.
+
+    `last_event_at` is the arrival of the last event, `interval_s` the mean time between the last ones; `is_late` is by `Rhythm`.
+    """
 
     uri: str
     name: str
@@ -30,6 +34,8 @@ class DatasetRow(msgspec.Struct, frozen=True):
     producers: int
     events: int
     last_event_at: datetime | None
+    interval_s: float | None = None
+    is_late: bool = False
 
 
 class PendingRow(msgspec.Struct, frozen=True):
@@ -141,7 +147,14 @@ async def discard(db: Db, effects: Sequence[DiscardEvents]) -> None:
 
 async def list_datasets(db: Db, prefix: str | None, limit: int, after: str | None = None) -> list[DatasetRow]:
     """The datasets by URI; those after one."""
-    return [DatasetRow(*row) for row in await db.fetch(_SQL["list_datasets"], prefix, limit, after, COUNTED)]
+    rows = await db.fetch(_SQL["list_datasets"], prefix, limit, after, COUNTED)
+    rhythms = await dataset_pages.rhythms_of(db, [row["uri"] for row in rows])
+    return [_dataset_row(row, rhythms[row["uri"]], db.now) for row in rows]
+
+
+def _dataset_row(row: Any, rhythm: Rhythm, now: datetime) -> DatasetRow:
+    last, interval_s = rhythm.last_event_at, rhythm.interval_s
+    return DatasetRow(**row, last_event_at=last, interval_s=interval_s, is_late=rhythm.is_late(now))
 
 
 async def supplied(db: Db, uris: Collection[str]) -> set[str]:

@@ -111,15 +111,14 @@ WHERE ctid = ANY (
 )
 
 -- name: list_datasets
--- The last event is the one that arrived last, whatever time it is about. Up to $4 events are counted.
+-- Up to $4 events of each are counted.
 SELECT
     dataset.uri,
     dataset.name,
     dataset.is_active,
     (SELECT count(DISTINCT dag_id) FROM dag_schedule_dataset_reference WHERE dataset_id = dataset.id) AS consumers,
     (SELECT count(*) FROM task_outlet_dataset_reference WHERE dataset_id = dataset.id) AS producers,
-    (SELECT count(*) FROM (SELECT FROM dataset_event WHERE dataset_id = dataset.id LIMIT $4) AS event) AS events,
-    (SELECT received_at FROM dataset_event WHERE dataset_id = dataset.id ORDER BY id DESC LIMIT 1) AS last_event_at
+    (SELECT count(*) FROM (SELECT FROM dataset_event WHERE dataset_id = dataset.id LIMIT $4) AS event) AS events
 FROM dataset
 WHERE ($1::text IS NULL OR starts_with(dataset.uri, $1)) AND ($3::text IS NULL OR dataset.uri > $3)
 ORDER BY dataset.uri

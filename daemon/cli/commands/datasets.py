@@ -41,7 +41,10 @@ def list_(
     limit: Limit = 1000,
     json: Json = False,
 ) -> None:
-    """List datasets by URI. LAST EVENT is the arrival of the last event, whatever time the event is about."""
+    """List datasets by URI. LAST EVENT is the arrival of the last event, whatever time the event is about.
+
+    EVERY is the usual interval. AGE says if the next event is late.
+    """
 
     async def read(db: Db) -> list[DatasetRow]:
         return await datasets.list_datasets(db, prefix, limit)

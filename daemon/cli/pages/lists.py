@@ -20,7 +20,7 @@ from tidegate.schemas.queries.notifications import NotificationRow
 from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
 from tidegate.schemas.queries.system_pages import DaemonLine
 from tidegate.schemas.state import TaskState
-from tidegate.schemas.text import age, took, utc
+from tidegate.schemas.text import age, span, took, utc
 
 if TYPE_CHECKING:
     from tidegate.daemon.intake.lag import PartitionRow
@@ -49,10 +49,14 @@ def print_list(listing: Listing[Row], rows: Iterable[Row], now: datetime, *, jso
 
 def _dataset(row: DatasetRow, now: datetime) -> Sequence[output.Cell]:
     last = row.last_event_at
-    return row.uri, row.consumers, row.producers, counted_text(row.events), last, last and age(last, now)
+    ago = last and f"{age(last, now)}{', late' if row.is_late else ''}"
+    every = None if row.interval_s is None else span(row.interval_s)
+    return row.uri, row.consumers, row.producers, counted_text(row.events), last, ago, every
 
 
-DATASETS = Listing(("DATASET", "CONSUMERS", "PRODUCERS", "EVENTS", "LAST EVENT", "AGE"), _dataset, "there are no such datasets")
+DATASETS = Listing(
+    ("DATASET", "CONSUMERS", "PRODUCERS", "EVENTS", "LAST EVENT", "AGE", "EVERY"), _dataset, "there are no such datasets"
+)
 
 
 def _dead_letter(row: DeadLetterRow, now: datetime) -> Sequence[output.Cell]:

@@ -65,6 +65,19 @@ async def test_the_last_event_of_a_dataset_is_the_last_to_arrive(cli: Cli, histo
     assert datetime.fromisoformat(row["last_event_at"]) == arrived
 
 
+async def test_a_late_dataset_is_marked(cli: Cli, history: History) -> None:
+    for hour in (1, 2, 3):
+        await history.updated("lake://flights", str(hour), occurred_at=datetime(2013, 1, 1, hour, tzinfo=UTC))
+    on_time = await cli("datasets", "list")
+    await history.database.pool.execute("UPDATE dataset_event SET received_at = now() - interval '25 h'")
+    late = await cli("datasets", "list")
+    (row,) = (await cli("datasets", "list", "--json")).json
+
+    assert ("late" in on_time.out, on_time.rows[1][-1]) == (False, "1h00m")
+    assert "1d01h, late" in late.out
+    assert (row["is_late"], row["interval_s"]) == (True, 3600.0)
+
+
 CONSUMERS = """
 from tidegate import Dag, Dataset
 flights, weather = Dataset("lake://flights"), Dataset("lake://weather")

@@ -92,6 +92,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("credentials.find", "credentials.redeem"), fields(Owner)),
     "backfill_pages.dates": fields(DateRow),
     "backfill_pages.failures": ("id", *fields(FailedDate, task=())),
+    "datasets.list_datasets": fields(datasets.DatasetRow, last_event_at=(), interval_s=(), is_late=()),
     "dataset_pages.list": fields(DatasetLine, rhythm=()),
     "dataset_pages.rhythm": ("uri", *fields(Rhythm)),
     "sources.events": fields(ConsumedEvent),
