@@ -57,6 +57,19 @@ async def apply_holding(database: Database, batch: Batch) -> Applied:
             current |= await database.run(holds.versions_of, fault.reasons)
 
 
+async def read_or_hold(database: Database, fault: DagFaultError, read: Callable[[], Awaitable[R]]) -> R | None:
+    """The result of `read`, which a fault of a DAG ended. Returns None if it does so again: the DAG is held.
+
+    A DAG that got another version after `read` had begun is not held: the fault was that of the former one.
+    """
+    current = await database.run(holds.versions_of, fault.reasons)
+    try:
+        return await read()
+    except DagFaultError as again:
+        await hold(database, again, current)
+        return None
+
+
 class Containment:
     """Contains the errors of components that are tried until they work, such as the submits of a backend.
 

@@ -5,6 +5,7 @@ without a kill request, a submission was built from the run as it was when claim
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -12,10 +13,10 @@ import asyncpg
 import msgspec
 import structlog
 
-from tidegate.daemon.containment import bisect, halves
+from tidegate.daemon.containment import bisect, halves, read_or_hold
 from tidegate.daemon.postgres.database import Database, describe
 from tidegate.daemon.spark.contract import SubmissionSpec
-from tidegate.schemas.error import TidegateError, TooSlowError, UnavailableError
+from tidegate.schemas.error import DagFaultError, TidegateError, TooSlowError, UnavailableError
 from tidegate.schemas.graph import Graph, element_of
 from tidegate.schemas.queries import sources, submissions, versions
 from tidegate.schemas.queries.db import Db
@@ -38,7 +39,7 @@ class ElementError(TidegateError):
 
 
 async def next_steps(database: Database, claims: Sequence[ClaimedAttempt]) -> list[Step]:
-    """The next steps of the claims, in their order; without attempts that have ended, or are too slow alone to be read now.
+    """The next steps of the claims, in their order; without attempts that have ended, or cannot be read now.
 
     Raises UnavailableError.
     """
@@ -70,8 +71,8 @@ def _step(claim: ClaimedAttempt, built: Built) -> Step:
 async def _build(database: Database, claims: Sequence[ClaimedAttempt]) -> dict[UUID, Built]:
     """The submissions of the claims, or why they cannot be built. Claims whose rows cannot be read are found by bisection.
 
-    A claim that is too slow alone is left out, so that it stops no other.
-    Raises UnavailableError also for a statement that Postgres refuses whatever its rows: no attempt is at fault then.
+    A claim that is too slow alone is left out, so that it stops no other; so is one whose version cannot be read: its DAG is
+    held. Raises UnavailableError also for a statement that Postgres refuses whatever its rows: no attempt is at fault then.
     """
     if not claims:
         return {}
@@ -89,6 +90,8 @@ async def _build(database: Database, claims: Sequence[ClaimedAttempt]) -> dict[U
         return {claim.submission_id: each for claim, each in zip(part, built, strict=True)}
 
     async def contain(part: Sequence[ClaimedAttempt], error: Exception) -> dict[UUID, Built]:
+        if isinstance(error, DagFaultError):
+            return await read_or_hold(database, error, partial(build, part)) or {}
         return {part[0].submission_id: error}
 
     return {id_: built for part in await bisect(claims, build, contain) for id_, built in part.items()}

@@ -14,12 +14,13 @@ from tests.integration.engine.world import World, utc
 from tests.integration.spark.dispatching import Daemon
 from tests.servers import MakeSettings
 from tidegate.daemon.duties import submission_specs
+from tidegate.daemon.duties.submission_specs import submission_specs as submission_specs_of
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.schemas.dag import DagSpec
-from tidegate.schemas.error import TooSlowError, UnavailableError
+from tidegate.schemas.error import DagFaultError, TooSlowError, UnavailableError
 from tidegate.schemas.graph import Graph
-from tidegate.schemas.message import RunEndRequested, RunRequested
+from tidegate.schemas.message import ReleaseRequested, RunEndRequested, RunRequested
 from tidegate.schemas.queries import results
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.results import results_for
@@ -168,6 +169,43 @@ async def test_a_submission_that_cannot_be_built_fails_its_attempt(
     assert daemon.backend.given == await others(world)
     assert await world.rows(ENDS) == [("failed", f"its submission could not be built: {reason}")] * 2
     assert [entry["event"] for entry in entries if entry["log_level"] == "error"] == ["submission_not_built"] * 2
+
+
+async def test_an_attempt_whose_version_cannot_be_read_waits_for_the_release_of_its_dag(world: World, daemon: Daemon) -> None:
+    await started(world, command("a"))
+    await with_other(world)
+    claims = (await daemon.dispatcher._claim(daemon.dispatcher._claim_intents)).claims
+    ((version, spec),) = await world.rows("SELECT id, spec::text FROM dag_version WHERE dag_id = 'd'")
+    await world.rows("UPDATE dag_version SET spec = '{}' WHERE id = $1", version)
+    world.database.clear_memory()
+
+    await submit(world, daemon, claims)
+
+    assert daemon.backend.given == await others(world)
+    assert await world.rows(ENDS) == []
+    assert await world.rows("SELECT dag_id FROM dag WHERE held_since IS NOT NULL") == [("d",)]
+    await world.rows("UPDATE dag_version SET spec = $2::text::jsonb WHERE id = $1", version, spec)
+    await world.tell(ReleaseRequested(dag_id="d"))
+    await daemon.dispatcher._resolve_batch((await daemon.dispatcher._claim(daemon.dispatcher._claim_abandoned)).claims)
+    assert set(daemon.backend.given) == {claim.submission_id for claim in claims}
+
+
+async def test_a_version_that_is_mended_meanwhile_costs_no_attempt(
+    world: World, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = await claimed(world, daemon)
+    faults = [DagFaultError({"d": "its version 1 cannot be read"})] * 2  # of the batch, and of its first half
+
+    async def mended_later(db: Db, part: Sequence[ClaimedAttempt]) -> list[submission_specs.Built]:
+        if faults:
+            raise faults.pop()
+        return await submission_specs_of(db, part)
+
+    monkeypatch.setattr(submission_specs, "submission_specs", mended_later)
+    await submit(world, daemon, claims)
+
+    assert set(daemon.backend.given) == {claim.submission_id for claim in claims}
+    assert await world.rows("SELECT dag_id FROM dag WHERE held_since IS NOT NULL") == []
 
 
 async def test_a_statement_that_postgres_refuses_fails_no_attempt(
