@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -89,13 +90,16 @@ def _is_target(name: str) -> bool:
 
 def _ending_with(name: str) -> list[Path]:
     """The files and folders whose paths end so."""
-    return [path for path in _tree() if f"/{path.relative_to(ROOT)}".endswith(f"/{name.rstrip('/')}")]
+    end = f"/{name.rstrip('/')}"
+    return [path for written, path in _tree().items() if written.endswith(end)]
 
 
 @cache
-def _tree() -> list[Path]:
+def _tree() -> Mapping[str, Path]:
+    """The files and folders, by their paths as they are written below the root."""
     folders = ("schemas", "handlers", "events", "daemon", "tests")
-    return [path for folder in folders for path in (ROOT / folder).rglob("*") if "__pycache__" not in path.parts]
+    paths = (path for folder in folders for path in (ROOT / folder).rglob("*") if "__pycache__" not in path.parts)
+    return {f"/{path.relative_to(ROOT)}": path for path in paths}
 
 
 def _defines(path: Path, name: str) -> bool:
