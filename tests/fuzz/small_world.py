@@ -9,6 +9,7 @@ from typing import Any, cast
 from uuid import UUID, uuid4
 
 import anyio
+import anyio.lowlevel
 import asyncpg
 import msgspec
 
@@ -302,9 +303,9 @@ class SmallWorld:
         await self.step(self.relay)
 
     async def relay(self) -> None:
-        """Publish what is in the outbox."""
-        while await relay.relay_batch(self.context, self.sinks, self.watermark):
-            pass
+        """Publish what is in the outbox, also that of sinks that connect at a later try."""
+        while await relay.relay_batch(self.context, self.sinks, self.watermark) or self.sinks.connecting:
+            await anyio.lowlevel.checkpoint()
 
     async def notify(self) -> None:
         """Send the notifications that are due."""

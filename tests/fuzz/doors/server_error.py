@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any, NamedTuple, cast
 
 import asyncpg
+import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from tests import servers
 from tests.fuzz.doors.door import Door, Place
 from tests.fuzz.small_world import SmallWorld, Topics, attempt_of, end_of, small_world
 from tidegate.daemon import outage
+from tidegate.daemon.duties import outbox_sinks
 from tidegate.events.sink import ProducerRecord
 from tidegate.events.source import Partition
 from tidegate.schemas.error import FencedError, UnavailableError
@@ -210,10 +212,11 @@ class End(NamedTuple):
 
 @contextmanager
 def world_of(place: Place) -> Iterator[Opened]:
-    pause, outage.FIRST_PAUSE_S, outage.LONGEST_PAUSE_S = (outage.FIRST_PAUSE_S, outage.LONGEST_PAUSE_S), 0.0, 0.0
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(_world(place)) as world:
-        yield Opened(portal, world, portal.call(_lived, world, (), ()))
-    outage.FIRST_PAUSE_S, outage.LONGEST_PAUSE_S = pause
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in ((outage, "FIRST_PAUSE_S"), (outage, "LONGEST_PAUSE_S"), (outbox_sinks, "REST_S")):
+            patch.setattr(module, name, 0.0)
+        with start_blocking_portal() as portal, portal.wrap_async_context_manager(_world(place)) as world:
+            yield Opened(portal, world, portal.call(_lived, world, (), ()))
 
 
 @asynccontextmanager
