@@ -40,7 +40,7 @@ from tidegate.schemas.conditions.condition import (
     inputs,
 )
 from tidegate.schemas.effect.run import InsertRun
-from tidegate.schemas.error import DUTY, UNREAD
+from tidegate.schemas.error import DUTY, UNREAD, blame
 from tidegate.schemas.explain.facts import DagStatus
 from tidegate.schemas.explain.gates import DagExplanation, Gate, closed
 from tidegate.schemas.explain.reasons import (
@@ -101,6 +101,12 @@ async def load(db: Db, dag_id: str) -> DagFacts:
 
 
 def explain_dag(facts: DagFacts) -> DagExplanation:
+    """Why the DAG has no new run. Raises DagFaultError for a row that cannot be explained, such as one with an infinite time."""
+    with blame(facts.dag.graph.dag_id):
+        return _explained(facts)
+
+
+def _explained(facts: DagFacts) -> DagExplanation:
     by_datasets, by_time = tuple(condition_gates(facts)), tuple(timetable_gates(facts))
     own, services = tuple(dag_gates(facts)), tuple(service_gates(facts))
     needed, instead = _needed(facts, by_datasets, by_time)

@@ -13,11 +13,12 @@ from tests.unit.handlers.event_driven_dags import at, by, consumer, event, expir
 from tests.unit.schemas.explain.test_reasons import TEXTS
 from tidegate.handlers.explain.dag import DagFacts, dag_changes, explain_dag, would_run
 from tidegate.schemas.conditions.condition import AllOf, DatasetRef, Timing
+from tidegate.schemas.error import DagFaultError
 from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.explain.gates import DagExplanation, Gate, GateState
 from tidegate.schemas.explain.remedy import Change
 from tidegate.schemas.queries.leases import Away, Incident, JobRow
-from tidegate.schemas.timetable.spec import Continuous, Cron, Once
+from tidegate.schemas.timetable.spec import Continuous, Cron, Every, Once
 from tidegate.schemas.timetable.tick import Tick
 from tidegate.schemas.view import DagView
 
@@ -298,3 +299,10 @@ def test_a_condition_that_the_time_of_an_event_breaks_is_explained_all_the_same(
     page = explain_dag(dag_facts(consumer(expiring("a", 5), event(2), infinite)))
 
     assert isinstance(closed(page)["condition"], reasons.ConditionBroken)
+
+
+def test_a_tick_that_breaks_the_explanation_is_a_fault_of_its_dag() -> None:
+    tick = Tick(datetime.min, at(-90), at(-90), at(-90))  # noqa: DTZ901 - so Postgres gives an infinite time
+
+    with pytest.raises(DagFaultError, match="DAG 'd': a decision failed: TypeError"):
+        explain_dag(dag_facts(ticking(Every(seconds=60), last_tick=tick)))
