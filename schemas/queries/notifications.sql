@@ -61,10 +61,10 @@ CROSS JOIN LATERAL (
 UPDATE notification SET owner = $2, host = $3, due_at = $4::timestamptz + make_interval(secs => $5) WHERE id = ANY ($1::bigint[])
 
 -- name: claim
--- The same host continues the try of a function. Every other claim is a new try.
+-- The same host continues the try of a function. Every other claim is a new try. A damaged number of tries fails no other claim.
 UPDATE notification
 SET state = 'sending',
-    tries = tries + CASE WHEN state = 'sending' AND kind = 'function' AND host = $3 THEN 0 ELSE 1 END,
+    tries = CASE WHEN state = 'sending' AND kind = 'function' AND host = $3 THEN tries ELSE least(tries, 2147483646) + 1 END,
     owner = $2,
     host = $3,
     due_at = $4::timestamptz + make_interval(secs => $5)

@@ -75,6 +75,21 @@ async def test_a_hook_is_fresh_also_where_the_clock_of_the_host_is_wrong(
     assert abs(int(got.headers["x-tidegate-timestamp"]) - now) < 60
 
 
+async def test_a_notification_with_the_largest_number_of_tries_stops_no_other(
+    notified: NotifiedDag, post: Post, hook: Hook
+) -> None:
+    await failed_run(notified, hook, runs=2)
+    await notified.database.pool.execute(
+        "UPDATE notification SET tries = 2147483647 WHERE id = (SELECT min(id) FROM notification)"
+    )
+
+    async with post.at_work():
+        await hook.until(2)
+        await notified.until("sent", "sent")
+
+    assert await notified.database.pool.fetchval("SELECT array_agg(tries ORDER BY id) FROM notification") == [2147483647, 1]
+
+
 async def test_without_a_secret_nothing_is_signed(notified: NotifiedDag, post: Post, hook: Hook) -> None:
     await failed_run(notified, hook)
 
