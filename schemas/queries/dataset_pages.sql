@@ -31,7 +31,7 @@ CROSS JOIN LATERAL (
     FROM (
         SELECT id, received_at, extract(epoch FROM occurred_at - lag(occurred_at) OVER (ORDER BY occurred_at))::float8 AS gap_s
         FROM (
-            SELECT id, least(occurred_at, received_at) AS occurred_at, received_at
+            SELECT id, in_calendar(least(occurred_at, received_at)) AS occurred_at, in_calendar(received_at) AS received_at
             FROM dataset_event WHERE dataset_id = dataset.id ORDER BY id DESC LIMIT 20
         ) AS event
     ) AS spaced

@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 
+import pytest
+
 from tests.integration.cli.history import DAILY
 from tests.integration.web.conftest import Site
 from tidegate.daemon import runs
@@ -130,6 +132,22 @@ async def test_a_late_dataset_that_a_dag_waits_for_is_listed(site: Site) -> None
     assert ["<b>lake://weather</b>" in text for text in pages] == [False, True, False]
     assert "usually comes every 1h00m, the last event" in pages[1]
     assert "daily_delays</a> waits for it with events of other datasets" in pages[1]
+
+
+@pytest.mark.parametrize("damage", ["received_at = '-infinity'", "received_at = 'infinity'", "occurred_at = '-infinity'"])
+async def test_a_damaged_time_of_an_event_breaks_no_page(site: Site, damage: str) -> None:
+    await site.history.daemon()
+    await site.history.file()
+    for hour in (1, 2, 3):
+        await site.history.updated("lake://weather", str(hour), occurred_at=datetime(2026, 1, 1, hour, tzinfo=UTC))
+    execute = site.history.database.pool.execute
+    await execute(f"UPDATE dataset_event SET {damage} WHERE id = (SELECT max(id) FROM dataset_event)")
+    await execute("DELETE FROM dataset_dag_run_queue")
+    await site.history.updated("lake://flights", "f-1")
+    await execute("UPDATE dataset_dag_run_queue SET created_at = now() - interval '2 min'")
+
+    async with site.browser() as client:
+        assert [(await client.get(path)).status_code for path in ("/", "/datasets")] == [200, 200]
 
 
 async def test_what_is_at_work_is_listed(site: Site) -> None:
