@@ -44,6 +44,19 @@ JOIN audit_chain AS link ON link.audit_id = entry.id
 LEFT JOIN audit_chain AS previous ON previous.number = link.number - 1
 WHERE entry.id = ANY ($1::bigint[])
 
+-- name: refused
+-- The entries of these whose change was refused, by an entry of the same request that the same filter finds.
+SELECT entry.id
+FROM audit_log AS entry
+WHERE entry.id = ANY ($5::bigint[]) AND entry.details ? 'body' AND EXISTS (
+    SELECT FROM audit_log AS refusal
+    WHERE refusal.what = 'was refused' AND refusal.details ->> 'request_id' = entry.details ->> 'request_id'
+      AND ($1::text IS NULL OR refusal.who = $1)
+      AND ($2::text IS NULL OR refusal.object = $2)
+      AND ($3::timestamptz IS NULL OR refusal.at >= $3)
+      AND ($4::timestamptz IS NULL OR refusal.at <= $4)
+)
+
 -- name: unchained
 -- The last of the next $2 entries after $1, and the first of them without a link.
 SELECT max(entry.id) AS last, min(entry.id) FILTER (WHERE link.audit_id IS NULL) AS unchained

@@ -144,6 +144,7 @@ READ = {
     "submissions.open_on_host": ("'here'", "submission_open"),
     "tasks.failures": ("{runs}, 3", "task_instance_pkey submission_dag_run_id_task_index_try_number_key"),
     "submissions.silent": ("60, NULL, 100", "submission_open"),
+    "audit_log.refused": ("NULL, NULL, NULL, NULL, {runs}", "audit_log_pkey audit_log_refusal"),
     "audit.page_of_events": ("100, 1000", "dataset_event_pkey"),
     "audit.count_outcomes": (
         "2611000000104000, 2611000000105000",
