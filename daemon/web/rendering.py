@@ -10,6 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from msgspec import Struct
+from msgspec.structs import fields, replace
 from starlette.responses import HTMLResponse
 
 from tidegate.daemon.read_model.audit_log import facts_of
@@ -72,7 +74,7 @@ def environment() -> Environment:
         "tasks_wait": tasks_wait,
         "number": "{:,.0f}".format,
     }
-    made.globals |= {"url": url, "dag_url": dag_url, "run_url": run_url, "task_url": task_url}
+    made.globals |= {"url": url, "query": query, "dag_url": dag_url, "run_url": run_url, "task_url": task_url}
     made.globals |= {"sign": sign, "static": static, "took": took, "in_time": in_time, "known": fact_text}
     made.globals |= {"leases": leases_text, "ran_s": ran_s, "AT_WORK": AT_WORK, "LISTED": LISTED}
     return made
@@ -92,6 +94,13 @@ def url(*parts: object, **query: object) -> str:
     path = "/" + "/".join(quote(str(part), safe="") for part in parts)
     pairs = [f"{name}={quote(str(value), safe='')}" for name, value in query.items() if value is not None]
     return f"{path}?{'&'.join(pairs)}" if pairs else path
+
+
+def query(params: Struct, **changes: object) -> Mapping[str, object]:
+    """The query of the page with these parameters, and with changes; without defaults, and without what its path has."""
+    changed = replace(params, **changes)
+    chosen = {field.name: (getattr(changed, field.name), field.default) for field in fields(changed) if not field.required}
+    return {name: value for name, (value, default) in chosen.items() if value != default}
 
 
 def dag_url(dag_id: str, *below: object, **query: object) -> str:

@@ -165,7 +165,7 @@ async def test_a_backfill_shows_its_failures_first_and_its_days(site: Site) -> N
         await site.history.run()
         text = (await client.get("/backfills/1")).text
         of_day = (await client.get("/backfills/1", params={"day": "2013-01-01"})).text
-        open_ones = (await client.get("/backfills/1", params={"state": "open"})).text
+        open_ones = (await client.get("/backfills/1", params={"state": "open", "rows": "1"})).text
         other_year = (await client.get("/backfills/1", params={"year": "2020"})).text
 
     assert text.index("What failed") < text.index("Calendar of 2013") < text.index("<h2>Dates</h2>")
@@ -175,6 +175,7 @@ async def test_a_backfill_shows_its_failures_first_and_its_days(site: Site) -> N
     assert len(re.findall(r'<td class="num">1</td>\s*<td class="nowrap">2013-01-01', of_day)) == 1
     assert '<td class="nowrap">2013-01-02' not in of_day
     assert '<td class="nowrap">2013-01-02' in open_ones
+    assert 'href="/backfills/1?state=failed&amp;rows=1#dates"' in open_ones
     assert "The backfill has no date in 2020" in other_year
     assert "None of its tasks holds a slot." in idle
     assert "It holds 1 of 128 slots of default_pool; no other task waits there." in alone

@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime
+from html import unescape
 from http import HTTPStatus
 
 import pytest
@@ -115,11 +116,17 @@ async def test_the_grid_has_a_window_on_tasks(site: Site) -> None:
     await site.history.file()
     await site.history.run()
 
-    text = await page(site, "/dags/daily_delays", tasks="1", rows="1")
+    text = await page(site, "/dags/daily_delays", tasks="1", rows="1", at="2100-01-01")
 
     assert 'scope="row">report<' in text
     assert 'scope="row">join<' not in text
     assert "tasks 2 to 2 of 3" in text
+    assert re.findall(r'href="(/dags/daily_delays\?[^"]*)">Tasks', unescape(text)) == [
+        "/dags/daily_delays?at=2100-01-01&rows=1",
+        "/dags/daily_delays?at=2100-01-01&tasks=2&rows=1",
+    ]
+    hidden = '<input type="hidden" name="tasks" value="1"><input type="hidden" name="rows" value="1">'
+    assert f'<form class="row" action="/dags/daily_delays">{hidden}' in text
 
 
 INSTANCES = """

@@ -1,12 +1,14 @@
 """What templates say about addresses and states, and what they load."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from importlib.resources import files
+from typing import Any
 
 import pytest
 
-from tidegate.daemon.web.rendering import environment, in_time, sign, static, url
+from tidegate.daemon.web.pages.dag import DagParams
+from tidegate.daemon.web.rendering import environment, in_time, query, sign, static, url
 from tidegate.schemas.state import RunState, TaskState
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
@@ -14,6 +16,19 @@ NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
 
 def test_the_parts_of_an_address_are_escaped() -> None:
     assert url("dags", "a/b?c", "runs", "x+y:1", q='"><', none=None) == "/dags/a%2Fb%3Fc/runs/x%2By%3A1?q=%22%3E%3C"
+
+
+@pytest.mark.parametrize(
+    ("given", "changes", "expected"),
+    [
+        ({}, {}, "/dags"),
+        ({"at": date(2020, 1, 1), "rows": 7}, {"tasks": 7}, "/dags?at=2020-01-01&tasks=7&rows=7"),
+        ({"at": date(2020, 1, 1), "rows": 7}, {"at": None, "before": "c"}, "/dags?before=c&rows=7"),
+        ({"rows": 7}, {"rows": 100}, "/dags"),
+    ],
+)
+def test_a_link_keeps_what_it_does_not_change(given: dict[str, Any], changes: dict[str, Any], expected: str) -> None:
+    assert url("dags", **query(DagParams(dag_id="d", **given), **changes)) == expected
 
 
 @pytest.mark.parametrize("state", [*RunState, *TaskState, "held", None])
