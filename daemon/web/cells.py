@@ -13,9 +13,6 @@ from tidegate.schemas.text import utc
 
 EMPTY = "<td></td>"
 
-MARKS = {"bad": "✕"}
-"""The signs that are drawn in cells: the others have a form of their own."""
-
 
 def rows_of(grid: Grid, dag_id: str) -> list[Markup]:
     """The cells of each line of the grid, in its order."""
@@ -42,16 +39,15 @@ def _cell(cell: GridCell | None, column: _Column, part: Markup, name: Markup) ->
     """`part` and `name` are the id of the task, escaped for an address and for text."""
     if cell is None:
         return EMPTY
-    colour, state, mark = _look(cell.state)
+    colour, state = _look(cell.state)
     title = f"{name} {column.time}: {state}{_details(cell)}"
-    return f'<td><a class="cell c-{colour}" href="{column.address}/{part}" title="{title}">{mark}</a></td>'
+    return f'<td><a class="cell c-{colour}" href="{column.address}/{part}" title="{title}"></a></td>'
 
 
 @cache
-def _look(state: str) -> tuple[str, Markup, str]:
-    """The colour, the escaped name and the mark of a state."""
-    colour = sign(state)[0]
-    return colour, escape(state), MARKS.get(colour, "")
+def _look(state: str) -> tuple[str, Markup]:
+    """The colour and the escaped name of a state."""
+    return sign(state)[0], escape(state)
 
 
 def _details(cell: GridCell) -> str:

@@ -49,7 +49,8 @@ SIGNS = {
     "killed": ("skip", "\N{EN DASH}"),
     "discarded": ("skip", "\N{EN DASH}"),
 }
-"""By state, its colour and its sign, so that colour alone never tells. Every other state waits."""
+"""By state, its colour and its sign, so that colour alone never tells; in cells and drawings each colour has a form of its own.
+Every other state waits."""
 
 WAITING = ("wait", "○")
 

@@ -40,10 +40,6 @@ def test_a_grid_of_many_runs_shows_fewer_tasks(runs: int, rows: int, shown: int)
     assert (window_of(params).tasks, window_of(params).runs) == (shown, runs)
 
 
-def test_a_failed_cell_has_a_sign() -> None:
-    assert row_of(GridCell("failed", 0, 0, 1)).endswith(">✕</a></td>")
-
-
 def test_a_run_without_the_task_has_an_empty_cell() -> None:
     assert row_of(None) == "<td></td>"
 

@@ -1,6 +1,7 @@
 """What templates say about addresses and states, and what they load."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from importlib.resources import files
 from typing import Any
@@ -8,8 +9,8 @@ from typing import Any
 import pytest
 
 from tidegate.daemon.web.pages.dag import DagParams
-from tidegate.daemon.web.rendering import environment, in_time, query, sign, static, url
-from tidegate.schemas.state import RunState, TaskState
+from tidegate.daemon.web.rendering import WAITING, environment, in_time, query, sign, static, url
+from tidegate.schemas.state import BackfillState, DateState, RunState, SubmissionState, TaskState
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
 
@@ -31,14 +32,34 @@ def test_a_link_keeps_what_it_does_not_change(given: dict[str, Any], changes: di
     assert url("dags", **query(DagParams(dag_id="d", **given), **changes)) == expected
 
 
-@pytest.mark.parametrize("state", [*RunState, *TaskState, "held", None])
-def test_every_state_has_a_colour_and_a_sign(state: str | None) -> None:
-    colour, mark = sign(state)
-    style = files("tidegate.daemon.web").joinpath("static/style.css").read_text()
+def test_the_states_that_wait_are_these() -> None:
+    states = {state.value for kind in (RunState, TaskState, SubmissionState, BackfillState, DateState) for state in kind}
 
-    assert mark
-    assert f".c-{colour}" in style
-    assert f".f-{colour}" in style
+    assert {state for state in states if sign(state) == WAITING} == {
+        *("none", "scheduled", "queued", "up_for_retry", "retry", "planned", "intent", "submitting", "cancelling"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "states"),
+    [
+        ("c", ("success", "running", "failed", "upstream_failed", "scheduled", "skipped")),
+        ("f", ("success", "running", "failed", "queued", "skipped")),
+    ],
+)
+def test_each_colour_has_a_form_of_its_own(kind: str, states: Sequence[str]) -> None:
+    """No text in a cell or a drawing tells its state. The forms are the rules of the style without colours."""
+    forms = {form_of(f".{kind}-{sign(state)[0]}") for state in states}
+
+    assert (len(forms), "" in forms) == (len(states), False)
+
+
+def form_of(name: str) -> str:
+    """The rules for a class by itself."""
+    style = files("tidegate.daemon.web").joinpath("static/style.css").read_text()
+    colourless = re.sub(r"--(ok|run|bad|wait)-", "--", re.sub(r"/\*.*?\*/", "", style))
+    rules = re.findall(r"(?:^|(?<=} ))(\S[^{}]*) { (.*?) }", colourless, re.MULTILINE)
+    return " ".join(rule for names, rule in rules if re.search(rf"(^|, ){re.escape(name)}(::before)?(,|$)", names))
 
 
 def test_the_address_of_a_file_changes_with_its_content() -> None:
