@@ -121,7 +121,8 @@ def _views(right: str, *_dags: str) -> bool:
 
 
 def _is_own(request: Request, address: str) -> bool:
-    return address.startswith(f"{request.url.scheme}://{request.url.netloc}/")
+    """Behind a proxy with TLS, browsers have another scheme than the request."""
+    return address.startswith(tuple(f"{scheme}://{request.url.netloc}/" for scheme in ("http", "https")))
 
 
 def _here(request: Request) -> str | None:
@@ -194,7 +195,7 @@ async def _shown_again(form: Form, given: Mapping[str, str], call: Call[Any]) ->
 
 def live_of(params: Params, hub: Hub) -> Live:
     """The stream of the changes of the DAG or the run that the parameters name, or of all."""
-    dag_id, run_id = getattr(params, "dag_id", None), getattr(params, "run_id", None)
+    dag_id, run_id = getattr(params, "dag_id", None) or None, getattr(params, "run_id", None)
     run_id = None if run_id == LATEST else run_id
     address = url(*STREAM, coalesce="true", dag_id=dag_id, run_id=run_id, after=hub.recent.encode() or None)
     return Live(address, LIST_PAUSE_S if dag_id is None else PAUSE_S)
