@@ -87,6 +87,16 @@ def verdict(system: System, problems: int) -> str:
     return f"{counted(problems, 'problem', 'problems') if problems else 'all well'}: {'; '.join(filter(None, facts))}"
 
 
+def resume_command(incident: Incident) -> str:
+    """How to read the partition again."""
+    return f"tidegate topics resume {shlex.quote(incident.partition)} --at OFFSET"
+
+
+def settle_command(loss: LossRow) -> str:
+    """How to say that the loss is dealt with."""
+    return f"tidegate losses settle {loss.id} --because TEXT"
+
+
 def problems(system: System) -> Iterator[str]:
     """The problems, and what to do about each; none for a healthy installation."""
     if system.missing:
@@ -96,11 +106,10 @@ def problems(system: System) -> Iterator[str]:
         where = f"{outage.server} is out of service for {outage.host} (pid {outage.pid})"
         yield f"{where} since {utc(outage.away.since)}: {outage.away.error}"
     for incident in system.halted:
-        command = f"tidegate topics resume {shlex.quote(incident.partition)} --at OFFSET"
-        yield f"{incident.partition} is not read: {_cause(incident)}; `{command}` continues it"
+        yield f"{incident.partition} is not read: {_cause(incident)}; `{resume_command(incident)}` continues it"
     for loss in system.losses:
         lost = f"Postgres has lost commits of {utc(loss.since)} to {utc(loss.until)}"
-        yield f"{lost}; check that time, then `tidegate losses settle {loss.id}`"
+        yield f"{lost}; check that time, then `{settle_command(loss)}`"
     for pool, tasks in system.missing_pools.items():
         wait = f"{tasks_wait(tasks)} for the pool {pool!r}, which does not exist"
         yield f"{wait}; `tidegate pools set {shlex.quote(pool)} SLOTS` creates it"

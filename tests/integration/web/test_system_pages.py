@@ -270,7 +270,11 @@ async def test_a_loss_is_settled_from_the_page(site: Site) -> None:
         settled = await client.post(address, data={"csrf": csrf_of(form), "because": "checked"})
         again = await client.get(address)
 
-    assert ("Lost commits" in seen, "/settle" in seen, "<code>tidegate losses settle 1</code>" in seen) == (True, False, True)
+    assert ("Lost commits" in seen, "/settle" in seen, "<code>tidegate losses settle 1 --because TEXT</code>" in seen) == (
+        True,
+        False,
+        True,
+    )
     assert "Postgres has lost commits of" in form.text
     assert (blank.status_code, settled.url.path) == (HTTPStatus.BAD_REQUEST, "/system")
     assert ("Lost commits" in settled.text, again.status_code) == (False, HTTPStatus.NOT_FOUND)

@@ -10,9 +10,12 @@ import pytest
 from tidegate.daemon.read_model.system import System, problems, verdict
 from tidegate.schemas.queries.counting import COUNTED
 from tidegate.schemas.queries.leases import Incident, Terms
+from tidegate.schemas.queries.losses import LossRow
 from tidegate.schemas.queries.system_pages import DaemonLine, LeaseLine, RelayLine, ServerLine
+from tidegate.schemas.text import utc
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+AT = utc(NOW)
 DAEMON = DaemonLine("h", 1, NOW, NOW, Terms(), {}, UUID(int=1), "1.0", ())
 HEALTHY = System(now=NOW, daemons=(DAEMON,), server=ServerLine(version="18", database="t", is_standby=False, bytes=0))
 NEWER = msgspec.structs.replace(DAEMON, version="1.1")
@@ -38,6 +41,10 @@ NEWER = msgspec.structs.replace(DAEMON, version="1.1")
         ({"missing_pools": {"reprots": COUNTED}}, ["10,000+ tasks wait for the pool 'reprots', which"]),
         ({"broken_files": 2}, ["2 DAG files are broken; `tidegate dags errors` says why"]),
         ({"dead_letters": 1}, ["1 dead letter is open: records that could not be handled; `tidegate deadletters list` says why"]),
+        (
+            {"losses": (LossRow(3, NOW, NOW, "2", NOW, "d", None, None, None),)},
+            [f"Postgres has lost commits of {AT} to {AT}; check that time, then `tidegate losses settle 3 --because TEXT`"],
+        ),
         ({"halted": (Incident("t/1", 3, 5, 9),)}, ["t/1 is not read: its next offset 3 is outside its log of 5 to 9"]),
         ({"halted": (Incident("t/1", 9, 5, 9),)}, ["t/1 is not read: its next offset 9 is outside"]),
         ({"halted": (Incident("t/1", 5, 5, 9),)}, ["t/1 is not read: the records at its next offset 5 cannot be decoded"]),
