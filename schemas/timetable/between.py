@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from itertools import chain, pairwise, takewhile
 
 from tidegate.schemas.time_range import EARLIEST, LATEST
-from tidegate.schemas.timetable.spec import Continuous, Cron, Dates, Every, Once, Timetable
+from tidegate.schemas.timetable.spec import Continuous, Dates, Every, Once, Timetable
 from tidegate.schemas.timetable.tick import EPOCH, INSTANT, Bounds, Tick
 from tidegate.schemas.timetable.tick_times import Grid, Ticks, ticks_of
 
@@ -31,10 +32,23 @@ def ticks_between(
         return
     ticks = Grid(timetable, anchor) if isinstance(timetable, Every) else ticks_of(timetable)
     length = timedelta(seconds=0 if isinstance(timetable, Dates) else timetable.interval_s)
-    at = ticks.until(end + length) if is_reverse else ticks.after(start + length - INSTANT)
-    while at is not None and start <= at - length <= end:
-        yield _tick(timetable, ticks, at, length)
-        at = ticks.until(at - INSTANT) if is_reverse else ticks.after(at)
+    found = ticks.walk(end + length if is_reverse else start + length - INSTANT, is_reverse=is_reverse)
+    if isinstance(timetable, Dates) or timetable.mode == "trigger":
+        runs = (Tick(at - length, at - length, at, at) for at in found)
+    else:
+        runs = (Tick(at, at, until, until) for at, until in _periods(ticks, found, is_reverse=is_reverse))
+    yield from takewhile(lambda run: start <= run.logical_date <= end, runs)
+
+
+def _periods(ticks: Ticks, found: Iterator[datetime], *, is_reverse: bool) -> Iterator[tuple[datetime, datetime]]:
+    """Each tick with the one after it, or with itself if it is the last."""
+    if not is_reverse:
+        yield from ((at, until or at) for at, until in pairwise(chain(found, (None,))) if at is not None)
+        return
+    until: datetime | None = None
+    for at in found:
+        yield at, until or ticks.after(at) or at
+        until = at
 
 
 def is_date(timetable: Timetable | None, anchor: datetime, at: datetime) -> bool:
@@ -47,11 +61,3 @@ def nearest_dates(timetable: Timetable | None, anchor: datetime, at: datetime) -
     before = next(ticks_between(timetable, anchor, EARLIEST, at, is_reverse=True), None)
     after = next(ticks_between(timetable, anchor, at, LATEST), None)
     return before.logical_date if before else None, after.logical_date if after else None
-
-
-def _tick(timetable: Cron | Every | Dates, ticks: Ticks, at: datetime, length: timedelta) -> Tick:
-    """The run of a tick. `length` is the time from the logical date to the tick, in trigger mode."""
-    if isinstance(timetable, Dates) or timetable.mode == "trigger":
-        return Tick(at - length, at - length, at, at)
-    end = ticks.after(at) or at
-    return Tick(at, at, end, end)

@@ -5,7 +5,8 @@ from calendar import monthrange
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from itertools import pairwise
+from heapq import merge
+from itertools import groupby, pairwise
 from typing import NamedTuple, Protocol
 
 from tidegate.schemas.timetable import wallclock
@@ -25,6 +26,9 @@ class Ticks(Protocol):
     def until(self, instant: datetime, /) -> datetime | None:
         """The last tick up to `instant`."""
 
+    def walk(self, instant: datetime, /, *, is_reverse: bool) -> Iterator[datetime]:
+        """The ticks after `instant`, or up to it, the nearest first."""
+
 
 class CronTicks(NamedTuple):
     """The ticks of all expressions."""
@@ -36,6 +40,11 @@ class CronTicks(NamedTuple):
 
     def until(self, instant: datetime, /) -> datetime | None:
         return _cron_until(self.cron, instant)
+
+    def walk(self, instant: datetime, /, *, is_reverse: bool) -> Iterator[datetime]:
+        naive, clock = instant.astimezone(UTC).replace(tzinfo=None), self.cron.timezone
+        walks = (wallclock.walk(compiled(each), clock, naive, is_reverse=is_reverse) for each in self.cron.expressions)
+        return (tick.replace(tzinfo=UTC) for tick, _ in groupby(merge(*walks, reverse=is_reverse)))
 
 
 # Cached: DAGs that are due together often share a timetable, and each decision asks several times.
@@ -69,6 +78,10 @@ class DateTicks(NamedTuple):
         index = bisect_right(self.dates, instant)
         return self.dates[index - 1] if index else None
 
+    def walk(self, instant: datetime, /, *, is_reverse: bool) -> Iterator[datetime]:
+        index = bisect_right(self.dates, instant)
+        return reversed(self.dates[:index]) if is_reverse else iter(self.dates[index:])
+
 
 class Grid(NamedTuple):
     """The ticks at whole periods from an anchor."""
@@ -81,6 +94,12 @@ class Grid(NamedTuple):
 
     def until(self, instant: datetime, /) -> datetime:
         return _around(self.every, self.anchor, instant)[0]
+
+    def walk(self, instant: datetime, /, *, is_reverse: bool) -> Iterator[datetime]:
+        at = self.until(instant) if is_reverse else self.after(instant)
+        while True:
+            yield at
+            at = self.until(at - timedelta.resolution) if is_reverse else self.after(at)
 
 
 # Cached: months with seconds are walked one by one, thousands of them in a century, and each decision asks several times.

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import takewhile
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -84,6 +85,27 @@ def until(expression: Expression, clock: str, instant: datetime) -> datetime | N
         if best is not None and best >= period.start + period.late:
             return best
     return best
+
+
+def walk(expression: Expression, clock: str, instant: datetime, *, is_reverse: bool) -> Iterator[datetime]:
+    """The matches after `instant`, or up to it, the nearest first."""
+    found = until(expression, clock, instant) if is_reverse else after(expression, clock, instant)
+    while found is not None:
+        yield found
+        last = found
+        for last in _beside(expression, clock, found, is_reverse=is_reverse):
+            yield last
+        found = until(expression, clock, last - SECOND) if is_reverse else after(expression, clock, last)
+
+
+def _beside(expression: Expression, clock: str, instant: datetime, *, is_reverse: bool) -> Iterator[datetime]:
+    """The next matches after or before `instant`, up to one that lies in another offset period, or may come after one of it."""
+    periods = offset_periods(clock, instant.year)
+    period = periods[bisect_right(periods, instant, key=_start) - 1]
+    first, end = period.start + period.late, min(period.end, period.closes(every_hour=expression.every_hour) - period.offset)
+    if first <= instant < end:
+        found = (wall - period.offset for wall in expression.beside(instant + period.offset, is_reverse=is_reverse))
+        yield from takewhile(lambda at: first <= at < end, found)
 
 
 def local(instant: datetime, clock: str) -> datetime:

@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import takewhile
 from random import Random
 from zoneinfo import ZoneInfo
 
@@ -83,7 +84,10 @@ def unlike(change: Change) -> Iterator[str]:
         fires = [at.replace(tzinfo=UTC) for at in window.fires(expression)]
         forward = walk(ticks.after, window.begin - INSTANT, window)
         back = walk(partial(before, ticks), window.end + INSTANT, window)
-        if not fires == forward == back[::-1]:
+        begin, end = window.begin.replace(tzinfo=UTC) - INSTANT, window.end.replace(tzinfo=UTC)
+        walked = [*takewhile(lambda at: inside(at, window), ticks.walk(begin, is_reverse=False))]
+        walked_back = [*takewhile(lambda at: inside(at, window), ticks.walk(end, is_reverse=True))]
+        if not fires == forward == back[::-1] == walked == walked_back[::-1]:
             yield expression
 
 
