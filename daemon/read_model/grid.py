@@ -41,14 +41,15 @@ async def read_grid(db: Db, dag_id: str, tasks: Sequence[BaseTask], window: Grid
     runs, older, newer = await _runs(db, dag_id, window)
     shown = tasks[window.first_task : window.first_task + window.tasks]
     found = await _cells(db, [run.id for run in runs], [task.task_id for task in shown], window.first_task)
-    lines = [GridLine(task, [found.get((run.id, task.task_id)) for run in runs]) for task in shown]
+    columns = [found[run.id] for run in runs]
+    lines = [GridLine(task, [column.get(task.task_id) for column in columns]) for task in shown]
     return Grid(runs, lines, older, newer)
 
 
-async def _cells(db: Db, run_ids: Sequence[int], task_ids: Sequence[str], first: int) -> Mapping[tuple[int, str], GridCell]:
+async def _cells(db: Db, run_ids: Sequence[int], task_ids: Sequence[str], first: int) -> Mapping[int, Mapping[str, GridCell]]:
     """Of a run that lacks one of these where the shown version has it, as one of another version may, all tasks are read."""
     found = await grid.cells(db, run_ids, task_ids, range(first, first + len(task_ids)))
-    others = [id_ for id_ in run_ids if any((id_, task_id) not in found for task_id in task_ids)]
+    others = [id_ for id_ in run_ids if len(found[id_]) < len(task_ids)]
     return {**found, **await grid.cells(db, others, task_ids)} if others else found
 
 

@@ -47,7 +47,7 @@ async def read_graph(db: Db, dag_id: str, group: str = "") -> TaskGraph:
     graph = graph_of(tasks, group)
     names = [node.name for node in graph.nodes if not node.is_group]
     cells = await grid.cells(db, [run.id for run in runs], names)
-    states = {task_id: cell.state for (_, task_id), cell in cells.items()}
+    states = {task_id: cell.state for of_run in cells.values() for task_id, cell in of_run.items()}
     nodes = [node if node.is_group else msgspec.structs.replace(node, state=states.get(node.name)) for node in graph.nodes]
     return msgspec.structs.replace(graph, nodes=nodes, run=runs[0] if runs else None)
 

@@ -1,8 +1,9 @@
 """Reads the runs and tasks of a DAG as a grid, its usual durations, and its versions."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -34,6 +35,32 @@ class GridCell(msgspec.Struct, frozen=True):
     instances: int
     succeeded: int
     try_number: int
+
+
+class RunCells(NamedTuple):
+    """The tasks of a run, and its mapped tasks, in columns; None for a run without any."""
+
+    id: int
+    task_ids: Sequence[str] | None
+    states: Sequence[str] | None
+    tries: Sequence[int] | None
+    mapped_ids: Sequence[str] | None
+    mapped_states: Sequence[str] | None
+    instances: Sequence[int] | None
+    succeeded: Sequence[int] | None
+    mapped_tries: Sequence[int] | None
+
+    def by_task(self) -> Mapping[str, GridCell]:
+        """The cells by the ids of their tasks."""
+        found = dict(zip(self.task_ids or (), map(_plain_cell, self.states or (), self.tries or ()), strict=True))
+        for task_id, state, instances, succeeded, tries in self._mapped:
+            found[task_id] = _mapped_cell(found.get(task_id), state, instances, succeeded, tries)
+        return found
+
+    @property
+    def _mapped(self) -> Iterable[tuple[str, str, int, int, int]]:
+        columns = self.mapped_ids, self.mapped_states, self.instances, self.succeeded, self.mapped_tries
+        return zip(*(column or () for column in columns), strict=True)
 
 
 class Usual(msgspec.Struct, frozen=True):
@@ -89,12 +116,25 @@ async def runs_after(db: Db, dag_id: str, place: Place, limit: int) -> list[Grid
 
 async def cells(
     db: Db, run_ids: Sequence[int], task_ids: Sequence[str], positions: range = range(MAX_TASKS)
-) -> Mapping[tuple[int, str], GridCell]:
+) -> Mapping[int, Mapping[str, GridCell]]:
     """By run and task, the tasks that the runs have at these positions of their versions."""
     first, until = positions.start, positions.stop
     indices = (first, until, element_index(first, 0), element_index(until, 0))
     rows = await db.fetch(_SQL["cells"], list(run_ids), list(task_ids), *indices)
-    return {(row[0], row[1]): GridCell(*row[2:]) for row in rows}
+    return {row[0]: RunCells(*row).by_task() for row in rows}
+
+
+@lru_cache(maxsize=1024)
+def _plain_cell(state: str, try_number: int) -> GridCell:
+    """A task that is not mapped. The cells of a page are few different ones."""
+    return GridCell(state, 0, 0, try_number)
+
+
+def _mapped_cell(of_all: GridCell | None, state: str, instances: int, succeeded: int, tries: int) -> GridCell:
+    """`of_all` is the task itself, beside its instances."""
+    if of_all is None:
+        return GridCell(state, instances, succeeded, tries)
+    return GridCell(of_all.state, instances, succeeded, max(tries, of_all.try_number))
 
 
 async def usual(db: Db, dag_id: str) -> Usual | None:

@@ -90,18 +90,20 @@ class Expression:
 
     def beside(self, wall: datetime, *, is_reverse: bool) -> Iterator[datetime]:
         """All matches after `wall`, or before it, the nearest first. A match takes a tenth of the time of a search."""
-        columns = [column[::-1] if is_reverse else column for column in self.times]
-        found = (_at(*day, time) for day in self._days_from(wall, -1 if is_reverse else 1) for time in product(*columns))
+        direction = -1 if is_reverse else 1
+        columns = [column[::direction] for column in self.times]
+        found = (_at(*month, day, time) for month, day in self._days_from(wall, direction) for time in product(*columns))
         return dropwhile(wall.__le__ if is_reverse else wall.__ge__, found)
 
-    def _days_from(self, wall: datetime, direction: int) -> Iterator[tuple[int, int, int]]:
-        """The matching days from that of `wall` on."""
-        month: tuple[int, int] | None = (wall.year, wall.month)
-        days = [day for day in month_days(self, *month) if (day - wall.day) * direction >= 0]
+    def _days_from(self, wall: datetime, direction: int) -> Iterator[tuple[tuple[int, int], int]]:
+        """The matching days from that of `wall` on, each with its month."""
+        this = wall.year, wall.month
+        yield from ((this, day) for day in month_days(self, *this)[::direction] if (day - wall.day) * direction >= 0)
+        month = _matching_month(self, *_step(*this, direction), direction)
         while month is not None:
-            yield from ((*month, day) for day in days[::direction])
+            for day in month_days(self, *month)[::direction]:
+                yield month, day
             month = _matching_month(self, *_step(*month, direction), direction)
-            days = [*month_days(self, *month)] if month else []
 
 
 @lru_cache(maxsize=8192)

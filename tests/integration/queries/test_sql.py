@@ -36,7 +36,7 @@ from tidegate.schemas.queries.dataset_pages import DatasetLine, Rhythm
 from tidegate.schemas.queries.db import paths
 from tidegate.schemas.queries.dead_letters import DeadLetterRow, DeadLetterStatus
 from tidegate.schemas.queries.files import StoredDag
-from tidegate.schemas.queries.grid import GridCell, StoredVersion, VersionRow
+from tidegate.schemas.queries.grid import RunCells, StoredVersion, VersionRow
 from tidegate.schemas.queries.idempotency import KnownRequest
 from tidegate.schemas.queries.leases import JobRow, Lease
 from tidegate.schemas.queries.ledger import Retired
@@ -105,7 +105,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     "facts.run_facts": fields(RunFacts, view=fields(RunView), backfill=(), inactive=()),
     "facts.task_row": fields(TaskRow),
     "files.stored_dags": fields(StoredDag),
-    "grid.cells": ("dag_run_id", "task_id", *fields(GridCell)),
+    "grid.cells": RunCells._fields,
     "grid.version": fields(StoredVersion),
     "grid.current_version": fields(VersionRow),
     "idempotency.claim": ("is_new", *fields(KnownRequest)),
