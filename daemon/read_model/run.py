@@ -21,7 +21,7 @@ from tidegate.schemas.queries.run_pages import (
     RunRow,
     RunTaskRow,
 )
-from tidegate.schemas.state import SUBMISSION_OPEN
+from tidegate.schemas.state import SUBMISSION_OPEN, TaskState
 
 MOST_FAILURES = 10
 MOST_TASKS = 1_000
@@ -61,7 +61,11 @@ async def read_open(db: Db, run: RunRow) -> list[RunAttemptRow]:
 
 
 async def read_run_page(
-    db: Db, run: RunRow, found: Sequence[IndexedTask] | None = None, extra_bytes: int = EXTRA_BYTES
+    db: Db,
+    run: RunRow,
+    found: Sequence[IndexedTask] | None = None,
+    extra_bytes: int = EXTRA_BYTES,
+    most_failures: int = MOST_FAILURES,
 ) -> RunPage:
     """The page with these of the run's tasks; without them with the first ones. Its events have so much extra together."""
     key = (run.dag_id, run.run_id)
@@ -76,7 +80,7 @@ async def read_run_page(
         forgotten=count.consumed - len(events),
         events_left=count.left_pending,
         journal=await run_pages.journal_of(db, *key),
-        failures=await run_pages.failures_of(db, *key, MOST_FAILURES),
+        failures=await run_pages.failures_of(db, *key, most_failures) if states.get(TaskState.FAILED) else (),
         tasks=await _with_attempts(db, run, found),
         deadlines=await list_deadlines(db, dag_id=run.dag_id, run_id=run.run_id),
         notifications=await list_notifications(db, dag_id=run.dag_id, run_id=run.run_id),

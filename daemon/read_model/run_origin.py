@@ -60,8 +60,10 @@ class RunOrigin(msgspec.Struct, frozen=True):
     failures: Sequence[FailedTask] = ()
 
 
-async def read_run_origin(db: Db, run: RunRow, extra_bytes: int = EXTRA_BYTES) -> RunOrigin:
-    """The origin, whose events have so much extra together."""
+async def read_run_origin(
+    db: Db, run: RunRow, extra_bytes: int = EXTRA_BYTES, failures: Sequence[FailedTask] | None = None
+) -> RunOrigin:
+    """The origin, whose events have so much extra together. `failures` are those of the run, if they were read before."""
     origin = await run_pages.origin(db, run.dag_id, run.run_id)
     events = await run_pages.consumed(db, origin.id, extra_bytes)
     steps = await run_pages.steps(db, origin.id, MOST_ATTEMPTS)
@@ -79,7 +81,7 @@ async def read_run_origin(db: Db, run: RunRow, extra_bytes: int = EXTRA_BYTES) -
         stages=stages(origin, events, steps),
         attempts=steps,
         journal=await run_pages.journal_of(db, run.dag_id, run.run_id),
-        failures=await run_pages.failures_of(db, run.dag_id, run.run_id, MOST_FAILURES),
+        failures=await run_pages.failures_of(db, run.dag_id, run.run_id, MOST_FAILURES) if failures is None else failures,
     )
 
 

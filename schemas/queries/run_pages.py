@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from tidegate.schemas.graph import label
+from tidegate.schemas.graph import element_index, is_removed, label, position_of
 from tidegate.schemas.notice import FailedTask, instance_name
 from tidegate.schemas.queries import tasks
 from tidegate.schemas.queries.counting import EXTRA_BYTES
@@ -18,6 +18,9 @@ from tidegate.schemas.state import RunState, RunType
 from tidegate.schemas.wire.event import Producer
 
 _SQL = load("run_pages")
+
+LAST_INDEX = 2**31 - 1
+"""The largest index that the column can have."""
 
 
 class RunRow(msgspec.Struct, frozen=True):
@@ -246,14 +249,24 @@ async def page_of_tasks(
     db: Db, dag_id: str, run_id: str, *, after: int | None = None, limit: int | None = None, state: str | None = None
 ) -> list[IndexedTask]:
     """As `tasks_of`, those after an index, in a state."""
-    rows = await db.fetch(_SQL["run_tasks"], dag_id, run_id, after, limit, state, None)
+    rows = await db.fetch(_SQL["run_tasks"], dag_id, run_id, *indices_after(after), limit, state, None)
     return [IndexedTask(index, RunTaskRow(*columns)) for index, *columns in rows]
 
 
 async def task_of(db: Db, dag_id: str, run_id: str, name: str) -> RunTaskRow | None:
     """The task instance with a label. One that was removed and added again is the added one."""
-    rows = await db.fetch(_SQL["run_tasks"], dag_id, run_id, None, 1, None, name)
+    rows = await db.fetch(_SQL["run_tasks"], dag_id, run_id, *indices_after(None), 1, None, name)
     return RunTaskRow(*tuple(rows[0])[1:]) if rows else None
+
+
+def indices_after(index: int | None) -> tuple[int, int, int]:
+    """The indices after which the tasks, the instances of mapped tasks and the removed tasks follow this one; None: all do."""
+    if index is None:
+        return -1, element_index(0, 0) - 1, -LAST_INDEX - 1
+    if is_removed(index):
+        return LAST_INDEX, LAST_INDEX, index
+    position = position_of(index)
+    return position, min(max(index, element_index(position, 0) - 1), LAST_INDEX), -LAST_INDEX - 1
 
 
 async def index_of(db: Db, run: RunRow, task_id: str, map_index: int | None) -> int | None:

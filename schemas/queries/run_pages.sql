@@ -64,8 +64,9 @@ FROM dag_run AS run
 WHERE run.dag_id = $1 AND run.run_id = $2
 
 -- name: run_tasks
--- The instances of a mapped task, such as `load[3]`, follow it; removed tasks come last. A run may have a million: the attempts
--- of those on the page alone are read.
+-- The instances of a mapped task, such as `load[3]`, follow it; removed tasks come last. A run may have a million: of tasks, of
+-- instances and of removed tasks the first ones after the indices $3, $4 and $5 are read, each list by the index, and of those on
+-- the page alone the attempts.
 SELECT
     task.task_index,
     task.task_id, map_index(task.task_index) AS map_index,
@@ -75,16 +76,34 @@ SELECT
 FROM (
     SELECT task.*
     FROM dag_run AS run
-    JOIN task_instance AS task ON task.dag_run_id = run.id
+    CROSS JOIN LATERAL (
+        (
+            SELECT * FROM task_instance AS plain
+            WHERE dag_run_id = run.id AND task_index > $3 AND is_task(task_index)
+              AND ($7::task_state IS NULL OR state = $7)
+              AND ($8::text IS NULL OR $8 = instance_name(task_id, task_index))
+            ORDER BY task_index LIMIT $6
+        )
+        UNION ALL
+        (
+            SELECT * FROM task_instance AS of_mapped
+            WHERE dag_run_id = run.id AND task_index > $4
+              AND ($7::task_state IS NULL OR state = $7)
+              AND ($8::text IS NULL OR $8 = instance_name(task_id, task_index))
+            ORDER BY task_index LIMIT $6
+        )
+        UNION ALL
+        (
+            SELECT * FROM task_instance AS removed
+            WHERE dag_run_id = run.id AND task_index > $5 AND task_index < 0
+              AND ($7::task_state IS NULL OR state = $7)
+              AND ($8::text IS NULL OR $8 = instance_name(task_id, task_index))
+            ORDER BY task_index LIMIT $6
+        )
+    ) AS task
     WHERE run.dag_id = $1 AND run.run_id = $2
-      AND (
-          $3::int IS NULL
-          OR (task.task_index < 0, task_position(task.task_index), task.task_index) > ($3 < 0, task_position($3), $3)
-      )
-      AND ($5::task_state IS NULL OR task.state = $5)
-      AND ($6::text IS NULL OR $6 = instance_name(task.task_id, task.task_index))
     ORDER BY task.task_index < 0, task_position(task.task_index), task.task_index
-    LIMIT $4
+    LIMIT $6
 ) AS task
 LEFT JOIN submission ON (submission.dag_run_id, submission.task_index, submission.try_number)
     = (task.dag_run_id, task.task_index, task.try_number)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tidegate.daemon.api.tasks import TaskList, tasks_page
 from tidegate.daemon.gateway.endpoint import Call, Read
@@ -73,7 +73,9 @@ class RunScreen(Struct, frozen=True):
 async def read(db: Db, call: Call[RunParams]) -> RunScreen:
     row = await find_run(db, call.params.dag_id, call.params.run_id)
     found = await tasks_page(db, row, call.params)
-    page = await run.read_run_page(db, row, found.items, extra_bytes=0)  # the events of the origin are shown
+    # The events of the origin are shown. The last failure only tells that there are more.
+    page = await run.read_run_page(db, row, found.items, extra_bytes=0, most_failures=MOST_FAILURES + 1)
+    failures = page.failures[:MOST_FAILURES]
     progress, fault, is_large = None, "", sum(page.states.values()) > MOST_EXPLAINED
     if row.state not in RUN_ENDED and not is_large:
         try:
@@ -81,9 +83,9 @@ async def read(db: Db, call: Call[RunParams]) -> RunScreen:
         except DagFaultError as error:
             fault = str(error)
     return RunScreen(
-        run=page,
+        run=structs.replace(page, failures=failures),
         reason=await run_pages.state_reason(db, row.dag_id, row.run_id),
-        origin=await run_origin.read_run_origin(db, row, SHOWN_EXTRA),
+        origin=await run_origin.read_run_origin(db, row, SHOWN_EXTRA, failures),
         made=await datasets.made_by_runs(db, [(row.dag_id, row.run_id)], MADE, extra_bytes=0),
         progress=progress,
         fault=fault,
@@ -94,15 +96,8 @@ async def read(db: Db, call: Call[RunParams]) -> RunScreen:
         began_at=row.start_date,
         longest_s=max(ran_s(row.start_date, row.end_date, db.now), 0.1),
         newer=await newer_version(db, row),
-        are_more_failures=await _are_more_failures(db, page),
+        are_more_failures=len(page.failures) > MOST_FAILURES,
     )
-
-
-async def _are_more_failures(db: Db, shown: RunPage) -> bool:
-    """Whether more tasks failed than are shown. The number of failed ones by state has others: removed and mapped tasks."""
-    if len(shown.failures) < MOST_FAILURES:
-        return False
-    return len(await run_pages.failures_of(db, shown.run.dag_id, shown.run.run_id, MOST_FAILURES + 1)) > MOST_FAILURES
 
 
 def _reasons(progress: RunProgress | None) -> Mapping[tuple[str, str], str]:
