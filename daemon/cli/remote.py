@@ -2,10 +2,10 @@
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 
 import httpx
@@ -17,6 +17,7 @@ from tidegate.schemas.error import ForbiddenError, NotFoundError, RequestError, 
 from tidegate.schemas.text import utc
 
 T = TypeVar("T")
+P = TypeVar("P", bound="Part")
 
 TIMEOUT_S = 75.0
 """A request waits for a run for up to a minute."""
@@ -53,6 +54,13 @@ class Page(msgspec.Struct, frozen=True):
     next_cursor: str | None = None
 
 
+class Part(Protocol):
+    """A part of an answer; the cursor asks for the next one."""
+
+    @property
+    def next_cursor(self) -> str | None: ...
+
+
 class Remote:
     """The API of a server. Errors of requests are those of the local functions, with the same exit codes."""
 
@@ -77,9 +85,23 @@ class Remote:
             cursor = page.next_cursor
             if cursor is None or len(found) == limit:
                 return found
-            if cursor in cursors:
-                raise RequestError(f"{self._server} gave a cursor of {path} twice: the list has no end; {_HINT}")
-            cursors.add(cursor)
+            self._check_cursor(path, cursor, cursors)
+
+    def parts(self, path: str, type_: type[P]) -> Iterator[P]:
+        """An answer in parts, as the server gives them."""
+        cursors: set[str] = set()
+        part = self.read(path, type_)
+        yield part
+        while part.next_cursor is not None:
+            self._check_cursor(path, part.next_cursor, cursors)
+            part = self.read(path, type_, {"cursor": part.next_cursor})
+            yield part
+
+    def _check_cursor(self, path: str, cursor: str, known: set[str]) -> None:
+        """Raises RequestError for one of the `known` cursors."""
+        if cursor in known:
+            raise RequestError(f"{self._server} gave a cursor of {path} twice: the list has no end; {_HINT}")
+        known.add(cursor)
 
     def read(self, path: str, type_: type[T], params: Mapping[str, Any] | None = None) -> T:
         return self._decoded(self._send("GET", path, params or {}), type_)

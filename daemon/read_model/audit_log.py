@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from tidegate.schemas.queries import audit_log
-from tidegate.schemas.queries.audit_log import AuditFilter, AuditRow, Link, Unchained
+from tidegate.schemas.queries.audit_log import AuditFilter, AuditRow
 from tidegate.schemas.queries.db import Db
 
 MOST_PROBLEMS = 100
@@ -17,7 +17,7 @@ EMPTY: Sequence[Any] = (None, "", [], {})
 
 
 class Verification(msgspec.Struct, frozen=True):
-    """The number of entries that were checked, the first problems, and the hash of the last entry in hex.
+    """The number of the last entry of the chain that was checked, counted from 1, its hash in hex, and the first problems.
 
     The removal of the newest entries together with their links cannot be seen in the chain: compare `number` and `head` with
     those of an earlier check, kept elsewhere.
@@ -26,6 +26,28 @@ class Verification(msgspec.Struct, frozen=True):
     number: int
     head: str
     problems: Sequence[str]
+
+
+class VerifiedPart(Verification, frozen=True):
+    """The problems of a part of the log. `next_cursor` asks for the part after it; None: all entries were checked."""
+
+    next_cursor: str | None = None
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far a check of the log has come: up to a link of the chain, and after its last link up to an entry of the log."""
+
+    number: int = 0
+    head: str = ""
+    entry: int | None = None
+
+
+class Part(msgspec.Struct, frozen=True):
+    """The problems of a part of the log. `progress` is that at its end; `is_last`: the check is complete."""
+
+    progress: Progress
+    problems: Sequence[str]
+    is_last: bool = False
 
 
 class CheckedEntry(msgspec.Struct, frozen=True):
@@ -68,24 +90,19 @@ async def read_entries(db: Db, chosen: AuditFilter, limit: int, before: int | No
 
 
 async def verify(ask: Callable[[Callable[..., Any]], Awaitable[Any]]) -> Verification:
-    """Check every entry, page by page. `ask` runs a query, as `Database.autocommit` does."""
-    last: Link | None = None
-    number, problems = 0, list[str]()
-    while links := await ask(partial(audit_log.links_after, last=last)):
-        number += len(links)
-        problems = [*problems, *(link.problem for link in links if link.problem)][:MOST_PROBLEMS]
-        last = links[-1]
-    if len(problems) < MOST_PROBLEMS and (unchained := await _first_unchained(ask)) is not None:
-        problems.append(f"entry {unchained} is not in the chain")
-    return Verification(number, last.hash.hex() if last else "", problems)
+    """Check every entry, part by part. `ask` runs a query, as `Database.autocommit` does."""
+    part, problems = Part(Progress(), ()), list[str]()
+    while not part.is_last:
+        part = await ask(partial(verify_part, done=part.progress))
+        problems += part.problems
+    return Verification(part.progress.number, part.progress.head, problems[:MOST_PROBLEMS])
 
 
-async def _first_unchained(ask: Callable[[Callable[..., Any]], Awaitable[Any]]) -> int | None:
-    """The first entry without a link, which the chain cannot tell of."""
-    last: int | None = BEFORE_ALL
-    while last is not None:
-        found: Unchained = await ask(partial(audit_log.unchained_after, number=last))
-        if found.first is not None:
-            return found.first
-        last = found.last
-    return None
+async def verify_part(db: Db, done: Progress) -> Part:
+    """Check the next entries by their links; after the chain, that each entry has a link, which the chain cannot tell."""
+    if done.entry is None and (links := await audit_log.links_after(db, done.number, bytes.fromhex(done.head))):
+        problems = [link.problem for link in links if link.problem]
+        return Part(Progress(links[-1].number, links[-1].hash.hex()), problems[:MOST_PROBLEMS])
+    found = await audit_log.unchained_after(db, BEFORE_ALL if done.entry is None else done.entry)
+    problems = [] if found.first is None else [f"entry {found.first} is not in the chain"]
+    return Part(msgspec.structs.replace(done, entry=found.last), problems, is_last=bool(problems) or found.last is None)

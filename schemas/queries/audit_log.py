@@ -11,7 +11,7 @@ from tidegate.schemas.queries.sql import load
 
 _SQL = load("audit_log")
 
-LINKS_AT_ONCE = 2_000
+ENTRIES_AT_ONCE = 10_000
 
 REFUSED = "was refused"
 """What a user did whose request was refused."""
@@ -80,10 +80,9 @@ async def list_entries(db: Db, chosen: AuditFilter, limit: int, before: int | No
     return [AuditRow(*row) for row in await db.fetch(_SQL["list"], *msgspec.structs.astuple(chosen), before, limit)]
 
 
-async def links_after(db: Db, last: Link | None) -> Sequence[Link]:
-    """The next links of the chain."""
-    number, digest = (last.number, last.hash) if last else (0, b"")
-    return [Link(*row) for row in await db.fetch(_SQL["verify"], number, digest, LINKS_AT_ONCE)]
+async def links_after(db: Db, number: int, digest: bytes) -> Sequence[Link]:
+    """Of the links after one, which has this number and hash, the last one and each with a problem."""
+    return [Link(*row) for row in await db.fetch(_SQL["verify"], number, digest, ENTRIES_AT_ONCE)]
 
 
 async def links_of(db: Db, ids: Sequence[int]) -> Sequence[Link]:
@@ -98,5 +97,5 @@ async def refused(db: Db, chosen: AuditFilter, ids: Sequence[int]) -> set[int]:
 
 async def unchained_after(db: Db, number: int) -> Unchained:
     """Look for an entry without a link among the next entries."""
-    ((last, first),) = await db.fetch(_SQL["unchained"], number, LINKS_AT_ONCE)
+    ((last, first),) = await db.fetch(_SQL["unchained"], number, ENTRIES_AT_ONCE)
     return Unchained(last, first)

@@ -17,22 +17,29 @@ ORDER BY id DESC
 LIMIT $6
 
 -- name: verify
--- The links after $1, whose hash is $2: whether each follows the one before, and is that of its entry.
-WITH link AS (
+-- Of the next $3 links after $1, whose hash is $2, the last one and each with a problem: whether it follows the one before, and
+-- is that of its entry.
+WITH page AS (
+    SELECT number, audit_id, hash FROM audit_chain WHERE number > $1 ORDER BY number LIMIT $3
+),
+link AS (
     SELECT
         number, audit_id, hash, lag(hash, 1, $2::bytea) OVER (ORDER BY number) AS previous,
-        lag(number, 1, $1::bigint) OVER (ORDER BY number) + 1 AS expected
-    FROM audit_chain
-    WHERE number > $1
-    ORDER BY number
-    LIMIT $3
+        lag(number, 1, $1::bigint) OVER (ORDER BY number) + 1 = number AS follows,
+        lead(number) OVER (ORDER BY number) IS NULL AS is_last
+    FROM page
+),
+checked AS (
+    SELECT
+        link.number, link.audit_id, link.hash, link.follows, entry.id IS NOT NULL AS has_entry,
+        coalesce(link.hash = audit_digest(link.previous, entry), false) AS matches, link.is_last
+    FROM link
+    LEFT JOIN audit_log AS entry ON entry.id = link.audit_id
 )
-SELECT
-    link.number, link.audit_id, link.hash, link.number = link.expected AS follows, entry.id IS NOT NULL AS has_entry,
-    link.hash = audit_digest(link.previous, entry) AS matches
-FROM link
-LEFT JOIN audit_log AS entry ON entry.id = link.audit_id
-ORDER BY link.number
+SELECT number, audit_id, hash, follows, has_entry, matches
+FROM checked
+WHERE is_last OR NOT (follows AND matches)
+ORDER BY number
 
 -- name: links_of
 -- The links of these entries: whether the link before is there, and whether each is that of its entry.

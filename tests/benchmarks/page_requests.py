@@ -188,6 +188,10 @@ def _of_api(facts: Facts) -> Mapping[str, Queries]:
         "/datasets": {"of a prefix": {"prefix": "lake://area_7/"}},
         "/backfills/{backfill_id}/dates": {"failed": {"state": "failed", "limit": 500}},
         "/pools/{name}/queue": {"500": {"limit": 500}},
+        "/audit/verification": {
+            "in the middle": _after("audit verification", facts.audits // 2, "", None),
+            "after the chain": _after("audit verification", facts.audits, "", 0),
+        },
     }
     return {f"{PREFIX}{path}": queries for path, queries in found.items()}
 

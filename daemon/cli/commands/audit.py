@@ -1,7 +1,7 @@
 """`tidegate audit`: who did what, and whether the record of it was changed."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -10,12 +10,15 @@ from tidegate.daemon.cli.command import Json, Limit, command_group, examples, pa
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import AUDIT, print_list
 from tidegate.daemon.cli.session import listed, remote, with_database
-from tidegate.daemon.read_model.audit_log import Verification
+from tidegate.daemon.read_model.audit_log import MOST_PROBLEMS, Verification, VerifiedPart
 from tidegate.daemon.read_model.audit_log import verify as verify_log
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import audit_log
 from tidegate.schemas.queries.audit_log import AuditFilter, AuditRow
 from tidegate.schemas.queries.db import Db
+
+if TYPE_CHECKING:
+    from tidegate.daemon.cli.remote import Remote
 
 app = command_group()
 
@@ -47,11 +50,15 @@ def verify(context: typer.Context, *, json: Json = False) -> None:
     Keep the hash of the last entry elsewhere: it shows whether entries at the end were removed. Exit code 1 if anything is wrong.
     """
     server = remote(context)
-    if server is None:
-        found = with_database(context, lambda database: verify_log(database.autocommit))
-    else:
-        found = server.read("/audit/verification", Verification)
+    found = _verified(server) if server else with_database(context, lambda database: verify_log(database.autocommit))
     if json or not found.problems:
         output.write_result(found, f"{found.number} entries are unchanged; the last has the hash {found.head}", json=json)
     if found.problems:
         raise RequestError(f"the audit log was changed: {'; '.join(found.problems)}")
+
+
+def _verified(server: "Remote") -> Verification:
+    """The check of all parts of the log."""
+    parts = [*server.parts("/audit/verification", VerifiedPart)]
+    problems = [problem for part in parts for problem in part.problems]
+    return Verification(parts[-1].number, parts[-1].head, problems[:MOST_PROBLEMS])

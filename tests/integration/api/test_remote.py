@@ -18,7 +18,7 @@ from tidegate.daemon.cli import remote
 from tidegate.daemon.cli.commands import dead_letters as dead_letter_commands
 from tidegate.daemon.docs.generate import commands_by_reach
 from tidegate.daemon.permissions import Role
-from tidegate.schemas.queries import inbox, losses
+from tidegate.schemas.queries import audit_log, inbox, losses
 from tidegate.schemas.queries.credentials import list_tokens
 
 DATES = ("--from", "2013-01-01", "--to", "2013-01-02")
@@ -196,6 +196,7 @@ async def test_a_loss_is_settled_and_a_token_revoked(cli: Cli, two: Site, monkey
     again = await cli("losses", "settle", "1", *because)
     assert again == (1, "", "tidegate: there is no open loss 1; `tidegate losses list --all` shows all\n")
     assert await cli("tokens", "revoke", str(ben)) == (0, f"revoked token {ben} of ben\n", "")
+    monkeypatch.setattr(audit_log, "ENTRIES_AT_ONCE", 2)
     verified = await cli("audit", "verify", "--json")
     assert (verified.code, verified.json["problems"]) == (0, [])
     assert verified.json["number"] >= 4

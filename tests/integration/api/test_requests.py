@@ -554,6 +554,8 @@ FORGED = (
     ("/dags/mine_a/versions", ("versions of mine_a", 2**40)),
     (TASKS, ("tasks of mine_a r", "first", -1, 0)),
     (TASKS, ("tasks of mine_a r", "first", None, 2**31)),
+    ("/audit/verification", ("audit verification", 1, "abc", None)),
+    ("/audit/verification", ("audit verification", 2**63, "", None)),
 )
 
 
