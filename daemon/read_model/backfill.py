@@ -73,7 +73,7 @@ async def _read_stages(db: Db, row: BackfillRow) -> list[Stage]:
 
 async def read_backfill(db: Db, id_: int, *, deleted: bool = False) -> BackfillRow:
     """Raises NotFoundError for an unknown backfill, and for a deleted one unless `deleted` is given."""
-    rows = await list_backfills(db, backfill_id=id_, deleted=deleted) if 0 < id_ <= MAX_ID else []
+    rows = await list_backfills(db, ids=[id_], deleted=deleted) if 0 < id_ <= MAX_ID else []
     if not rows:
         rejected = no_such_backfill(id_)
         raise NotFoundError(rejected.message, reason=rejected.reason)

@@ -106,5 +106,4 @@ async def read_now(db: Db, settings: Settings) -> NowPage:
 async def _failing_backfills(db: Db) -> list[FailingBackfill]:
     """A success of another date makes no failed date good: they stay until a retry, or for `RECENT` after the end."""
     ids = await now.backfills(db, RECENT.total_seconds(), LISTED)
-    rows = [row for id_ in ids for row in await list_backfills(db, backfill_id=id_)]
-    return [FailingBackfill(row, why_failing(row)) for row in rows]
+    return [FailingBackfill(row, why_failing(row)) for row in await list_backfills(db, ids=ids, limit=LISTED)]

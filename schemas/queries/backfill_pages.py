@@ -137,15 +137,15 @@ class FailedDate(msgspec.Struct, frozen=True):
 async def list_backfills(
     db: Db,
     *,
-    backfill_id: int | None = None,
+    ids: Collection[int] | None = None,
     dag_id: str | None = None,
     state: str | None = None,
     deleted: bool = False,
     before: int | None = None,
     limit: int = 1,
 ) -> list[BackfillRow]:
-    """Backfills, newest first; those before one."""
-    rows = await db.fetch(_SQL["list"], backfill_id, dag_id, state, deleted, limit, before)
+    """Backfills, newest first; those before one. `ids`: only these."""
+    rows = await db.fetch(_SQL["list"], ids, dag_id, state, deleted, limit, before)
     return [_row(dict(row)) for row in rows]
 
 

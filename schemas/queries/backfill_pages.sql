@@ -57,7 +57,7 @@ LEFT JOIN LATERAL (
       AND what = CASE WHEN backfill.was_cancelled THEN 'cancelled a backfill' ELSE 'paused a backfill' END
     ORDER BY audit_log.id DESC LIMIT 1
 ) AS acted ON backfill.was_cancelled OR backfill.state = 'paused'
-WHERE ($1::bigint IS NULL OR backfill.id = $1)
+WHERE ($1::bigint[] IS NULL OR backfill.id = ANY ($1))
   AND ($2::text IS NULL OR backfill.dag_id = $2)
   AND ($3::text IS NULL OR backfill.state::text = $3)
   AND ($4 OR NOT backfill.deleted)
