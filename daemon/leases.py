@@ -7,7 +7,6 @@ A daemon whose last renewal is older than half the TTL stops reading, relaying a
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import anyio
 import structlog
@@ -19,7 +18,7 @@ from tidegate.daemon.postgres.database import Database
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import leases
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.leases import Away, Job, Lease, LeaseSpec
+from tidegate.schemas.queries.leases import Away, Group, Job, Lease, LeaseSpec, Standing
 
 log = structlog.get_logger()
 
@@ -75,14 +74,6 @@ class HeldLeases:
         self._leases = {(lease.kind, lease.key): lease for lease in owned}
 
 
-class Renewal(NamedTuple):
-    """The leases held, the number of live daemons, and whether a loss of commits is on record and not settled."""
-
-    owned: list[Lease]
-    daemons: int
-    has_open_loss: bool
-
-
 async def renew_leases(
     database: Database, held_leases: HeldLeases, renew_s: float, outages: Outages, *, task_status: TaskStatus[None]
 ) -> None:
@@ -103,12 +94,8 @@ async def renew_leases(
 async def renew(database: Database, held_leases: HeldLeases, away: Mapping[str, Away] = NO_OUTAGE) -> None:
     """Renew once and record the servers that are `away`; do nothing after the release. Raises UnavailableError."""
     async with held_leases.lock:
-        if held_leases.released:
-            return
-        began_at = anyio.current_time()
-        owned, daemons, held_leases.has_open_loss = await database.run(_renew, held_leases.job, away)
-        held_leases.is_only_daemon = daemons <= 1
-        held_leases.update(owned, began_at)
+        if not held_leases.released:
+            await _renew(database, held_leases, away)
 
 
 async def register(database: Database, specs: Sequence[LeaseSpec]) -> None:
@@ -126,16 +113,27 @@ async def release(database: Database, held_leases: HeldLeases) -> None:
             log.warning("leases_not_released", error=str(error))
 
 
-async def _renew(db: Db, job: Job, away: Mapping[str, Away]) -> Renewal:
+async def _renew(database: Database, held_leases: HeldLeases, away: Mapping[str, Away]) -> None:
+    began_at = anyio.current_time()
+    standing = await database.autocommit(leases.renew, held_leases.job, away)
+    owned = await _balanced(database, held_leases.job, standing)
+    held_leases.has_open_loss = standing.has_open_loss
+    held_leases.is_only_daemon = standing.daemons <= 1
+    held_leases.update(owned, began_at)
+
+
+async def _balanced(database: Database, job: Job, standing: Standing) -> Sequence[Lease]:
+    """What the daemon owns after it has released and claimed what its share says. Others may have changed meanwhile."""
+    mine = share(standing.owned, standing.counts, standing.ranks)
+    wanted = {group: number for group, number in mine.wanted.items() if number > 0}
+    if not (mine.surplus or wanted):
+        return standing.owned
+    claimed = await database.run(_change, job, mine.surplus, wanted)
+    return [*(lease for lease in standing.owned if lease not in mine.surplus), *claimed]
+
+
+async def _change(db: Db, job: Job, surplus: Sequence[Lease], wanted: Mapping[Group, int]) -> Sequence[Lease]:
     await db.mark()
-    await leases.heartbeat(db, job, away)
-    owned = await leases.owned(db, job.id)
-    standing = await leases.standing(db, job.id)
-    mine = share(owned, standing.counts, standing.ranks)
-    if mine.surplus:
-        await leases.release(db, job.id, mine.surplus)
-    held = [lease for lease in owned if lease not in mine.surplus]
-    for group, wanted in mine.wanted.items():
-        if wanted > 0:
-            held += await leases.claim(db, job.id, group, wanted)
-    return Renewal(held, standing.daemons, standing.has_open_loss)
+    if surplus:
+        await leases.release(db, job.id, surplus)
+    return await leases.claim(db, job.id, wanted) if wanted else []

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 from tidegate.schemas.error import FencedError
 from tidegate.schemas.queries import audit_log
 from tidegate.schemas.queries.db import Db, columns
-from tidegate.schemas.queries.sql import load
+from tidegate.schemas.queries.sql import combined, load
 
 _SQL = load("leases")
 
@@ -88,18 +88,6 @@ class DaemonRank(NamedTuple):
     of: int
 
 
-class Standing(NamedTuple):
-    """The number of live daemons, the number of leases in each group, and the rank of a daemon in each group that it shares.
-
-    `has_open_loss`: a loss of commits is on record and not settled.
-    """
-
-    daemons: int
-    counts: Mapping[Group, int]
-    ranks: Mapping[Group, DaemonRank]
-    has_open_loss: bool
-
-
 class Lease(msgspec.Struct, frozen=True):
     """A lease that a daemon owns. `next_offset` is set for partitions only; `epoch` fences earlier owners."""
 
@@ -112,6 +100,19 @@ class Lease(msgspec.Struct, frozen=True):
     @property
     def group(self) -> Group:
         return Group(self.kind, self.key.rpartition("/")[0])
+
+
+class Standing(NamedTuple):
+    """The number of live daemons, the number of leases in each group, and the rank of a daemon in each group that it shares.
+
+    `has_open_loss`: a loss of commits is on record and not settled. `owned` are the leases of the daemon.
+    """
+
+    daemons: int
+    counts: Mapping[Group, int]
+    ranks: Mapping[Group, DaemonRank]
+    has_open_loss: bool
+    owned: Sequence[Lease]
 
 
 class LeaseSpec(msgspec.Struct, frozen=True):
@@ -141,23 +142,32 @@ class StepOver(msgspec.Struct, frozen=True):
     next_offset: int
 
 
-async def heartbeat(db: Db, job: Job, away: Mapping[str, Away] = MappingProxyType({})) -> None:
-    """Renew the daemon's row, and with it all its leases, by the clock of the server. Stores the servers it cannot reach."""
-    await db.execute(_SQL["heartbeat"], *msgspec.structs.astuple(job), dict(away))
+async def renew(db: Db, job: Job, away: Mapping[str, Away] = MappingProxyType({})) -> Standing:
+    """Renew the daemon's row, and with it all its leases, by the clock of the server; and read its standing. One statement.
+
+    Stores the servers it cannot reach. Writes the commit marker, unless it was claimed before.
+    """
+    writes = [*db.claim_marker(), (_SQL["heartbeat"], (*msgspec.structs.astuple(job), dict(away)))]
+    parts = [*writes, (_SQL["standing"], (job.id, job.terms.groups))]
+    sql = combined(tuple(sql for sql, _ in parts), tuple(len(args) for _, args in parts))
+    ((daemons, shared, has_open_loss, held),) = await db.fetch(sql, *(arg for _, args in parts for arg in args))
+    groups = {Group(row["kind"], row["topic"]): row for row in shared}
+    counts = {group: row["count"] for group, row in groups.items()}
+    ranks = {group: DaemonRank(row["number"], row["of"]) for group, row in groups.items() if row["is_shared"]}
+    return Standing(daemons, counts, ranks, has_open_loss, [_known(db, **row) for row in held])
+
+
+def _known(db: Db, *, ctid: str, **facts: Any) -> Lease:
+    """Stores the ctid of an unknown row only: a concurrent batch may have stored a newer one of another."""
+    lease = Lease(**facts)
+    if lease.kind == PARTITION:
+        db.memory.lease_ctids.setdefault(lease.key, ctid)
+    return lease
 
 
 async def live(db: Db) -> list[JobRow]:
     """The live daemons, oldest first."""
     return [msgspec.convert(dict(row), JobRow) for row in await db.fetch(_SQL["live"])]
-
-
-async def standing(db: Db, owner: UUID) -> Standing:
-    """The standing of a live daemon, in one snapshot."""
-    ((daemons, shared, has_open_loss),) = await db.fetch(_SQL["standing"], owner)
-    groups = {Group(row["kind"], row["topic"]): row for row in shared}
-    counts = {group: row["count"] for group, row in groups.items()}
-    ranks = {group: DaemonRank(row["number"], row["of"]) for group, row in groups.items() if row["is_shared"]}
-    return Standing(daemons, counts, ranks, has_open_loss)
 
 
 async def create_leases(db: Db, specs: Sequence[LeaseSpec]) -> None:
@@ -166,18 +176,10 @@ async def create_leases(db: Db, specs: Sequence[LeaseSpec]) -> None:
         await db.execute(_SQL["create_leases"], *columns(specs))
 
 
-async def owned(db: Db, owner: UUID) -> list[Lease]:
-    """The leases of the daemon. Stores ctids of unknown rows only: a concurrent batch may have stored newer ones of others."""
-    rows = await db.fetch(_SQL["owned"], owner)
-    for row in rows:
-        if row["kind"] == PARTITION:
-            db.memory.lease_ctids.setdefault(row["key"], row["ctid"])
-    return [Lease(*tuple(row)[:-1]) for row in rows]
-
-
-async def claim(db: Db, owner: UUID, group: Group, limit: int) -> list[Lease]:
-    """Claim up to `limit` leases of a group that have no live owner."""
-    return [Lease(*row) for row in await db.fetch(_SQL["claim"], owner, *group, limit)]
+async def claim(db: Db, owner: UUID, wanted: Mapping[Group, int]) -> list[Lease]:
+    """Claim leases that have no live owner, up to so many of each group."""
+    kinds, topics = zip(*wanted, strict=True)
+    return [Lease(*row) for row in await db.fetch(_SQL["claim"], owner, kinds, topics, list(wanted.values()))]
 
 
 async def release(db: Db, owner: UUID, leases: Sequence[Lease]) -> None:

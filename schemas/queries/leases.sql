@@ -9,36 +9,49 @@ FROM live_job
 ORDER BY started_at, id
 
 -- name: standing
--- The number of live daemons; how many leases each group has, with the position of the asking daemon among the live daemons that
--- share the group, oldest first, and their number; and whether a loss of commits is open. The asking daemon counts as live even
--- if its heartbeat is old. A daemon of a former version names no groups, and shares all.
-WITH living AS (
-    SELECT started_at, id, settings -> 'groups' AS groups FROM live_job
-    UNION
-    SELECT started_at, id, settings -> 'groups' FROM job WHERE id = $1
-),
-leases AS (
-    SELECT kind, coalesce(substring(key FROM '^(.*)/'), '') AS topic, count(*)
-    FROM lease
-    WHERE NOT halted
-    GROUP BY 1, 2
-),
-shared AS (
+-- The number of live daemons; how many leases each group has, with the position of the asking daemon $1 among the live daemons
+-- that share the group, oldest first, and their number; whether a loss of commits is open; and the leases that it owns, without
+-- a lock: another daemon claims one of these without delay, and its epoch fences the former owner. The asking daemon counts as
+-- live: its heartbeat, a part of the same statement, is not visible yet. $2 are its groups. A daemon of a former version names
+-- no groups, and shares all.
+SELECT daemons, groups, has_open_loss, owned
+FROM (
+    WITH mine AS (
+        SELECT
+            coalesce((SELECT started_at FROM job WHERE id = $1), clock_timestamp()) AS started_at,
+            $1::uuid AS id,
+            $2::jsonb AS groups
+    ),
+    living AS (
+        SELECT started_at, id, settings -> 'groups' AS groups FROM live_job WHERE id <> $1
+        UNION ALL
+        SELECT started_at, id, groups FROM mine
+    ),
+    leases AS (
+        SELECT kind, coalesce(substring(key FROM '^(.*)/'), '') AS topic, count(*)
+        FROM lease
+        WHERE NOT halted
+        GROUP BY 1, 2
+    ),
+    shared AS (
+        SELECT
+            leases.kind, leases.topic, leases.count,
+            count(*) FILTER (WHERE (living.started_at, living.id) < (mine.started_at, mine.id)) AS number, count(*) AS of,
+            bool_or(living.id = mine.id) AS is_shared
+        FROM mine
+        CROSS JOIN leases
+        JOIN living
+            ON coalesce(living.groups, '[]') = '[]'
+            OR living.groups @> jsonb_build_array(jsonb_build_array(leases.kind, leases.topic))
+        GROUP BY leases.kind, leases.topic, leases.count
+    ),
+    held AS (SELECT kind, key, epoch, next_offset, halted, ctid::text FROM lease WHERE owner = $1)
     SELECT
-        leases.kind, leases.topic, leases.count,
-        count(*) FILTER (WHERE (living.started_at, living.id) < (mine.started_at, mine.id)) AS number, count(*) AS of,
-        bool_or(living.id = mine.id) AS is_shared
-    FROM (SELECT started_at, id FROM job WHERE id = $1) AS mine
-    CROSS JOIN leases
-    JOIN living
-        ON coalesce(living.groups, '[]') = '[]'
-        OR living.groups @> jsonb_build_array(jsonb_build_array(leases.kind, leases.topic))
-    GROUP BY leases.kind, leases.topic, leases.count
-)
-SELECT
-    (SELECT count(*) FROM living) AS daemons,
-    (SELECT coalesce(jsonb_agg(shared ORDER BY kind, topic), '[]') FROM shared) AS groups,
-    EXISTS (SELECT FROM open_loss) AS has_open_loss
+        (SELECT count(*) FROM living) AS daemons,
+        (SELECT coalesce(jsonb_agg(shared ORDER BY kind, topic), '[]') FROM shared) AS groups,
+        EXISTS (SELECT FROM open_loss) AS has_open_loss,
+        (SELECT coalesce(jsonb_agg(held ORDER BY kind, key), '[]') FROM held) AS owned
+) AS standing
 
 -- name: create_leases
 -- Existing leases stay as they are.
@@ -46,27 +59,29 @@ INSERT INTO lease (kind, key, next_offset)
 SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])
 ON CONFLICT (kind, key) DO NOTHING
 
--- name: owned
--- Without a lock: another daemon claims one of these without delay, and its epoch fences the former owner.
-SELECT kind, key, epoch, next_offset, halted, ctid::text FROM lease WHERE owner = $1 ORDER BY kind, key
-
 -- name: claim
--- Leases without a live owner. The statement skips a row that the transaction of a frozen owner has locked. If another daemon
--- claims a row during this statement, Postgres checks the new row, but against the live daemons of the snapshot, which may lack
--- the new owner. So the epoch must be the one of the snapshot.
-UPDATE lease
-SET owner = $1, epoch = epoch + 1
-WHERE (kind, key) IN (
-    SELECT lease.kind, lease.key
-    FROM lease AS seen
-    JOIN lease ON (lease.kind, lease.key, lease.epoch) = (seen.kind, seen.key, seen.epoch)
-    WHERE seen.kind = $2 AND coalesce(substring(seen.key FROM '^(.*)/'), '') = $3 AND NOT lease.halted
-      AND NOT EXISTS (SELECT FROM live_job WHERE live_job.id = seen.owner)
-    ORDER BY lease.key
-    LIMIT $4
-    FOR UPDATE OF lease SKIP LOCKED
+-- Leases without a live owner, so many of each group. The statement skips a row that the transaction of a frozen owner has
+-- locked. If another daemon claims a row during this statement, Postgres checks the new row, but against the live daemons of the
+-- snapshot, which may lack the new owner. So the epoch must be the one of the snapshot.
+WITH claimable AS (
+    SELECT found.kind, found.key
+    FROM unnest($2::text[], $3::text[], $4::bigint[]) AS wanted (kind, topic, number)
+    CROSS JOIN LATERAL (
+        SELECT lease.kind, lease.key
+        FROM lease AS seen
+        JOIN lease ON (lease.kind, lease.key, lease.epoch) = (seen.kind, seen.key, seen.epoch)
+        WHERE seen.kind = wanted.kind AND coalesce(substring(seen.key FROM '^(.*)/'), '') = wanted.topic AND NOT lease.halted
+          AND NOT EXISTS (SELECT FROM live_job WHERE live_job.id = seen.owner)
+        ORDER BY lease.key
+        LIMIT wanted.number
+        FOR UPDATE OF lease SKIP LOCKED
+    ) AS found
 )
-RETURNING kind, key, epoch, next_offset, halted
+UPDATE lease
+SET owner = $1, epoch = lease.epoch + 1
+FROM claimable
+WHERE (lease.kind, lease.key) = (claimable.kind, claimable.key)
+RETURNING lease.kind, lease.key, lease.epoch, lease.next_offset, lease.halted
 
 -- name: release
 UPDATE lease

@@ -51,8 +51,7 @@ class Process:
         return begun
 
     async def _beat(self, db: Db) -> None:
-        await db.mark()
-        await leases.heartbeat(db, self.job)
+        await leases.renew(db, self.job)
 
     async def commit_again(self) -> None:
         """As soon as there is a server that takes it."""

@@ -30,7 +30,6 @@ from tidegate.schemas.backfill import BackfillActivity, BackfillView
 from tidegate.schemas.queries import backfills, inbox, runs, submissions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import Identity, OffsetMove
-from tidegate.schemas.queries.leases import Away
 from tidegate.schemas.queries.submissions import ClaimedAttempt
 
 
@@ -161,12 +160,7 @@ def read_inside_the_group() -> None:
 def renewed_after_leaving() -> None:
     """A duty that reads where it stands has the daemon come back that has just left: so it was once."""
 
-    async def again(database: Database, held_leases: HeldLeases, away: Mapping[str, Away]) -> None:
-        began_at = anyio.current_time()
-        renewed = await database.run(leases._renew, held_leases.job, away)
-        held_leases.update(renewed.owned, began_at)
-
-    replace(ingest, "renew", again)
+    replace(ingest, "renew", leases._renew)
 
 
 def end_not_shielded() -> None:

@@ -23,7 +23,7 @@ SENDS = "sends"
 """It has read rows of the outbox, and not sent them, or not connected to send them."""
 
 LEASES = "leases"
-"""It has sent its heartbeat, and not yet read the list of live daemons."""
+"""It knows its share of the leases, and has not yet taken it."""
 
 SHORT, LONG, OUTLIVED = "short", "long", "outlived"
 """A daemon is frozen until others have its leases; until something else has happened; or until they have done all of its work."""
@@ -79,7 +79,7 @@ def draw(chance: Random, groups: Collection[str], seed: int) -> Plan:
         stickiness=chance.choice([0.0, 0.5, 0.9]),
         trouble=chance.choice([0.0, 0.005, 0.01, 0.05]),
         call_trouble=chance.choice([0.0, 0.1, 0.3]),
-        steps=chance.choice([160, 240, 320]),
+        steps=chance.choice([140, 205, 270]),
         settled=chance.random() < 0.8,
         at_once=chance.random() < 0.5,
         at_stake=at_stake,

@@ -48,6 +48,9 @@ OUTLIVING = 3
 SPECS_WANTED = ("sources.contexts", "sources.files")
 """Asked for between a claim and its submit."""
 
+CHANGES_OF_LEASES = ("leases.release", "leases.claim")
+"""Asked for when a renewal has told what the share of a daemon is."""
+
 LEFT_BEHIND = "SELECT kind || ' ' || key FROM lease WHERE owner = $1"
 
 
@@ -242,7 +245,7 @@ class World:
             case plan.SENDS:
                 return step.place.duty == "relay" and step.what.startswith(("connect", "send"))
             case plan.LEASES:
-                return self.scheduler.before.get(step.place) == "leases.owned"
+                return step.what in CHANGES_OF_LEASES
             case _:
                 return self.scheduler.before.get(step.place) == "fetch"
 

@@ -126,7 +126,7 @@ class History:
         """A daemon shows life, for the whole test; `away` are servers that it cannot reach, the rest are its terms."""
         away = {server: Away(datetime.now(UTC), error) for server, error in facts.pop("away", {}).items()}
         job = Job(id=uuid4(), host=HOST, pid=4711, version="test", terms=Terms(**{"lease_ttl_s": 3600.0, **facts}))
-        await self.database.run(leases.heartbeat, job, away)
+        await self.database.run(leases.renew, job, away)
 
     async def no_daemon(self) -> None:
         await self.database.run(lambda db: db.execute("DELETE FROM job"))

@@ -36,7 +36,7 @@ async def test_a_batch_and_the_renewal_of_leases_do_not_deadlock(
     """Also where it knows of some partitions only where their rows are."""
     owner = uuid4()
     await register(database, [LeaseSpec(PARTITION, key, 0) for key in "ab"])
-    await database.run(leases.claim, owner, Group(PARTITION, ""), 2)
+    await database.run(leases.claim, owner, {Group(PARTITION, ""): 2})
     await database.pool.execute("UPDATE lease SET owner = owner WHERE key = 'a'")  # it comes last where none is asked for
     memory = Memory()
     places = await database.pool.fetch("SELECT key, ctid::text FROM lease WHERE strpos($1, key) > 0", known)
@@ -78,7 +78,7 @@ async def test_a_renewal_does_not_wait_for_a_batch(database: Database) -> None:
 async def test_a_daemon_halts_only_a_partition_that_it_still_owns_where_it_read(database: Database) -> None:
     owner, key = uuid4(), "t/0"
     await register(database, [LeaseSpec(PARTITION, key, 0)])
-    await database.run(leases.claim, owner, Group(PARTITION, "t"), 1)
+    await database.run(leases.claim, owner, {Group(PARTITION, "t"): 1})
     await database.pool.execute("UPDATE lease SET next_offset = 50 WHERE key = $1", key)
     for who, offset in ((uuid4(), 50), (owner, 10)):
         with pytest.raises(FencedError):
@@ -99,3 +99,13 @@ async def test_a_daemon_reads_only_the_markers_that_may_prove_its_receipts(datab
         found = [await losses.marks(connection, daemon, least) for least in (0, 6)]
 
     assert [{backend: mark.number for backend, mark in marks.items()} for marks in found] == [{1: 9, 2: 5}, {1: 9}]
+
+
+async def test_a_renewal_and_its_marker_are_one_statement(database: Database) -> None:
+    job = Job(uuid4(), "here", 7, "test")
+    async with database.pool.acquire() as connection:
+        db = Db(connection, Memory(), await connection.fetchval("SELECT now()"), marker=losses.marker(job.id, 1, 9))
+        standing = await leases.renew(db, job)
+        found = await losses.marks(connection, job.id, 0)
+
+    assert (db.statements, standing.daemons, {backend: mark.number for backend, mark in found.items()}) == (1, 1, {1: 9})

@@ -1,14 +1,14 @@
-"""What a daemon learns when it asks where it stands: its rank among those alive, the leases to share, and lost commits."""
+"""What a daemon learns when it renews its leases: its rank among those alive, the leases to share, and lost commits."""
 
 from datetime import UTC, datetime, timedelta
-from uuid import UUID, uuid4
+from uuid import uuid4
 
+import msgspec
 import pytest
 
 from tidegate.daemon.postgres.database import Database
 from tidegate.schemas.queries import leases, losses
-from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.leases import OUTBOX, PARTITION, DaemonRank, Group, LeaseSpec, Standing, Terms
+from tidegate.schemas.queries.leases import OUTBOX, PARTITION, DaemonRank, Group, Job, LeaseSpec, Standing, Terms
 
 ALL = Group(OUTBOX, "")
 """What all daemons of a test share."""
@@ -20,27 +20,23 @@ TTL_S = 10.0
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
-async def begun(database: Database, heard_of: timedelta, terms: Terms = FORMER) -> UUID:
-    id_ = uuid4()
+async def begun(database: Database, heard_of: timedelta, terms: Terms = FORMER) -> Job:
+    job = Job(uuid4(), "here", 1, "0", terms)
     await database.pool.execute(
         "INSERT INTO job (id, host, pid, version, settings, started_at, heartbeat_at)"
-        " VALUES ($1, 'here', 1, '0', $3, clock_timestamp(), clock_timestamp() - $2::interval)",
-        id_,
+        " VALUES ($1, $2, $3, $4, $5, clock_timestamp(), clock_timestamp() - $6::interval)",
+        *msgspec.structs.astuple(job),
         heard_of,
-        terms,
     )
-    return id_
+    return job
 
 
-async def standing(database: Database, id_: UUID) -> Standing:
-    async def work(db: Db) -> Standing:
-        return await leases.standing(db, id_)
-
-    return await database.run(work)
+async def standing(database: Database, job: Job) -> Standing:
+    return await database.autocommit(leases.renew, job)
 
 
-async def place(database: Database, id_: UUID) -> DaemonRank:
-    found = await standing(database, id_)
+async def place(database: Database, job: Job) -> DaemonRank:
+    found = await standing(database, job)
     assert found.daemons == found.ranks[ALL].of
     return found.ranks[ALL]
 
@@ -59,7 +55,7 @@ async def test_daemons_are_numbered_by_age_and_silent_ones_do_not_count(database
     assert await place(database, youngest) == DaemonRank(1, 2)
 
 
-async def test_a_daemon_that_asks_lives_also_when_it_was_frozen_since_its_heartbeat(database: Database) -> None:
+async def test_a_daemon_that_renews_lives_also_when_it_was_frozen_before(database: Database) -> None:
     frozen = await begun(database, timedelta(seconds=TTL_S + 1))
 
     assert await place(database, frozen) == DaemonRank(0, 1)
@@ -85,7 +81,7 @@ async def test_a_daemon_is_ranked_among_the_daemons_that_share_a_group_of_leases
     old = await begun(database, timedelta(), Terms(groups=(ALL,)))
     new = await begun(database, timedelta(), Terms(groups=(ALL, Group(PARTITION, "new"))))
 
-    ranks = [(await standing(database, id_)).ranks for id_ in (former, old, new)]
+    ranks = [(await standing(database, job)).ranks for job in (former, old, new)]
 
     assert ranks == [
         {ALL: DaemonRank(0, 3), Group(PARTITION, "new"): DaemonRank(0, 2)},

@@ -35,7 +35,7 @@ async def test_what_is_said_of_waiting_tasks_is_what_the_admission_does(world: W
     await installation(world, chance, job)
 
     for pool in chance.sample(POOLS, len(POOLS)):
-        await world.database.run(leases.heartbeat, job)  # Without it for some seconds, no daemon is at work.
+        await world.database.run(leases.renew, job)  # Without it for some seconds, no daemon is at work.
         before = set(await world.rows(AT_WORK))
         said = dict([await why(world, *task, terms=terms) for task in await world.rows(WAITING, pool)])
         await admit(world, terms, pool)
@@ -66,7 +66,7 @@ async def why(world: World, dag_id: str, run_id: str, index: int, *, terms: Term
 
 async def installation(world: World, chance: Random, job: Job) -> None:
     """DAGs with any limits and several runs, some of whose tasks work and some of which are paused."""
-    await world.database.run(leases.heartbeat, job)
+    await world.database.run(leases.renew, job)
     await world.rows("INSERT INTO pool (name, slots) VALUES ('narrow', $1)", chance.randint(1, 5))
     await world.rows("UPDATE pool SET slots = $1 WHERE name = 'default_pool'", chance.randint(3, 12))
     specs = [dag(chance, f"d{number}") for number in range(4)]

@@ -38,7 +38,7 @@ from tidegate.schemas.queries.dead_letters import DeadLetterRow, DeadLetterStatu
 from tidegate.schemas.queries.files import StoredDag
 from tidegate.schemas.queries.grid import RunCells, StoredVersion, VersionRow
 from tidegate.schemas.queries.idempotency import KnownRequest
-from tidegate.schemas.queries.leases import JobRow, Lease
+from tidegate.schemas.queries.leases import JobRow
 from tidegate.schemas.queries.ledger import Retired
 from tidegate.schemas.queries.losses import ServerIdentity
 from tidegate.schemas.queries.notifications import ClaimedNotification
@@ -110,9 +110,8 @@ DECODED: Mapping[str, Sequence[str]] = {
     "grid.current_version": fields(VersionRow),
     "idempotency.claim": ("is_new", *fields(KnownRequest)),
     "inbox.whole_dead_letters": ("id", *fields(DeadLetter)),
-    "leases.standing": ("daemons", "groups", "has_open_loss"),
+    "leases.standing": ("daemons", "groups", "has_open_loss", "owned"),
     "leases.live": fields(JobRow),
-    "leases.owned": (*fields(Lease), "ctid"),
     "ledger.retire_month": fields(Retired),
     "losses.server_identity": fields(ServerIdentity),
     "notifications.claim": fields(ClaimedNotification),

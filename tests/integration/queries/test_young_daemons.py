@@ -52,11 +52,11 @@ async def other(dsn: str, database: Database) -> "AsyncIterator[asyncpg.Connecti
 
 
 async def _start(db: Db, job: Job) -> None:
-    await leases.heartbeat(db, job)
+    await leases.renew(db, job)
 
 
 async def _claim(db: Db, job: Job) -> list[str]:
-    return [lease.key for lease in await leases.claim(db, job.id, Group(CLOCK, ""), 10)]
+    return [lease.key for lease in await leases.claim(db, job.id, {Group(CLOCK, ""): 10})]
 
 
 async def young_takes(other: "asyncpg.Connection[asyncpg.Record]", change: str) -> None:
