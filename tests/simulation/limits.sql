@@ -23,8 +23,8 @@ GROUP BY run.dag_id, task.task_id
 HAVING count(*) > min(task.per_dag)
 UNION ALL
 SELECT 'DAG ' || dag.dag_id || ' has ' || found || ' of ' || allowed || ' active runs'
-FROM dag
+FROM (SELECT dag_id, count(*) AS found FROM dag_run WHERE backfill_id IS NULL AND state = 'running' GROUP BY dag_id) AS runs
+JOIN dag ON dag.dag_id = runs.dag_id
 JOIN dag_version AS version ON version.id = dag.version_id
 CROSS JOIN LATERAL (SELECT coalesce((version.spec ->> 'max_active_runs')::integer, 16) AS allowed OFFSET 0) AS limited
-CROSS JOIN LATERAL (SELECT count(*) AS found FROM dag_run AS run WHERE run.dag_id = dag.dag_id AND run.backfill_id IS NULL AND run.state = 'running') AS runs
 WHERE found > allowed
