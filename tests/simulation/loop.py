@@ -8,7 +8,7 @@ import selectors
 import socket
 from collections import deque
 from collections.abc import Callable
-from contextvars import Context
+from contextvars import Context, copy_context
 from heapq import heappop, heappush
 from itertools import count
 from math import ceil
@@ -19,6 +19,20 @@ from tests.simulation.wire import Wire
 Given = TypeVarTuple("Given")
 
 MICRO = 1_000_000
+
+
+class Soon(asyncio.Handle):
+    """A handle that is made without a look at the debug mode: each step makes several."""
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], loop: "VirtualLoop", context: Context | None
+    ) -> None:
+        self._context = context if context is not None else copy_context()
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = self._source_traceback = None
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -46,7 +60,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self._wait()
         for _ in range(len(ready)):
             handle = ready.popleft()
-            if not handle.cancelled():
+            if not handle._cancelled:
                 handle._run()
 
     def _wait(self) -> None:
@@ -69,6 +83,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._now_us / MICRO
+
+    def call_soon(
+        self, callback: Callable[[Unpack[Given]], object], *args: *Given, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = Soon(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
 
     def call_at(
         self, when: float, callback: Callable[[Unpack[Given]], object], *args: *Given, context: Context | None = None

@@ -12,13 +12,13 @@ import structlog
 
 from tests.simulation.invariants import AT_COMMIT, AT_REST
 from tests.simulation.loop import VirtualLoop
-from tests.simulation.scheduler import CircleError, Done
+from tests.simulation.scheduler import CircleError, Done, Scheduler
 from tests.simulation.server import Server
 from tests.simulation.step import Place
 from tests.simulation.world import World
 
 CIRCLE = "sessions_do_not_deadlock"
-COLLECT_EVERY = 10
+COLLECT_EVERY = 50
 """The garbage collector has its turn between schedules: inside it would look at everything a hundred times."""
 
 CLEAN_EVERY = 200
@@ -29,8 +29,12 @@ class Played(msgspec.Struct, frozen=True):
     """What came of a schedule. `broken` are sentences by invariant."""
 
     seed: int
-    story: Sequence[str]
+    scheduler: Scheduler
     broken: Mapping[str, Sequence[str]]
+
+    @property
+    def story(self) -> Sequence[str]:
+        return self.scheduler.story
 
     @property
     def sentences(self) -> list[str]:
@@ -85,7 +89,7 @@ class Player:
                 if found := sorted(await check(world)):
                     broken[check.__name__] += found
         self.reached.update(world.reached)
-        return Played(seed, world.scheduler.story, dict(broken))
+        return Played(seed, world.scheduler, dict(broken))
 
 
 async def _look(world: World, broken: dict[str, list[str]], place: Place, done: Done) -> None:

@@ -37,7 +37,7 @@ class Scheduler:
         self.chance = chance
         self.parked: list[Step] = []
         self.waiting: list[Statement] = []
-        self.story: list[str] = []
+        self._story: list[list[Any]] = []
         self.steps = 0
         self.writes = 0
         self.released = False
@@ -50,7 +50,12 @@ class Scheduler:
 
     def tell(self, what: str) -> None:
         """A line of the story."""
-        self.story.append(f"{self.loop.time():10.6f}  {what}")
+        self._story.append([self.loop.time(), what])
+
+    @property
+    def story(self) -> list[str]:
+        """Most are never read: a line becomes text when it is."""
+        return [f"{at:10.6f}  {''.join(map(str, parts))}" for at, *parts in self._story]
 
     async def wait(self, step: Step) -> Any:
         """To be called by daemons."""
@@ -84,16 +89,16 @@ class Scheduler:
         self.parked.remove(step)
         self._last = step.place
         self.before[step.place] = step.what
-        number = len(self.story)
-        self.tell(f"{step.place}: {step.what}{f' ({trouble})' if trouble else ''}")
+        line = [self.loop.time(), step.place, ": ", step.what, f" ({trouble})" if trouble else ""]
+        self._story.append(line)
         if not await step.take(trouble):
             assert isinstance(step, Statement)
             self.waiting.append(step)
             self.reached["waited for a lock"] += 1
-            self.story[number] += " … waits for a lock"
+            line.append(" … waits for a lock")
             await self._look_for_circles(step)
         elif (error := step.answer.exception()) is not None:
-            self.story[number] += f" → {type(error).__name__}"
+            line.append(f" → {type(error).__name__}")
         await self.settle()
 
     async def settle(self) -> None:

@@ -38,6 +38,9 @@ GRANTED = "SELECT pid FROM unnest($1::integer[]) AS pid WHERE cardinality(pg_blo
 
 Call = Coroutine[Any, Any, Any]
 
+ALL = True
+"""Rows are wanted."""
+
 
 class Raw(NamedTuple):
     """A connection, the way to it, the server's process for it, and its statements."""
@@ -48,21 +51,24 @@ class Raw(NamedTuple):
     prepared: dict[str, "PreparedStatement[asyncpg.Record]"]
 
     async def fetch(self, sql: str, *args: Any) -> "list[asyncpg.Record]":
-        return await (await self._prepared(sql)).fetch(*args)
+        return (await self._executed(sql, args))[0]  # type: ignore[no-any-return]  # that of asyncpg's protocol
 
     async def execute(self, sql: str, *args: Any) -> str:
         """The status. Without arguments it may be several statements."""
         if not args:
-            return await self.connection.execute(sql)
-        statement = await self._prepared(sql)
-        await statement.fetch(*args)
-        return statement.get_statusmsg() or ""
+            return await self._protocol.query(sql, None)  # type: ignore[no-any-return]  # as above
+        return (await self._executed(sql, args))[1].decode()  # type: ignore[no-any-return]  # as above
 
-    async def _prepared(self, sql: str) -> "PreparedStatement[asyncpg.Record]":
-        found = self.prepared.get(sql)
-        if found is None:
-            found = self.prepared[sql] = await self.connection.prepare(sql, name=f"s{len(self.prepared)}")
-        return found
+    async def _executed(self, sql: str, args: Sequence[Any]) -> Any:
+        """Rows, status and whether these are all: by asyncpg's protocol itself, without what surrounds that."""
+        statement = self.prepared.get(sql)
+        if statement is None:
+            statement = self.prepared[sql] = await self.connection.prepare(sql, name=f"s{len(self.prepared)}")
+        return await self._protocol.bind_execute(statement._state, args, "", 0, ALL, None)  # type: ignore[attr-defined]
+
+    @property
+    def _protocol(self) -> Any:
+        return self.connection._protocol  # type: ignore[attr-defined]  # asyncpg's
 
 
 class Ended(NamedTuple):
