@@ -21,9 +21,6 @@ CIRCLE = "sessions_do_not_deadlock"
 COLLECT_EVERY = 50
 """The garbage collector has its turn between schedules: inside it would look at everything a hundred times."""
 
-CLEAN_EVERY = 200
-"""Deleted rows slow scans down until they are vacuumed."""
-
 
 class Played(msgspec.Struct, frozen=True):
     """What came of a schedule. `broken` are sentences by invariant."""
@@ -74,8 +71,6 @@ class Player:
         self._played += 1
         if self._played % COLLECT_EVERY == 0:
             gc.collect()
-        if self._played % CLEAN_EVERY == 0:
-            await self.server.clean()
         world = World(self.loop, self.server, self.memory, seed, self.groups)
         broken: dict[str, list[str]] = defaultdict(list)
         world.scheduler.on_commit = partial(_look, world, broken)
