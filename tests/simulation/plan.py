@@ -79,7 +79,7 @@ def draw(chance: Random, groups: Collection[str], seed: int) -> Plan:
         stickiness=chance.choice([0.0, 0.5, 0.9]),
         trouble=chance.choice([0.0, 0.005, 0.01, 0.05]),
         call_trouble=chance.choice([0.0, 0.1, 0.3]),
-        steps=chance.choice([140, 205, 270]),
+        steps=chance.choice([160, 240, 320]),
         settled=chance.random() < 0.8,
         at_once=chance.random() < 0.5,
         at_stake=at_stake,
