@@ -20,8 +20,9 @@ from tidegate.schemas.explain.reasons import Debouncing, InputsMissing, OutsideW
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunState, RunType
 from tidegate.schemas.time_range import LATEST
-from tidegate.schemas.timetable.spec import Cron
+from tidegate.schemas.timetable.spec import Cron, Every
 from tidegate.schemas.timetable.tick import INSTANT, Tick, manual_interval
+from tidegate.schemas.timetable.tick_times import Grid
 from tidegate.schemas.view import DagView, PendingEvent
 
 RESERVED = 16
@@ -87,19 +88,26 @@ class Scheduler:
         self._decide()
 
     def _pass_ticks(self, until: datetime) -> None:
-        """Take the ticks that make no run in one step: a minute cron has half a million in a year.
-
-        An interval that is no cron counts from its last run, or from a decision that came late: its ticks are taken one by one.
-        """
+        """Take the ticks that make no run in one step: there are half a million minutes in a year."""
         graph = self._dag.graph
-        if not graph.requires_both or not isinstance(graph.timetable, Cron):
+        if not graph.requires_both or not isinstance(graph.timetable, Cron | Every):
             return
         until = self._unmet_until(until)
         with_latest = msgspec.structs.replace(graph, bounds=msgspec.structs.replace(graph.bounds, missed="latest"))
-        tick = upcoming_tick(msgspec.structs.replace(self._dag, graph=with_latest), until - INSTANT)
+        tick = upcoming_tick(msgspec.structs.replace(self._dag, graph=with_latest), self._in_time(until - INSTANT))
         if tick is not None and self.now < tick.run_after < until:
             self._dag = msgspec.structs.replace(self._dag, last_tick=tick)
             self.now = tick.run_after
+
+    def _in_time(self, at: datetime) -> datetime:
+        """A time up to `at` at which a decision is not late: an interval counts on from a late one. Months are few."""
+        match self._dag.graph.timetable, self._dag.last_tick:
+            case Every(months=0, mode="trigger") as every, Tick() as last:
+                return Grid(every, last.run_after).until(at)
+            case Cron() | Every(months=0, mode="interval"), _:
+                return at
+            case _:
+                return self.now
 
     def _unmet_until(self, until: datetime) -> datetime:
         """The first time, at most `until`, at which the condition may be met, or an event expires."""

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from tidegate import Dag, Dataset, DatasetsAndTime, Event, Timed, cron
+from tidegate import Dag, Dataset, DatasetsAndTime, Event, Timed, cron, every
 from tidegate.daemon.trial.scheduler import Scheduler
 from tidegate.schemas.effect.run import InsertRun
 from tidegate.schemas.graph import graph_of
@@ -36,6 +36,7 @@ def played(schedule: Any, events: Sequence[Event], **options: Any) -> tuple[obje
 
 
 HOURLY = cron("0 * * * *")
+DISTANCE = timedelta(minutes=50)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,33 @@ HOURLY = cron("0 * * * *")
             {},
             id="expiry while it is not quiet",
         ),
+        pytest.param(DatasetsAndTime(a, DISTANCE), after(a=0.1, a2=50, a3=51), {}, id="a distance"),
+        pytest.param(
+            DatasetsAndTime(a & b, DISTANCE), after(a=0.1, b=50, a2=50.5, b2=50.6), {}, id="a distance, one input pending"
+        ),
+        pytest.param(DatasetsAndTime(a, DISTANCE), after(a=50), {"run_immediately": False}, id="a distance, not at once"),
+        pytest.param(
+            DatasetsAndTime(a, DISTANCE),
+            after(a=50),
+            {"catchup": True, "start_date": START - timedelta(days=2)},
+            id="a distance, ticks of the past",
+        ),
+        pytest.param(
+            DatasetsAndTime(a, DISTANCE),
+            after(a=50),
+            {"start_date": START + timedelta(days=1), "end_date": START + timedelta(days=2)},
+            id="a distance, ticks of the future",
+        ),
+        pytest.param(
+            DatasetsAndTime(Timed(a, quiet_for=timedelta(hours=20)), DISTANCE),
+            after(a=0.1, a2=10),
+            {},
+            id="a distance and quiet_for",
+        ),
+        pytest.param(
+            DatasetsAndTime(a, every(minutes=50, mode="interval")), after(a=0.1, a2=50), {}, id="intervals of a distance"
+        ),
+        pytest.param(DatasetsAndTime(a, every(months=1, days=1)), after(a=0.1, a2=9000), {}, id="months"),
     ],
 )
 def test_ticks_are_passed_as_one_after_the_other(schedule: Any, events: list[Event], options: dict[str, Any]) -> None:
@@ -89,9 +117,10 @@ def test_ticks_are_passed_as_one_after_the_other(schedule: Any, events: list[Eve
         assert jumped == played(schedule, events, **options)
 
 
-def test_a_year_of_minutes_takes_few_decisions() -> None:
+@pytest.mark.parametrize("minutes", [cron("* * * * *"), timedelta(minutes=1), every(minutes=1, mode="interval")])
+def test_a_year_of_minutes_takes_few_decisions(minutes: Any) -> None:
     with patch.object(Scheduler, "_decide", autospec=True, side_effect=Scheduler._decide) as decide:
-        runs, *_ = played(DatasetsAndTime(a, cron("* * * * *")), after(a=0.1, a2=365 * 24))
+        runs, *_ = played(DatasetsAndTime(a, minutes), after(a=0.1, a2=365 * 24))
 
     assert isinstance(runs, list)
     assert (len(runs), decide.call_count < 20) == (2, True)
