@@ -95,13 +95,15 @@ def _of_library(error: BaseException) -> Failure:
 
 
 def _of_postgres(error: BaseException) -> Failure:
-    # Slow to import, but the library that raised the error has imported it.
+    # Slow to import, but the library that raised the error has been imported.
     import asyncpg
+
+    from tidegate.daemon.postgres.database import describe
 
     if isinstance(error, asyncpg.InvalidAuthorizationSpecificationError | asyncpg.InvalidCatalogNameError):
         return Failure(USAGE, f"Postgres refused the login of {PREFIX}POSTGRES_DSN: {_one_line(error)}")
     if isinstance(error, asyncpg.PostgresError) and not debugging():
-        return Failure(FAILED, f"Postgres refused: {_one_line(error)}")
+        return Failure(FAILED, f"Postgres refused: {describe(error)}")
     return Failure(FAILED, _unexpected(error))
 
 

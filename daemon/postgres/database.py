@@ -76,6 +76,8 @@ TOO_SLOW = (asyncpg.QueryCanceledError, asyncpg.IdleInTransactionSessionTimeoutE
 READ_ONLY = {"isolation": "repeatable_read", "readonly": True}
 """A transaction of one snapshot that cannot write."""
 
+WHY_READ_ONLY = "; the server is a standby, or default_transaction_read_only is on for it, the database or the role"
+
 
 class _Commit:
     """Whether the work of a transaction is done, so that only its commit is left."""
@@ -309,8 +311,8 @@ def describe(error: BaseException) -> str:
     """The text of an error as one line; its type where the text is empty."""
     if (problem := _tls_problem(error)) is not None:
         return problem
-    text = " ".join(str(error).split())
-    return text or type(error).__name__
+    text = " ".join(str(error).split()) or type(error).__name__
+    return f"{text}{WHY_READ_ONLY}" if isinstance(error, asyncpg.ReadOnlySQLTransactionError) else text
 
 
 def _tls_problem(error: BaseException) -> str | None:

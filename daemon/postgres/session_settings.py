@@ -21,9 +21,14 @@ ENDED_WITH_CLIENT = {
     "tcp_keepalives_count": "3",
 }
 
+# A statement that waited for a row compares what it expects with the row as it is then. In a transaction with one snapshot it
+# would fail instead. `default_transaction_read_only` is left as it is: administrators set it to keep a database from changes.
+SNAPSHOT_OF_EACH_STATEMENT = {"default_transaction_isolation": "read committed"}
+
 SERVER_SETTINGS = {
     "application_name": "tidegate",
     "timezone": "UTC",
+    **SNAPSHOT_OF_EACH_STATEMENT,
     "statement_timeout": f"{STATEMENT_S}s",
     "lock_timeout": "5s",
     "idle_in_transaction_session_timeout": "5s",
@@ -34,6 +39,7 @@ SERVER_SETTINGS = {
 
 MIGRATING = {
     "application_name": "tidegate migrate",
+    **SNAPSHOT_OF_EACH_STATEMENT,
     "statement_timeout": "0",
     "idle_in_transaction_session_timeout": "60s",
     **ENDED_WITH_CLIENT,
