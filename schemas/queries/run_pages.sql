@@ -2,7 +2,8 @@
 -- The bounds of the id are there also without $10: by them, a plan for all parameters finds that run alone.
 SELECT
     run.dag_id, run.run_id, run.run_type, run.state, run.run_after, run.created_at, run.start_date, run.end_date,
-    version.number AS version, run.unfinished, jsonb_array_length(coalesce(version.spec -> 'tasks', '[]')) AS tasks,
+    version.number AS version, run.unfinished,
+    CASE jsonb_typeof(version.spec -> 'tasks') WHEN 'array' THEN jsonb_array_length(version.spec -> 'tasks') ELSE 0 END AS tasks,
     run.logical_date, run.data_interval_start, run.data_interval_end,
     extract(epoch FROM run.start_date - run.run_after)::double precision AS schedule_delay_s,
     (

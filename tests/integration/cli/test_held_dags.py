@@ -33,6 +33,14 @@ async def test_the_list_shows_a_dag_with_an_unreadable_version(cli: Cli, history
     assert (await cli("dags", "list")).rows[1][:3] == ["daily_delays", "active", "1"]
 
 
+async def test_the_runs_of_an_unreadable_version_are_listed(cli: Cli, history: History) -> None:
+    await history.file()
+    await history.run()
+    await history.database.pool.execute("""UPDATE dag_version SET spec = '{"tasks": 7}'""")
+
+    assert (await cli("runs", "list")).rows[1][0] == "daily_delays"
+
+
 @pytest.mark.parametrize("since", ["infinity", "294276-12-31Z", "4713-01-01 BC"])
 async def test_the_list_shows_a_dag_that_is_held_since_a_time_out_of_the_calendar(cli: Cli, held: History, since: str) -> None:
     await held.database.pool.execute(f"UPDATE dag SET held_since = '{since}'")
