@@ -16,7 +16,8 @@ from tidegate.events.source import OffsetOutOfRangeError, Partition, Source
 from tidegate.schemas.error import TidegateError
 from tidegate.schemas.queries import idle, runs
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.idle import OutstandingWork
+from tidegate.schemas.queries.idle import OutstandingWork, ShortPool
+from tidegate.schemas.text import counted
 from tidegate.schemas.wire.event import INCOMING
 
 log = structlog.get_logger()
@@ -26,6 +27,10 @@ READ_S = 0.2
 
 class StillBusyError(TidegateError):
     """`duration_s` passed before the installation was idle."""
+
+
+class ShortPoolsError(TidegateError):
+    """The installation is idle, and tasks are left that wait for pools without the slots for them."""
 
 
 class Until(msgspec.Struct, frozen=True):
@@ -41,13 +46,15 @@ FOR_EVER = Until()
 async def wait_until_over(context: Context, until: Until, started: anyio.Event) -> None:
     """Wait until the daemon has to end. Raises StillBusyError if `until.idle` is not reached within `duration_s`.
 
-    A daemon that has not `started` is not idle.
+    Raises ShortPoolsError if tasks are left that wait for pools. A daemon that has not `started` is not idle.
     """
     with anyio.move_on_after(until.duration_s):
         if until.idle:
             await started.wait()
-            await until_idle(context)
+            short = await until_idle(context)
             log.info("stopping", reason="idle")
+            if short:
+                raise ShortPoolsError(_left(short))
             return
         await anyio.sleep_forever()
     log.info("stopping", reason="the time is over", duration_s=until.duration_s)
@@ -57,9 +64,10 @@ async def wait_until_over(context: Context, until: Until, started: anyio.Event) 
         )
 
 
-async def until_idle(context: Context) -> None:
+async def until_idle(context: Context) -> Sequence[ShortPool]:
     """Return when the installation is idle; it is not during an outage. Warns of held DAGs, whose work is left.
 
+    Returns the pools that tasks are left to wait for.
     Runs that wait for a run of another version are reconsidered first, because its end may have requested nothing.
     """
     is_requested = False
@@ -68,7 +76,7 @@ async def until_idle(context: Context) -> None:
             if await is_idle(context):
                 if is_requested or not await context.database.autocommit(runs.reconsider_after_other_versions):
                     await _warn_of_held_dags(context)
-                    return
+                    return await context.database.autocommit(idle.short_pools)
                 is_requested = True
         await anyio.sleep(context.settings.sweep_s)
 
@@ -77,6 +85,18 @@ async def _warn_of_held_dags(context: Context) -> None:
     """The exit code does not say that they have work."""
     if held := await context.database.autocommit(idle.held_dags):
         log.warning("dags_held", dags=held, hint=f"tidegate dags why-not {held[0]}")
+
+
+def _left(pools: Sequence[ShortPool]) -> str:
+    waits = "; ".join(
+        f"{counted(it.tasks, 'task waits', 'tasks wait')} for pool {it.pool!r}, {_lack(it)}, such as of DAG {it.dag_id!r}"
+        for it in pools
+    )
+    return f"nothing is left to do but this: {waits}; give the pool slots by `tidegate pools set {pools[0].pool} SLOTS`"
+
+
+def _lack(it: ShortPool) -> str:
+    return "which does not exist" if it.slots is None else f"which has {it.slots} of the {it.wanted} slots that one needs"
 
 
 async def is_idle(context: Context) -> bool:

@@ -38,6 +38,24 @@ async def held_dags(db: Db) -> list[str]:
     return [row[0] for row in await db.fetch(_SQL["held_dags"])]
 
 
+class ShortPool(msgspec.Struct, frozen=True):
+    """A pool that never has the slots that `tasks` wait for, such as one of `dag_id`. They need `wanted` slots at most.
+
+    `slots` is None for a pool that does not exist.
+    """
+
+    pool: str
+    slots: int | None
+    tasks: int
+    wanted: int
+    dag_id: str
+
+
+async def short_pools(db: Db) -> list[ShortPool]:
+    """The pools whose tasks wait for a user, by name; at most 100."""
+    return [ShortPool(*row) for row in await db.fetch(_SQL["short_pools"])]
+
+
 async def positions(db: Db) -> Mapping[str, int]:
     """The offset of each partition, by the key of its lease."""
     return {row[0]: row[1] for row in await db.fetch(_SQL["positions"])}

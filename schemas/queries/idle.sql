@@ -1,9 +1,20 @@
 -- name: outstanding_work
 -- Work for daemons. Paused and held DAGs, queued runs of stale DAGs and of paused backfills, and runs whose tasks wait for the
--- previous run wait for a user. So do queued runs of a DAG with such a run: they start when a run ends.
+-- previous run, or for pools that never have the slots, wait for a user. So do queued runs of a DAG with such a run: they start
+-- when a run ends.
 WITH waiting AS MATERIALIZED (
-    SELECT id, dag_id FROM dag_run
-    WHERE state = 'running' AND coalesce(times_out_at > $1, true) AND waits_for_past(id)
+    SELECT run.id, run.dag_id
+    FROM dag_run AS run
+    CROSS JOIN LATERAL (
+        SELECT
+            bool_or(task.state = 'scheduled' OR (task.state = 'none' AND task.waits_for_past)) AS waits,
+            bool_or(task.state IN ('queued', 'running', 'up_for_retry')
+                OR (task.state = 'scheduled' AND (pool.slots < 0 OR pool.slots >= task.pool_slots))) AS goes_on
+        FROM task_instance AS task
+        LEFT JOIN pool ON pool.name = task.pool
+        WHERE task.dag_run_id = run.id AND task.state NOT IN ('success', 'failed', 'skipped', 'upstream_failed', 'removed')
+    ) AS tasks
+    WHERE run.state = 'running' AND coalesce(run.times_out_at > $1, true) AND tasks.waits AND NOT coalesce(tasks.goes_on, false)
 )
 SELECT
     (
@@ -36,6 +47,19 @@ SELECT
 
 -- name: held_dags
 SELECT dag_id FROM dag WHERE held_since IS NOT NULL ORDER BY dag_id LIMIT 100
+
+-- name: short_pools
+-- The pools that never have the slots that tasks wait for, with the number of these tasks, the slots that one of them needs, and
+-- a DAG. `slots` is NULL for a pool that does not exist.
+SELECT task.pool, pool.slots, count(*) AS tasks, max(task.pool_slots) AS wanted, min(run.dag_id) AS dag_id
+FROM task_instance AS task
+JOIN dag_run AS run ON run.id = task.dag_run_id
+JOIN dag ON dag.dag_id = run.dag_id AND NOT dag.is_stopped
+LEFT JOIN pool ON pool.name = task.pool
+WHERE task.state = 'scheduled' AND run.state = 'running' AND (pool.name IS NULL OR pool.slots BETWEEN 0 AND task.pool_slots - 1)
+GROUP BY task.pool, pool.slots
+ORDER BY task.pool
+LIMIT 100
 
 -- name: positions
 SELECT key, next_offset FROM lease WHERE kind = 'partition'

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.integration.engine.chains import clear, command, started
+from tests.integration.engine.slots import pool
 from tests.integration.engine.world import World, states
 from tests.waiting import until
 from tidegate.daemon import idle
@@ -23,6 +24,18 @@ from tidegate.schemas.queries.leases import Job
 from tidegate.schemas.state import TaskState
 
 WAITING = command("a", depends_on_past=True)
+
+
+def context_of(world: World, dsn: str) -> Context:
+    settings = Settings(postgres_dsn=dsn, kafka_servers="localhost:1", sweep_s=0.01)
+    return Context(
+        settings=settings,
+        database=world.database,
+        held_leases=HeldLeases(Job(uuid4(), settings.host, 1, "test")),
+        signals=Signals(),
+        outages=Outages(),
+        backends={},
+    )
 
 
 async def work_left(world: World) -> dict[str, int]:
@@ -53,18 +66,46 @@ async def test_a_run_that_waits_is_work_when_it_times_out(world: World) -> None:
     assert (stuck, await work_left(world)) == ({}, {"runs": 1})
 
 
+@pytest.mark.parametrize(
+    ("slots", "lack"),
+    [
+        (None, "which does not exist"),
+        (0, "which has 0 of the 3 slots that one needs"),
+        (2, "which has 2 of the 3 slots that one needs"),
+    ],
+)
+async def test_tasks_whose_pool_never_has_their_slots_are_no_work_and_are_named_in_the_end(
+    world: World, dsn: str, monkeypatch: pytest.MonkeyPatch, slots: int | None, lack: str
+) -> None:
+    """A task after them, and the run that is queued behind them, wait as well."""
+    if slots is not None:
+        await pool(world, "p", slots)
+    await started(world, command("a", pool="p", pool_slots=3), command("b", "a"), command("c"), runs=3, max_active_runs=2)
+    before = await work_left(world)
+    await world.work()
+    stuck = await work_left(world)
+
+    async def is_idle(_context: Context) -> bool:
+        return not await work_left(world)
+
+    monkeypatch.setattr(idle, "is_idle", is_idle)
+    has_started = anyio.Event()
+    has_started.set()
+    with pytest.raises(idle.ShortPoolsError) as left:
+        await idle.wait_until_over(context_of(world, dsn), idle.Until(idle=True), has_started)
+    await pool(world, "p", 3)
+
+    assert (before, stuck, await work_left(world)) == ({"runs": 3}, {}, {"runs": 3})
+    assert str(left.value) == (
+        f"nothing is left to do but this: 2 tasks wait for pool 'p', {lack}, such as of DAG 'd'; "
+        "give the pool slots by `tidegate pools set p SLOTS`"
+    )
+
+
 async def test_a_daemon_reconsiders_the_runs_that_wait_for_another_version_before_it_ends(
     world: World, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = Settings(postgres_dsn=dsn, kafka_servers="localhost:1", sweep_s=0.01)
-    context = Context(
-        settings=settings,
-        database=world.database,
-        held_leases=HeldLeases(Job(uuid4(), settings.host, 1, "test")),
-        signals=Signals(),
-        outages=Outages(),
-        backends={},
-    )
+    context = context_of(world, dsn)
     await started(world, WAITING, runs=2)
     await world.work("failed")
     await world.file(DagSpec(dag_id="d", tasks=(command("a"),)))
