@@ -1,7 +1,7 @@
 """A sink for rows of many partitions: one that does not answer delays no other.
 
 A partition without a leader, or with too few replicas in sync, acknowledges nothing. It rests: what was sent to it stays on its
-way, and no newer record is sent to it before that is acknowledged or given up.
+way, and no newer record is sent to it before that is acknowledged or given up. So does a topic that does not exist.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import anyio
 from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.errors import ProducerFenced
+from aiokafka.errors import ProducerFenced, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
 
 from tidegate.events import connection
 from tidegate.events.security import PLAINTEXT
@@ -27,6 +27,9 @@ PATIENCE_S = 1.0
 
 REST_S = 2.0
 """After this time, a partition that was given up is tried again."""
+
+MISSING = -1
+"""Stands for all partitions of a topic that does not exist, or that the user of Kafka may not write to."""
 
 LEADERLESS = "the partition has no leader: its outgoing events wait until a broker with a replica of it is back"
 
@@ -178,6 +181,35 @@ class OutboxSink(Sink):
                 break
             unsent = [index for index in unsent if waits[index] not in self.resting]
         return waits
+
+    async def _places(self, producer: AIOKafkaProducer, records: Sequence[ProducerRecord]) -> Sequence[TopicPartition]:
+        """The partition of each record; MISSING while the topic is missing, or rests since."""
+        missing = {topic for topic in {record.topic for record in records} if not await self._exists(producer, topic)}
+        known = iter(await super()._places(producer, [record for record in records if record.topic not in missing]))
+        return [TopicPartition(record.topic, MISSING) if record.topic in missing else next(known) for record in records]
+
+    async def _exists(self, producer: AIOKafkaProducer, topic: str) -> bool:
+        place = Partition(topic, MISSING)
+        if place not in self.resting:
+            error = await self._lack(producer, topic)
+            if error is None:
+                self.resting.answered(place)
+            else:
+                self.resting.give_up(place, connection.describe(self._servers, error), anyio.current_time())
+        return place not in self.resting
+
+    async def _lack(self, producer: AIOKafkaProducer, topic: str) -> Exception | None:
+        """Why Kafka names no partitions of a topic; None if it does, and if it does not answer."""
+        client = producer.client
+        if client.cluster.partitions_for_topic(topic) is not None:
+            return None
+        client.add_topic(topic)
+        with anyio.move_on_after(self._delivery_timeout_s / 2):
+            if await client.force_metadata_update() and client.cluster.partitions_for_topic(topic) is None:
+                is_refused = topic in client.cluster.unauthorized_topics
+                error: Exception = TopicAuthorizationFailedError(topic) if is_refused else UnknownTopicOrPartitionError(topic)
+                return error
+        return None
 
     def _may_send(self, producer: AIOKafkaProducer, partition: Partition) -> bool:
         if partition not in self.resting and partition in self.resting.silent and not _has_leader(producer, partition):

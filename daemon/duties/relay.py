@@ -16,7 +16,9 @@ from tidegate.daemon.settings import Settings
 from tidegate.daemon.work import Work
 from tidegate.events import dead_letter
 from tidegate.events.cloudevents import headers
+from tidegate.events.outbox_sink import MISSING
 from tidegate.events.sink import MAX_SENT_BYTES, ProducerRecord, record_bytes
+from tidegate.events.source import Partition
 from tidegate.schemas.error import FATAL, FencedError, described
 from tidegate.schemas.queries import inbox, outbox, writers
 from tidegate.schemas.queries.leases import OUTBOX, LeaseSpec
@@ -55,9 +57,13 @@ async def _unless_fenced(context: Context, sinks: OutboxSinks, watermark: Outbox
     except FencedError as error:
         log.info("relay_fenced", reason=str(error))
         return False
-    partitions = {f"partition {topic}/{number}": reason for (topic, number), reason in sinks.silent.items()}
+    partitions = {_name(partition): reason for partition, reason in sinks.silent.items()}
     silent.report(partitions | {f"shard {shard}": reason for shard, reason in sinks.unconnected.items()})
     return more
+
+
+def _name(silent: Partition) -> str:
+    return f"topic {silent.topic}" if silent.partition == MISSING else f"partition {silent.topic}/{silent.partition}"
 
 
 async def relay_batch(context: Context, sinks: OutboxSinks, watermark: OutboxWatermark) -> bool:

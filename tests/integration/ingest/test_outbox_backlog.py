@@ -11,12 +11,13 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from tests.integration.ingest.intake import LOOK_EVERY_S, WITHIN_S, Intake
+from tests.servers import delete_topics
 from tests.transactions import transaction
 from tidegate.daemon.duties import outbox_sinks, relay
 from tidegate.daemon.duties.outbox_sinks import OutboxSinks
 from tidegate.daemon.leases import register, renew
 from tidegate.daemon.outage import ReportedOutages
-from tidegate.events import outbox_sink
+from tidegate.events import outbox_sink, topics
 from tidegate.events.outbox_sink import OutboxSink
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import outbox
@@ -122,6 +123,24 @@ async def test_rows_of_a_partition_that_does_not_answer_delay_no_others_and_keep
 
     assert meanwhile == []
     assert "MessageSizeTooLarge" in reason
+    assert await intake.rows("SELECT id FROM outbox") == []
+
+
+async def test_rows_of_a_topic_that_was_deleted_delay_no_others_and_keep_their_order(daemon: Relay, intake: Intake) -> None:
+    mine = intake.settings
+    topic, name = mine.topic(REFUSING), f"silent topic {mine.topic(REFUSING)}"
+    await delete_topics(mine.kafka_servers, topic)
+    await daemon.write(REFUSING, *range(1, 5))
+    await daemon.write(ANSWERING, 1)
+    await daemon.until_published(ANSWERING, 1)
+    await daemon.until_away(name)
+    reason = intake.context.outages.away[name].error
+    await daemon.write(REFUSING, 5)
+    await topics.create(mine.kafka_servers, mine.topic_prefix, 1, 1)
+    await daemon.until_published(REFUSING, *range(1, 6))
+    await daemon.until_away()
+
+    assert "does not have the topic; create it with `tidegate topics create`" in reason
     assert await intake.rows("SELECT id FROM outbox") == []
 
 
