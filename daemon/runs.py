@@ -19,6 +19,7 @@ from tidegate.handlers.runs.run_ids import manual_run_id
 from tidegate.schemas.error import NotFoundError, RequestError, UnavailableError
 from tidegate.schemas.message import (
     CANCELLED_BY,
+    MARKED_BY,
     ClearRequested,
     DagDeleteRequested,
     HistoryPart,
@@ -146,7 +147,7 @@ async def cancel(database: Database, user: str, dag_id: str, run_id: str) -> Run
 async def mark(database: Database, user: str, dag_id: str, run_id: str, state: RunState) -> RunRow:
     """Set a run to success or failed."""
     run = await database.run(find_run, dag_id, run_id)
-    return await _end(database, run, state, f"marked by {user}")
+    return await _end(database, run, state, f"{MARKED_BY}{user}")
 
 
 async def clear(database: Database, request: ClearRequested, *, dry_run: bool = False) -> list[ClearedRun]:

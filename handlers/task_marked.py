@@ -13,7 +13,7 @@ from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.run import ReconsiderAfter
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.graph import Graph, element_of, position_of, reachable
-from tidegate.schemas.message import Message, TaskMarked, request_of
+from tidegate.schemas.message import MARKED_BY, Message, TaskMarked, request_of
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import TASK_ACTIVE, TASK_ENDED, TaskState
 from tidegate.schemas.view import DagView, Instance, RunView
@@ -48,7 +48,7 @@ def _task_named(graph: Graph, instances: Sequence[Instance], task_id: str) -> In
 
 def _mark(dag: DagView, run: RunView, graph: Graph, whole: WholeRun, marked: Instance, request: TaskMarked) -> Iterator[Effect]:
     """Tasks downstream that were skipped or failed upstream because of the earlier state wait again."""
-    reason = f"marked by {request.user}"
+    reason = f"{MARKED_BY}{request.user}"
     elements = [instance for instance in whole.tasks if _is_unfinished_element(instance, marked)]
     active = [instance for instance in (marked, *elements) if instance.state in TASK_ACTIVE]
     yield from (KillSubmissions(run.id, instance.index, reason) for instance in active)

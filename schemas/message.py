@@ -71,6 +71,9 @@ class ClearRequested(msgspec.Struct, frozen=True, kw_only=True):
 CANCELLED_BY = "cancelled by "
 """How the reason begins with which a user ends a run that has not ended; the name of the user follows."""
 
+MARKED_BY = "marked by "
+"""How the reason begins with which a user sets a run or a task to `failed` or `success`; the name of the user follows."""
+
 
 class RunEndRequested(msgspec.Struct, frozen=True, kw_only=True):
     """A user sets a run to `failed` or `success`. `only_if_active`: only if it has not ended."""

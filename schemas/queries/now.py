@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from tidegate.schemas.message import CANCELLED_BY
+from tidegate.schemas.message import CANCELLED_BY, MARKED_BY
 from tidegate.schemas.notice import FailedTask, instance_name
 from tidegate.schemas.queries import tasks
 from tidegate.schemas.queries.db import Db
@@ -94,7 +94,7 @@ class DueDag(msgspec.Struct, frozen=True):
 
 async def failed(db: Db, within_s: float, limit: int) -> list[FailedRun]:
     """The newest failed runs that ended within a time, without runs that a user cancelled."""
-    rows = await db.fetch(_SQL["failed"], within_s, limit, CANCELLED_BY)
+    rows = await db.fetch(_SQL["failed"], within_s, limit, [CANCELLED_BY, MARKED_BY])
     first = await tasks.first_failures(db, [row["id"] for row in rows])
     return [
         FailedRun(dag_id, run_id, end_date, order_at, reason, first.get(id_))

@@ -1,7 +1,7 @@
 -- name: failed
--- The newest failed runs, unless a later run of the DAG has succeeded since, or the reason begins with $3. Only so many later
--- runs and successes are looked at, the newest by their order: the runs of a backfill of old dates have thousands after them. The
--- index alone has the state.
+-- The newest failed runs, unless a later run of the DAG has succeeded since, or the reason begins with a text of $3. Only so many
+-- later runs and successes are looked at, the newest by their order: the runs of a backfill of old dates have thousands after
+-- them. The index alone has the state.
 SELECT run.id, run.dag_id, run.run_id, run.end_date, run.order_at, last.reason
 FROM (
     SELECT id, dag_id, run_id, end_date, order_at
@@ -11,7 +11,7 @@ FROM (
 LEFT JOIN LATERAL (
     SELECT reason FROM run_state_change WHERE dag_run_id = run.id ORDER BY seq DESC LIMIT 1
 ) AS last ON true
-WHERE NOT coalesce(starts_with(last.reason, $3), false) AND NOT EXISTS (
+WHERE NOT EXISTS (SELECT FROM unnest($3::text[]) AS by_user (words) WHERE starts_with(last.reason, words)) AND NOT EXISTS (
     SELECT
     FROM (
         SELECT id

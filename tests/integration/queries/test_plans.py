@@ -326,7 +326,7 @@ async def test_the_days_of_a_dag_are_counted_from_an_index_alone(state: str, req
 
 
 async def test_the_later_runs_of_a_failed_run_are_looked_for_in_an_index_alone(schema: str) -> None:
-    nodes = await settled_plan(schema, "now.failed", "86400, 20, 'cancelled by '", settings=FOR_PEOPLE)
+    nodes = await settled_plan(schema, "now.failed", "86400, 20, ARRAY['cancelled by ']", settings=FOR_PEOPLE)
 
     reads = {node["Index Name"]: node["Node Type"] for node in nodes if node.get("Relation Name") == "dag_run"}
     assert reads["dag_run_order"] == "Index Only Scan"

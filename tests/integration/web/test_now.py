@@ -1,12 +1,15 @@
 """The first page."""
 
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
 from tests.integration.cli.history import DAILY
 from tests.integration.web.conftest import Site
 from tidegate.daemon import runs
+from tidegate.schemas.state import RunState
 
 
 async def now(site: Site) -> str:
@@ -46,11 +49,12 @@ async def test_a_failed_run_needs_attention_until_its_dag_succeeds(site: Site) -
     assert "OSError: full" not in await now(site)
 
 
-async def test_a_cancelled_run_needs_no_attention(site: Site) -> None:
+@pytest.mark.parametrize("end", [runs.cancel, partial(runs.mark, state=RunState.FAILED)], ids=["cancelled", "marked"])
+async def test_a_run_that_a_user_failed_needs_no_attention(site: Site, end: Callable[..., Awaitable[object]]) -> None:
     await site.history.daemon()
     await site.history.file()
     await site.history.run()
-    await runs.cancel(site.history.database, "anna", "daily_delays", "latest")
+    await end(site.history.database, "anna", "daily_delays", "latest")
 
     assert "all well" in await now(site)
 
