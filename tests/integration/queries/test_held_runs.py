@@ -66,6 +66,20 @@ async def test_the_open_rows_of_a_held_dag_are_not_compared_with_all_its_runs(sc
     assert max(map(rows_read, nodes_of(plan))) <= 20 * RUNS
 
 
+async def test_the_clock_reads_no_held_dag(schema: str) -> None:
+    connection = await asyncpg.connect(schema, server_settings=SERVER_SETTINGS)
+    work = connection.transaction()
+    await work.start()
+    await connection.execute(f"PREPARE hot AS {BLOCKS['clock.dag']}")
+    await connection.execute(f"{DAGS}; UPDATE dag SET held_since = now(), due_at = now()")
+    call = f"EXECUTE hot (ARRAY{[*range(clock.SHARDS)]}, 'infinity', 1)"
+    plan = json.loads(await connection.fetchval(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {call}"))[0]["Plan"]
+    await work.rollback()
+    await connection.close()
+
+    assert [rows_read(node) for node in nodes_of(plan) if node.get("Relation Name") == "dag"] == [0]
+
+
 def rows_read(node: dict[str, Any]) -> float:
     removed = node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Join Filter", 0)
     return float((node["Actual Rows"] + removed) * node["Actual Loops"])
