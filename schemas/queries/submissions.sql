@@ -135,24 +135,30 @@ WHERE submission_id = $1 AND owner = $2 AND state::text = 'submitting'
 -- name: claim_abandoned
 -- Submits that may have happened: their daemon is not live, or is this daemon, which is not working on them.
 -- $4 is the only host that sees the submissions of this backend; NULL if every host does. The owner has to be the one that was
--- not live, as in `leases.claim`.
+-- not live, as in `leases.claim`. The joins are fenced: a plan that was made on a small table would compare all rows with all.
 UPDATE submission
 SET owner = $1, host = $2
-WHERE submission_id IN (
-    SELECT submission.submission_id
-    FROM submission AS seen
-    JOIN submission
-      ON submission.submission_id = seen.submission_id AND submission.owner IS NOT DISTINCT FROM seen.owner
-    WHERE seen.state = 'submitting' AND submission.state = 'submitting'
-      AND submission.backend = $3
-      AND ($4::text IS NULL OR submission.host = $4)
-      AND (seen.owner = $1 OR NOT EXISTS (SELECT FROM live_job WHERE live_job.id = seen.owner))
-      AND submission.submission_id <> ALL ($5::uuid[])
-      AND NOT {held submission.dag_run_id}
-    ORDER BY submission.created_at, submission.dag_run_id, submission.task_index
+WHERE submission_id = ANY (ARRAY(
+    SELECT abandoned.submission_id
+    FROM (
+        SELECT submission_id, owner
+        FROM submission
+        WHERE state = 'submitting' AND backend = $3
+          AND (owner = $1 OR NOT EXISTS (SELECT FROM live_job WHERE live_job.id = submission.owner))
+        ORDER BY created_at, dag_run_id, task_index
+    ) AS seen
+    CROSS JOIN LATERAL (
+        SELECT submission_id
+        FROM submission
+        WHERE submission_id = seen.submission_id AND owner IS NOT DISTINCT FROM seen.owner AND state::text = 'submitting'
+          AND ($4::text IS NULL OR host = $4)
+          AND submission_id <> ALL ($5::uuid[])
+          AND NOT {held dag_run_id}
+        LIMIT 1
+        FOR UPDATE SKIP LOCKED
+    ) AS abandoned
     LIMIT 200
-    FOR UPDATE OF submission SKIP LOCKED
-)
+))
 RETURNING
     submission_id, dag_run_id, task_index, try_number, attempt_token((SELECT secret FROM installation), submission_id) AS token,
     kill_reason

@@ -44,6 +44,7 @@ FROM dag_run AS run CROSS JOIN (
         ("runs.to_reconsider", "100"),
         ("submissions.killed_intents", "100"),
         ("submissions.claim_intents", "{me}, 'here', 'command', 8, {none}"),
+        ("submissions.claim_abandoned", "{me}, 'here', 'command', NULL, {none}"),
         ("submissions.silent", "60, NULL, 100"),
         ("submissions.stuck", "60, 100"),
     ],
