@@ -27,7 +27,7 @@ VERIFIED = Keyset(
 
 
 class AuditList(Listed, frozen=True):
-    """`since` and `until` compare the time of the entry."""
+    """`object` has its runs and tasks: `DAG daily`, `DAG daily, run_id r`. `since` and `until` compare the time of the entry."""
 
     who: str | None = None
     object: str | None = None

@@ -29,7 +29,7 @@ class AuditRow(msgspec.Struct, frozen=True):
 
 
 class AuditFilter(msgspec.Struct, frozen=True):
-    """A filter of entries; None matches any."""
+    """A filter of entries; None matches any. Those about a DAG are also those about its runs and tasks."""
 
     who: str | None = None
     object: str | None = None

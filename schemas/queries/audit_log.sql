@@ -6,10 +6,15 @@ SELECT
 FROM unnest($1::text[], $2::text[], $3::jsonb[]) AS done (what, object, details)
 
 -- name: list
+-- $2 is an object; the entries about its parts belong to it, as those about `DAG d, run_id r` to `DAG d`. The bounds are for the
+-- index; the upper one follows all names of parts.
 SELECT id, at, who, what, object, details
 FROM audit_log
 WHERE ($1::text IS NULL OR who = $1)
-  AND ($2::text IS NULL OR object = $2)
+  AND (
+      $2::text IS NULL
+      OR (object ~>=~ $2 AND object ~<~ ($2 || ',!') AND (object = $2 OR starts_with(object, $2 || ', ')))
+  )
   AND ($3::timestamptz IS NULL OR at >= $3)
   AND ($4::timestamptz IS NULL OR at <= $4)
   AND ($5::bigint IS NULL OR id < $5)

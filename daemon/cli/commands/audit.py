@@ -28,7 +28,10 @@ def list_(
     context: typer.Context,
     *,
     who: Annotated[str | None, typer.Option(metavar="USER", help="Only entries of this user.")] = None,
-    object_: Annotated[str | None, typer.Option("--object", metavar="TEXT", help="Only entries about this object.")] = None,
+    object_: Annotated[
+        str | None,
+        typer.Option("--object", metavar="TEXT", help="Only entries about this object, such as a DAG, or its runs and tasks."),
+    ] = None,
     since: Annotated[datetime | None, typer.Option(parser=parse_time, metavar="TIME", help="Only entries from then on.")] = None,
     until: Annotated[datetime | None, typer.Option(parser=parse_time, metavar="TIME", help="Only entries until then.")] = None,
     limit: Limit = 50,

@@ -28,6 +28,19 @@ async def test_entries_are_listed_newest_first(cli: Cli, entries: None) -> None:
     assert len((await cli("audit", "list", "--who", rows[0]["who"], "-n", "2", "--json")).json) == 2
 
 
+async def test_the_entries_about_a_dag_are_those_about_its_runs_too(cli: Cli, history: History) -> None:
+    for name in ("DAG a, run_id r, task_id t", "DAG a", "DAG a, run_id r", "DAG ab", "DAG a+, run_id r"):
+        await history.database.run(audit_log.record, "anna", "did it", name, {})
+
+    found = {name: (await cli("audit", "list", "--object", name, "--json")).json for name in ("DAG a", "DAG a, run_id r", "DAG")}
+
+    assert {name: [entry["id"] for entry in entries] for name, entries in found.items()} == {
+        "DAG a": [3, 2, 1],
+        "DAG a, run_id r": [3, 1],
+        "DAG": [],
+    }
+
+
 async def test_an_unchanged_log_is_verified(cli: Cli, entries: None) -> None:
     answer = await cli("audit", "verify")
     assert (answer.code, answer.out.partition(";")[0]) == (0, "3 entries are unchanged")

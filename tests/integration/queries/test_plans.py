@@ -493,3 +493,9 @@ async def test_the_deadlines_of_a_dag_are_found_without_those_of_all_dags(histor
         "last_of_dag": ([("deadline_pkey", "Index Scan")], 10_000),
         "of_dag": ([("deadline_run", "Index Scan")], 101),
     }[block]
+
+
+async def test_entries_about_an_object_and_its_parts_are_found_without_others(history: str) -> None:
+    nodes = await settled_plan(history, "audit_log.list", "NULL, 'DAG dag_7', NULL, NULL, NULL, 50", settings=FOR_PEOPLE)
+
+    assert [node.get("Index Name") for node in nodes if node.get("Relation Name") == "audit_log"] == ["audit_log_object"]
