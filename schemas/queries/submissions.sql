@@ -96,11 +96,12 @@ WHERE state = 'intent' AND desired_state = 'kill' AND NOT {held dag_run_id}
 LIMIT $1
 
 -- name: claim_intents
--- `submitting` is committed before the submit: an attempt in state `intent` was never submitted.
+-- `submitting` is committed before the submit: an attempt in state `intent` was never submitted. ANY of an array: a plan that was
+-- made on a small table would read all attempts, and the queue again for each.
 WITH claimed AS (
     UPDATE submission
     SET state = 'submitting', owner = $1, host = $2, submitted_at = clock_timestamp()
-    WHERE submission_id IN (
+    WHERE submission_id = ANY (ARRAY(
         SELECT submission_id
         FROM submission
         WHERE state = 'intent' AND backend = $3 AND desired_state = 'run'
@@ -109,7 +110,7 @@ WITH claimed AS (
         ORDER BY created_at, dag_run_id, task_index
         LIMIT $4
         FOR UPDATE SKIP LOCKED
-    )
+    ))
     RETURNING submission_id, dag_run_id, task_index, try_number, kill_reason, created_at
 )
 SELECT

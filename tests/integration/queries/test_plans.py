@@ -265,6 +265,7 @@ FENCED = {
     "tasks.results_of_elements": {"task_result"},
     "tasks.sizes_of_elements": {"task_result"},
     "results.elements": {"task_result"},
+    "submissions.claim_intents": {"submission"},
     "submissions.claim_abandoned": {"submission"},
 }
 """Statements with tables that Postgres, where it knows them as small, would rather read whole, even by an index."""
