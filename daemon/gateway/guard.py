@@ -41,11 +41,15 @@ HEADERS = {
 
 
 class Guard:
-    """Answers only for the hosts that it serves, which stops DNS rebinding. A wrong host is answered with one line of text."""
+    """Answers only for the hosts that it serves, which stops DNS rebinding. A wrong host is answered with one line of text.
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
+    The paths `of_any_host` are answered for every host: load balancers ask by the address of the process.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str], of_any_host: Collection[str] = ()) -> None:
         self._app = app
         self._hosts = frozenset(hosts)
+        self._of_any_host = frozenset(of_any_host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -53,13 +57,13 @@ class Guard:
             return
         headers, request_id = Headers(scope=scope), uuid4().hex
         scope.setdefault("state", {})["request_id"] = request_id
-        refusal = self._refusal(headers)
+        refusal = self._refusal(headers, scope["path"])
         app = self._app if refusal is None else refusal
         await app(scope, _limited(receive), _with_headers(send, request_id))
 
-    def _refusal(self, headers: Headers) -> Response | None:
+    def _refusal(self, headers: Headers, path: str) -> Response | None:
         host = host_of(headers.get("host", ""))
-        if host not in self._hosts:
+        if host not in self._hosts and path not in self._of_any_host:
             detail = f"this server does not serve the host {host!r}; TIDEGATE_WEB_HOSTS names the hosts that it serves"
             return Response(f"{detail}\n", HTTPStatus.BAD_REQUEST, media_type="text/plain")
         length = headers.get("content-length", "0")

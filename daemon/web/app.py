@@ -16,6 +16,7 @@ from tidegate.daemon.gateway.guard import Guard, host_of
 from tidegate.daemon.gateway.problem import problem
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.settings import Settings
+from tidegate.daemon.web import health
 from tidegate.daemon.web.pages import (
     audit,
     backfill,
@@ -90,7 +91,7 @@ SCREENS: tuple[Screen | Form, ...] = (
 def application(service: Service) -> ASGIApp:
     """The application that uvicorn serves."""
     inner = Starlette(routes=_routes(service), exception_handlers={HTTPException: _unrouted})
-    return Guard(inner, hosts(service.settings))
+    return Guard(inner, hosts(service.settings), of_any_host={health.PATH})
 
 
 def hosts(settings: Settings) -> set[str]:
@@ -103,6 +104,7 @@ def _routes(service: Service) -> list[BaseRoute]:
     return [
         Mount(PREFIX, routes=api.routes(service)),
         Mount("/static", _ImmutableFiles(packages=[(__package__, "static")])),
+        health.route(service),
         *login.routes(service),
         *routes(SCREENS, service),
     ]

@@ -266,6 +266,10 @@ def test_json_examples_are_events_of_the_kind_they_name(block: Block) -> None:
         assert written.get("data", written).keys() <= set(event.__struct_fields__)
 
 
+READS = {"daemon": {"TIDEGATE_DAGS_FOLDER", "TIDEGATE_SPOOL_DIR"}, "web": {"TIDEGATE_SPOOL_DIR", "TIDEGATE_WEB_HOSTS"}}
+"""The settings without which the unit of a command lacks something."""
+
+
 @pytest.mark.parametrize("block", blocks("ini"), ids=str)
 def test_units_of_systemd_are_valid(block: Block, tmp_path: Path) -> None:
     unit = unit_of(block)
@@ -277,8 +281,9 @@ def test_units_of_systemd_are_valid(block: Block, tmp_path: Path) -> None:
     assert unit["Install"]["WantedBy"] == "multi-user.target"
     assert (unit["Unit"]["StartLimitIntervalSec"], service["Restart"]) == ("0", "always")
     given = dict(variable.split("=", 1) for variable in service["Environment"].split())
-    assert {"TIDEGATE_DAGS_FOLDER", "TIDEGATE_SPOOL_DIR"} <= given.keys()
-    paths = [service["WorkingDirectory"], service["EnvironmentFile"], program[0], *given.values()]
+    assert READS[program[1]] <= given.keys()
+    folders = [value for name, value in given.items() if name.endswith(("_FOLDER", "_DIR"))]
+    paths = [service["WorkingDirectory"], service["EnvironmentFile"], program[0], *folders]
     assert [path for path in paths if not path.startswith("/")] == []
     if systemd := shutil.which("systemd-analyze"):
         text = block.text.replace(program[0], shutil.which("true") or "/bin/true")
