@@ -17,9 +17,10 @@ class On(StrEnum):
     DEADLINE = "deadline"
 
 
-Address = Annotated[
-    str, Meta(max_length=320, pattern=r"^[^@\x00-\x20\x7f-\U0010ffff,;<>\"]+@[^@\x00-\x20\x7f-\U0010ffff,;<>\"]+\Z")
-]
+_PART = r"[!#-+\--:=?A-~]+"
+"""Printable ASCII without space, quotation mark, comma, semicolon, angle brackets and at sign."""
+
+Address = Annotated[str, Meta(max_length=320, pattern=rf"^{_PART}@{_PART}\Z")]
 
 
 class EmailReceiver(msgspec.Struct, frozen=True, tag="email", tag_field="kind", forbid_unknown_fields=True, omit_defaults=True):

@@ -13,45 +13,21 @@ The names that DAG files import:
 Programs that publish events or follow runs import `tidegate.events`.
 """
 
-from tidegate.schemas.authoring.dag import Dag
-from tidegate.schemas.dag import Secret, TriggerRule, WeightRule
-from tidegate.schemas.authoring.dataset import Dataset, DatasetPattern, n_of
-from tidegate.schemas.error import DagError
-from tidegate.schemas.authoring.callbacks import Deadline, Email, Webhook
-from tidegate.schemas.notice import CallbackContext
-from tidegate.schemas.authoring.params import Param
-from tidegate.schemas.run import Choice, ConsumedEvent, OutletEvent, Run, SkipTask, follow, skip_rest
-from tidegate.schemas.authoring.schedule import DatasetOrTime, DatasetsAndTime, InputDeadline, Timed, cron, every
-from tidegate.schemas.authoring.task import Task
-from tidegate.schemas.authoring.trial import Event
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "CallbackContext",
-    "Choice",
-    "ConsumedEvent",
-    "Dag",
-    "DagError",
-    "Dataset",
-    "DatasetOrTime",
-    "DatasetPattern",
-    "DatasetsAndTime",
-    "Deadline",
-    "Email",
-    "Event",
-    "InputDeadline",
-    "OutletEvent",
-    "Param",
-    "Run",
-    "Secret",
-    "SkipTask",
-    "Task",
-    "Timed",
-    "TriggerRule",
-    "Webhook",
-    "WeightRule",
-    "cron",
-    "every",
-    "follow",
-    "n_of",
-    "skip_rest",
-]
+if TYPE_CHECKING:
+    from tidegate.schemas.authoring.names import *
+    from tidegate.schemas.authoring.names import __all__
+
+
+def __getattr__(name: str) -> Any:
+    """The names are imported when one is asked for: most processes of Tidegate, such as those of tasks, need none."""
+    from tidegate.schemas.authoring import names
+
+    if name == "__all__" or name in names.__all__:
+        return getattr(names, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__getattr__("__all__")})

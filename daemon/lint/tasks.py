@@ -7,8 +7,9 @@ from pathlib import Path
 from tidegate.daemon.lint.finding import Mistake
 from tidegate.daemon.spark.runner.application_files import LISTS, below, checked_entry
 from tidegate.daemon.spark.runner.failure_reason import TaskError
+from tidegate.daemon.spark.runner.rendering import is_template
 from tidegate.daemon.spark.runner.submit import conf_problem
-from tidegate.daemon.spark.runner.template import is_template, mistakes
+from tidegate.daemon.spark.runner.template import mistakes
 from tidegate.schemas.dag import BaseTask, CommandTask, ProgramTask, Secret, SqlTask, SubmitTask
 
 Named = tuple[str, str]

@@ -5,10 +5,9 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from zipfile import ZIP_DEFLATED, ZipFile
 
 from tidegate.daemon.spark.runner.failure_reason import TaskError
-from tidegate.daemon.spark.runner.template import render
+from tidegate.daemon.spark.runner.rendering import render
 from tidegate.daemon.spark.spool import Job
 from tidegate.schemas.dag import SubmitTask
 from tidegate.schemas.error import did_you_mean
@@ -80,6 +79,8 @@ def _packed(entry: str, archive: Path) -> str:
     folder = Path(entry)
     if is_address(entry) or not folder.is_dir():
         return entry
+    from zipfile import ZIP_DEFLATED, ZipFile  # noqa: PLC0415 - few tasks have such a folder
+
     with ZipFile(packed := f"{archive}.zip", "w", ZIP_DEFLATED, strict_timestamps=False) as into:
         for path in (folder, *folder.rglob("*")):
             if path.is_file() or path.is_dir():  # a package without __init__.py is found by the entry of its folder

@@ -6,7 +6,7 @@ import sys
 from tidegate.daemon.spark.process import STAMP
 from tidegate.daemon.spark.runner import own_python
 from tidegate.daemon.spark.runner.execution import Execution
-from tidegate.daemon.spark.runner.template import render
+from tidegate.daemon.spark.runner.rendering import render
 from tidegate.schemas.dag import ProgramTask, Secret
 
 

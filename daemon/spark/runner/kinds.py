@@ -1,6 +1,6 @@
 """The kinds of task: how the runner executes each kind, and ends its work on other hosts.
 
-The Spark session is imported when needed: pyspark takes two seconds, and most kinds do not use it.
+What few kinds use is imported when needed: pyspark takes two seconds, the classes of DAG files as long as a short command.
 """
 
 import logging
@@ -10,19 +10,20 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidegate.daemon.spark.contract import CallbackTask, SubmissionSpec
 from tidegate.daemon.spark.runner import application_files, child, environment, own_python, sql_result, submit
 from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.runner.pinned_modules import cache_lines, install
-from tidegate.daemon.spark.runner.template import render
+from tidegate.daemon.spark.runner.rendering import render
 from tidegate.daemon.spark.spool import Job
-from tidegate.schemas.authoring.build import build
-from tidegate.schemas.authoring.dag import Dag
 from tidegate.schemas.dag import CommandTask, FunctionTask, SqlTask, SubmitTask, kind_of
 from tidegate.schemas.run import Run
+
+if TYPE_CHECKING:
+    from tidegate.schemas.authoring.dag import Dag
 
 log = logging.getLogger("tidegate")
 
@@ -119,7 +120,7 @@ def _session(job: Job) -> Any:
         raise TaskError(f"tasks of kind {kind_of(job.spec.task)} need tidegate[spark] {where}: {error}") from error
 
 
-def _named(job: Job, what: str, functions: Callable[[Dag], Mapping[str, Callable[..., Any]]]) -> Callable[..., Any]:
+def _named(job: Job, what: str, functions: "Callable[[Dag], Mapping[str, Callable[..., Any]]]") -> Callable[..., Any]:
     """The function of the DAG file named like the task.
 
     Raises TaskError if the file does not build it on this host; the file may depend on the host and import from the DAG folder.
@@ -130,11 +131,13 @@ def _named(job: Job, what: str, functions: Callable[[Dag], Mapping[str, Callable
     return functions(dag)[spec.task.task_id]
 
 
-def pinned_dag(folder: str, spec: SubmissionSpec) -> Dag | None:
+def pinned_dag(folder: str, spec: SubmissionSpec) -> "Dag | None":
     """The DAG as the file builds it at the run's version, with the modules of the DAG folder as they were then.
 
     Raises TaskError for a file that exits, which would look like the end of the task.
     """
+    from tidegate.schemas.authoring.build import build  # noqa: PLC0415 - tasks of other kinds build no DAG
+
     sys.path.insert(0, folder)
     filename = str(Path(folder, spec.dag_path))
     cache_lines(filename, spec.source)

@@ -11,7 +11,7 @@ from pathlib import Path
 from tidegate.daemon.spark.runner import application_files, child, environment, pinned_application
 from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.failure_reason import TaskError
-from tidegate.daemon.spark.runner.template import render
+from tidegate.daemon.spark.runner.rendering import render
 from tidegate.daemon.spark.spool import Job
 from tidegate.schemas.dag import SubmitTask
 

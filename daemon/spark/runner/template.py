@@ -189,11 +189,6 @@ def _read(node: nodes.Node | None) -> Read | None:
             return None
 
 
-def is_template(text: str) -> bool:
-    """Whether rendering changes the text."""
-    return any(mark in text for mark in ("{{", "{%", "{#"))
-
-
 class _Unknown(StrictUndefined):
     """Names the alternatives in its error."""
 
