@@ -65,7 +65,9 @@ GC_THRESHOLD = 10_000
 """New objects after which Python looks for garbage: a file that makes fewer, as nearly all do, is not searched."""
 
 
-def main() -> None:
+def main() -> NoReturn:
+    """Exits without the end of Python, which would take apart what is frozen."""
+    gc.disable()
     die_with_parent()
     refuse_inspection()
     control = socket.socket(fileno=int(sys.argv[1]))
@@ -78,11 +80,13 @@ def main() -> None:
     practise()
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(GC_THRESHOLD)
     home = enter_namespace_of_its_own()
     with suppress(BrokenPipeError, ConnectionResetError):  # the daemon stopped while it started
         control.send(encode(Hello(reachable)))
         serve(control, home, alone=reachable is None)
+    os._exit(0)
 
 
 def practise() -> None:
