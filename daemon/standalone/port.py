@@ -10,6 +10,7 @@ import psutil
 LOOPBACK = "127.0.0.1"
 LOWEST = 10_000
 TRIES = 50
+CONNECT_S = 1.0
 
 _OUTGOING = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
@@ -62,9 +63,18 @@ def listens(pid: int, port: int) -> bool:
     """Whether this process listens on the port; a successful connection may be to another one.
 
     True for a process that refuses inspection, whose sockets root alone sees: it has to end when it cannot bind its port.
+    Connects first: to list the connections of a host takes milliseconds.
     """
+    if not _accepts(port):
+        return False
     try:
         connections = psutil.Process(pid).net_connections("tcp")
     except psutil.Error as error:
         return isinstance(error, psutil.AccessDenied)
     return any(it.status == psutil.CONN_LISTEN and it.laddr.port == port for it in connections)
+
+
+def _accepts(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(CONNECT_S)
+        return probe.connect_ex((LOOPBACK, port)) == 0
