@@ -1,13 +1,12 @@
 """Translates expressions: names of Airflow become those of Tidegate, wherever they are in an expression."""
 
 import ast
-import copy
 
 from tidegate.daemon.airflow_import import vocabulary
 from tidegate.daemon.airflow_import.calls import Invocation, decorated_call, foreign_task, invocation, operator_call
 from tidegate.daemon.airflow_import.context import Context, DagName, Decorated, GroupName, TaskName
 from tidegate.daemon.airflow_import.functions import holds_task
-from tidegate.daemon.airflow_import.layout import constant, name
+from tidegate.daemon.airflow_import.layout import constant, copied, name
 from tidegate.daemon.airflow_import.objects import other_call
 from tidegate.daemon.airflow_import.report import left_out
 from tidegate.daemon.airflow_import.values import time_call
@@ -19,7 +18,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 def translate(context: Context, node: ast.expr, variable: str = "") -> ast.expr:
     """The expression in the words of Tidegate. Functions of tasks are written before it. Raises LeftOutError."""
-    translated = _Expressions(context, variable).visit(copy.deepcopy(node))
+    translated = _Expressions(context, variable).visit(copied(node))
     return translated if isinstance(translated, ast.expr) else node
 
 

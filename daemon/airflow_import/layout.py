@@ -1,13 +1,15 @@
 """Writes syntax trees as text, in lines of at most 100 characters, as a formatter does."""
 
 import ast
-import copy
 import itertools
 import json
 from collections.abc import Sequence
+from typing import TypeVar
 
 WIDTH = 100
 STEP = "    "
+
+Part = TypeVar("Part")
 
 
 def call(function: ast.expr, args: Sequence[ast.expr] = (), keywords: Sequence[ast.keyword] = ()) -> ast.Call:
@@ -70,10 +72,21 @@ def written(node: ast.expr, indent: str, column: int, room_after: int = 0) -> st
 def flat(node: ast.AST) -> str:
     """An expression on one line, except for strings of several lines; with double quotes."""
     marked = _Strings()
-    text = ast.unparse(marked.visit(copy.deepcopy(node)))
+    text = ast.unparse(marked.visit(copied(node)))
     for mark, string in reversed(marked.strings):
         text = text.replace(mark, string)
     return text
+
+
+def copied(part: Part) -> Part:
+    """A copy of a node, or of a list of nodes, with all below it; `copy.deepcopy` takes three times as long."""
+    if isinstance(part, list):
+        return part.__class__(map(copied, part))
+    if not isinstance(part, ast.AST):
+        return part
+    copy = part.__class__()
+    vars(copy).update({name: copied(value) for name, value in vars(part).items()})
+    return copy
 
 
 def operator_symbol(operator: ast.operator) -> str:
