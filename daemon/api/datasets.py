@@ -56,7 +56,7 @@ class DataGraphOf(Params, frozen=True):
 class NewEvent(Params, frozen=True):
     """An event; source and id identify it.
 
-    Without an id it gets a new one; with an Idempotency-Key one of its user, the key and its content.
+    Without an id it gets a new one; with an Idempotency-Key one that only repeats of the request get.
     """
 
     uri: str

@@ -15,7 +15,7 @@ from tidegate.daemon.gateway.problem import AtWorkError, InvalidError, ReusedKey
 from tidegate.daemon.gateway.service import Service
 from tidegate.schemas.error import FATAL, DagFaultError, RequestError, UnavailableError
 from tidegate.schemas.queries import idempotency
-from tidegate.schemas.queries.idempotency import KnownRequest
+from tidegate.schemas.queries.idempotency import ClaimedKey
 
 LONGEST_KEY = 255
 UNFINISHED_S = 90.0
@@ -35,30 +35,33 @@ Work = Callable[[Call[Any]], Awaitable[Content]]
 
 
 def id_of_key(call: Call[Any], body: Any) -> str | None:
-    """An id that only repeats of this request make: of its user, its key and its body. None without a key."""
-    key = call.facts.idempotency_key
-    return None if key is None else sha256(msgspec.json.encode((call.caller.username, key, body))).hexdigest()[:32]
+    """An id that only repeats of this request make: of its user, its key, its time and its body. None without a key."""
+    key, since = call.facts.idempotency_key, call.facts.key_since
+    return None if key is None else sha256(msgspec.json.encode((call.caller.username, key, since, body))).hexdigest()[:32]
 
 
-async def once(call: Call[Any], endpoint: Act[Any, Any, Any], path: str, body: bytes, work: Work) -> Content:
-    """The result of `work`, or that of the first request with this key. Raises ReusedKeyError, RequestError."""
+async def once(call: Call[Any], endpoint: Act[Any, Any, Any], address: str, body: bytes, work: Work) -> Content:
+    """The result of `work`, or that of the first request with this key. `address`: its path and its query.
+
+    Raises ReusedKeyError, RequestError.
+    """
     key = call.facts.idempotency_key
     if key is None:
         return await work(call)
     _check(key)
-    digest = sha256(b"\n".join((endpoint.method.encode(), path.encode(), body))).digest()
+    digest = sha256(b"\n".join((endpoint.method.encode(), address.encode(), body))).digest()
     who = (call.caller.username, key)
     if who in call.service.given_up:
         call.service.given_up.discard(who)
         await _give_up(call.service, who)
-    known = await call.service.database.run(idempotency.claim, *who, digest)
-    if known is None:
-        return await _stored(call, who, work)
-    _check_same(known, digest)
-    if known.status is not None:
-        return known.status, known.content or b""
-    await _resume(call, endpoint, who, known)
-    return await _stored(_resumed(call), who, work)
+    claimed = await call.service.database.run(idempotency.claim, *who, digest)
+    if claimed.is_new:
+        return await _stored(_claimed(call, claimed), who, work)
+    _check_same(claimed, digest)
+    if claimed.status is not None:
+        return claimed.status, claimed.content or b""
+    await _resume(call, endpoint, who, claimed)
+    return await _stored(_claimed(call, claimed), who, work)
 
 
 def _check(key: str) -> None:
@@ -66,12 +69,12 @@ def _check(key: str) -> None:
         raise InvalidError(f"Idempotency-Key: a key is 1 to {LONGEST_KEY} printable characters")
 
 
-def _check_same(known: KnownRequest, digest: bytes) -> None:
+def _check_same(known: ClaimedKey, digest: bytes) -> None:
     if known.digest != digest:
         raise ReusedKeyError(REUSED)
 
 
-async def _resume(call: Call[Any], endpoint: Act[Any, Any, Any], who: tuple[str, str], known: KnownRequest) -> None:
+async def _resume(call: Call[Any], endpoint: Act[Any, Any, Any], who: tuple[str, str], known: ClaimedKey) -> None:
     """Raises AtWorkError for a request that is at work, and RequestError for one whose outcome is unknown."""
     if known.age_s < UNFINISHED_S:
         raise AtWorkError(AT_WORK)
@@ -81,8 +84,9 @@ async def _resume(call: Call[Any], endpoint: Act[Any, Any, Any], who: tuple[str,
         raise AtWorkError(AT_WORK)
 
 
-def _resumed(call: Call[Any]) -> Call[Any]:
-    return msgspec.structs.replace(call, facts=msgspec.structs.replace(call.facts, is_resumed=True))
+def _claimed(call: Call[Any], key: ClaimedKey) -> Call[Any]:
+    facts = msgspec.structs.replace(call.facts, key_since=key.since, is_resumed=not key.is_new)
+    return msgspec.structs.replace(call, facts=facts)
 
 
 async def _stored(call: Call[Any], who: tuple[str, str], work: Work) -> Content:

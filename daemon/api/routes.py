@@ -103,7 +103,7 @@ async def _answer(request: Request, endpoint: Endpoint | Stream[Any], service: S
     content = await request.body() or b"{}"
     body = _decoded(content, endpoint)
     work = partial(_done, endpoint, body)
-    status, result = await idempotency.once(call, endpoint, request.url.path, content, work)
+    status, result = await idempotency.once(call, endpoint, f"{request.url.path}?{request.url.query}", content, work)
     return Response(result, status, media_type=JSON)
 
 

@@ -158,7 +158,7 @@ async def trigger_run(call: Call[NewRunQuery], body: NewRun) -> RunRow:
         logical_date=body.logical_date,
         run_after=body.run_after,
     )
-    run = await _known(call, request) if made or call.facts.is_resumed else None
+    run = await _known(call, request) if call.facts.is_resumed else None
     run = run or await runs.trigger(call.database, request)
     return await _ended(call.database, run, seconds(call.params.wait)) if call.params.wait else run
 

@@ -47,7 +47,7 @@ class Nothing(Params, frozen=True):
 class Facts(msgspec.Struct, frozen=True):
     """A request beside its parameters: the address it came from, its id, and what its headers ask for.
 
-    `is_resumed`: the request failed before, or its server ended, and may have done it.
+    `key_since`: when the key was new. `is_resumed`: the request failed before, or its server ended, and may have done it.
     """
 
     address: str = ""
@@ -55,6 +55,7 @@ class Facts(msgspec.Struct, frozen=True):
     if_match: str | None = None
     if_none_match: str | None = None
     idempotency_key: str | None = None
+    key_since: datetime | None = None
     last_event_id: str | None = None
     is_resumed: bool = False
 
@@ -218,7 +219,7 @@ def facts_of(request: Request) -> Facts:
     request_id = getattr(request.state, "request_id", "")
     if_match, if_none_match = map(headers.get, ("if-match", "if-none-match"))
     key, last = map(headers.get, ("idempotency-key", "last-event-id"))
-    return Facts(address_of(request), request_id, if_match, if_none_match, key, last)
+    return Facts(address_of(request), request_id, if_match, if_none_match, key, last_event_id=last)
 
 
 async def record(call: Call[Any], what: str, subject: str, details: Mapping[str, Any]) -> None:

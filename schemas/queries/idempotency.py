@@ -1,5 +1,7 @@
 """Requests with an Idempotency-Key, and their results."""
 
+from datetime import datetime
+
 import msgspec
 
 from tidegate.schemas.queries.db import Db
@@ -11,20 +13,25 @@ KEPT_S = 24 * 3600.0
 """How long a result is kept."""
 
 
-class KnownRequest(msgspec.Struct, frozen=True):
-    """A request of the same key. `status` and `content` are its result; None while it is at work for `age_s`."""
+class ClaimedKey(msgspec.Struct, frozen=True):
+    """A key, claimed now or by an earlier request. `status` and `content` are its result; None while it is at work for `age_s`.
 
+    `since`: the first claim, which sets its requests apart from those of the same key on another day.
+    """
+
+    is_new: bool
+    since: datetime
     digest: bytes
     status: int | None
     content: bytes | None
     age_s: float
 
 
-async def claim(db: Db, username: str, key: str, digest: bytes) -> KnownRequest | None:
-    """Claim a key for a request. Returns the earlier request of the key, if there is one."""
+async def claim(db: Db, username: str, key: str, digest: bytes) -> ClaimedKey:
+    """Claim a key for a request, unless an earlier one has it."""
     await db.execute(_SQL["forget"], KEPT_S)
-    ((is_new, *known),) = await db.fetch(_SQL["claim"], username, key, digest)
-    return None if is_new else KnownRequest(*known)
+    (row,) = await db.fetch(_SQL["claim"], username, key, digest)
+    return ClaimedKey(*row)
 
 
 async def take_over(db: Db, username: str, key: str, after_s: float) -> bool:

@@ -4,7 +4,8 @@
 INSERT INTO idempotency_key (username, key, digest) VALUES ($1, $2, $3)
 ON CONFLICT (username, key) DO UPDATE SET claimed_at = idempotency_key.claimed_at
 RETURNING
-    xmax = 0 AS is_new, digest, status, content, extract(epoch FROM clock_timestamp() - claimed_at)::double precision AS age_s
+    xmax = 0 AS is_new, created_at AS since, digest, status, content,
+    extract(epoch FROM clock_timestamp() - claimed_at)::double precision AS age_s
 
 -- name: take_over
 -- Of two requests that follow an unfinished one, one goes on.

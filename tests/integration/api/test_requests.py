@@ -30,7 +30,7 @@ async def run_ids(client: httpx.AsyncClient) -> list[str]:
     return [run["run_id"] for run in listed["items"]]
 
 
-async def test_a_repeated_key_returns_the_first_result(two: Site) -> None:
+async def test_a_repeated_key_returns_the_first_result_for_a_day(two: Site) -> None:
     async with two.program() as client:
         first = await client.post(RUNS, json={"conf": {"n": 1}}, headers={"idempotency-key": "k"})
         again = await client.post(RUNS, json={"conf": {"n": 1}}, headers={"idempotency-key": "k"})
@@ -38,6 +38,11 @@ async def test_a_repeated_key_returns_the_first_result(two: Site) -> None:
         assert (first.status_code, first.content) == (again.status_code, again.content)
         assert first.status_code == HTTPStatus.CREATED
         assert await run_ids(client) == [first.json()["run_id"], "r"]
+
+        await two.history.database.pool.execute("UPDATE idempotency_key SET created_at = created_at - interval '25 hours'")
+        later = await client.post(RUNS, json={"conf": {"n": 1}}, headers={"idempotency-key": "k"})
+        assert later.status_code == HTTPStatus.CREATED
+        assert await run_ids(client) == [later.json()["run_id"], first.json()["run_id"], "r"]
 
 
 async def test_a_key_of_many_requests_at_once_makes_one_run(two: Site) -> None:
@@ -57,15 +62,16 @@ async def test_a_key_of_many_requests_at_once_makes_one_run(two: Site) -> None:
     assert HTTPStatus.CREATED in codes
 
 
-async def test_another_body_or_path_under_the_same_key_is_refused(two: Site) -> None:
+async def test_another_body_path_or_query_under_the_same_key_is_refused(two: Site) -> None:
     async with two.program() as client:
         await client.post(RUNS, json={}, headers={"idempotency-key": "k"})
         body = await client.post(RUNS, json={"conf": {"n": 1}}, headers={"idempotency-key": "k"})
         path = await client.post("/api/v1/dags/other/runs", json={}, headers={"idempotency-key": "k"})
+        query = await client.post(RUNS, params={"wait": "0s"}, json={}, headers={"idempotency-key": "k"})
         async with two.program(user="ben") as other:
             of_another_user = await other.post(RUNS, json={}, headers={"idempotency-key": "k"})
 
-    assert [body.status_code, path.status_code] == [HTTPStatus.UNPROCESSABLE_ENTITY] * 2
+    assert [answer.status_code for answer in (body, path, query)] == [HTTPStatus.UNPROCESSABLE_ENTITY] * 3
     assert body.json()["type"] == "urn:tidegate:problem:reused-key"
     assert of_another_user.status_code == HTTPStatus.CREATED
 
@@ -232,7 +238,7 @@ async def test_an_event_of_a_key_is_that_of_its_user_alone(make_site: MakeSite, 
     ):
         answers = [await client.post("/api/v1/events", json=body, headers=key) for client in (anna, anna, ben)]
         await site.history.database.pool.execute("DELETE FROM idempotency_key")
-        after_a_day = await anna.post("/api/v1/events", json={**body, "extra": {"n": 1}}, headers=key)
+        after_a_day = await anna.post("/api/v1/events", json=body, headers=key)
 
     assert [answer.status_code for answer in answers] == [HTTPStatus.CREATED] * 3, answers[0].text
     ids = [answer.json()["id"] for answer in (*answers, after_a_day)]

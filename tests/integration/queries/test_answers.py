@@ -36,16 +36,16 @@ class Interrupted(Db):
 async def test_a_key_that_is_released_during_a_claim_is_known_or_free(schema: str) -> None:
     async with connect(schema) as database, database.pool.acquire() as other:
 
-        async def claim(db: Db) -> idempotency.KnownRequest | None:
+        async def claim(db: Db) -> idempotency.ClaimedKey:
             interrupted = Interrupted(db.connection, db.memory, db.now)
             interrupted.other = other
             return await idempotency.claim(interrupted, "anna", "k", b"digest")
 
-        assert await database.run(idempotency.claim, "anna", "k", b"digest") is None
+        assert (await database.run(idempotency.claim, "anna", "k", b"digest")).is_new
 
         known = await database.run(claim)
 
-    assert known is None or (known.digest, known.status) == (b"digest", None)
+    assert (known.digest, known.status) == (b"digest", None)
 
 
 async def test_attempts_of_each_state_are_counted_behind_many_of_another(connection: Connection) -> None:

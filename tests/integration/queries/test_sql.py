@@ -37,7 +37,7 @@ from tidegate.schemas.queries.db import paths
 from tidegate.schemas.queries.dead_letters import DeadLetterRow, DeadLetterStatus
 from tidegate.schemas.queries.files import StoredDag
 from tidegate.schemas.queries.grid import RunCells, StoredVersion, VersionRow
-from tidegate.schemas.queries.idempotency import KnownRequest
+from tidegate.schemas.queries.idempotency import ClaimedKey
 from tidegate.schemas.queries.leases import JobRow
 from tidegate.schemas.queries.ledger import Retired
 from tidegate.schemas.queries.losses import ServerIdentity
@@ -108,7 +108,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     "grid.cells": RunCells._fields,
     "grid.version": fields(StoredVersion),
     "grid.current_version": fields(VersionRow),
-    "idempotency.claim": ("is_new", *fields(KnownRequest)),
+    "idempotency.claim": fields(ClaimedKey),
     "inbox.whole_dead_letters": ("id", *fields(DeadLetter)),
     "leases.standing": ("daemons", "groups", "has_open_loss", "owned"),
     "leases.live": fields(JobRow),
