@@ -25,6 +25,8 @@ from tidegate.schemas.queries.grid import VersionRow
 Number = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 
 BY_ID = Keyset("dags", ("dag.dag_id",), (str,))
+BY_NUMBER = Keyset("versions", ("number",), (Number,))
+NEXT = Keyset("next runs", Planned.__struct_fields__, (Time,) * 4)
 BY_PATH = Keyset("import errors", ("path",), (str,))
 
 
@@ -113,11 +115,10 @@ async def show_timetable(db: Db, call: Call[DagPath]) -> DagClock:
 async def next_runs(db: Db, call: Call[NextRuns]) -> Page[Planned]:
     """List the next runs that a DAG's timetable plans; without `after` and `since` from the one that starts next."""
     params = call.params
-    keyset = Keyset(f"next runs of {params.dag_id}", Planned.__struct_fields__, (Time,) * 4)
-    last = _planned(keyset.position(params))
+    last = _planned(NEXT.position(params))
     dag = await find_timed_dag(db, params.dag_id)
     runs = list_planned(dag, db.now, params.limit + 1, due_after=params.after, since=params.since, last=last)
-    return keyset.page(runs, params)
+    return NEXT.page(runs, params)
 
 
 def _planned(key: tuple[Any, ...] | None) -> Planned | None:
@@ -138,15 +139,10 @@ async def show_graph(db: Db, call: Call[GraphOf]) -> TaskGraph:
     return await read_graph(db, call.params.dag_id, call.params.group)
 
 
-def by_number(dag_id: str) -> Keyset:
-    return Keyset(f"versions of {dag_id}", ("number",), (Number,))
-
-
 async def show_versions(db: Db, call: Call[VersionsOf]) -> Page[VersionRow]:
     """List the versions of a DAG, newest first."""
     params = call.params
-    keyset = by_number(params.dag_id)
-    return keyset.page(await list_versions(db, params.dag_id, params.limit + 1, keyset.first(params)), params)
+    return BY_NUMBER.page(await list_versions(db, params.dag_id, params.limit + 1, BY_NUMBER.first(params)), params)
 
 
 async def show_source(db: Db, call: Call[SourceOf]) -> VersionFiles:

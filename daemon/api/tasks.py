@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta
 
 from tidegate.daemon import runs
@@ -24,6 +25,8 @@ from tidegate.schemas.state import TaskState
 
 MapIndex = Annotated[int, Meta(ge=0, lt=2**31)]
 Index = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
+
+IN_ORDER = Keyset("tasks", ("row.task_id", "row.map_index", "index"), (str, MapIndex | None, Index))
 
 LOG_BYTES = 1 << 20
 """About the most bytes of a log in an answer."""
@@ -58,11 +61,10 @@ async def list_tasks(db: Db, call: Call[TaskList]) -> Page[RunTaskRow]:
 
 async def tasks_page(db: Db, run: RunRow, params: TaskList) -> Page[IndexedTask]:
     """The tasks of a run with their indexes. Raises InvalidError for a cursor that is none of it."""
-    name = f"tasks of {run.dag_id} {run.run_id}"
-    keyset = Keyset(name, ("row.task_id", "row.map_index", "index"), (str, MapIndex | None, Index))
-    after = await _index(db, run, keyset.position(params))
+    params = msgspec.structs.replace(params, run_id=run.run_id)
+    after = await _index(db, run, IN_ORDER.position(params))
     key, limit = (run.dag_id, run.run_id), params.limit + 1
-    return keyset.page(await run_pages.page_of_tasks(db, *key, after=after, limit=limit, state=params.state), params)
+    return IN_ORDER.page(await run_pages.page_of_tasks(db, *key, after=after, limit=limit, state=params.state), params)
 
 
 async def _index(db: Db, run: RunRow, key: tuple[Any, ...] | None) -> int | None:

@@ -1,6 +1,6 @@
 """Cursors of lists: the key of the last row, so that a page costs the same at any depth."""
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, urlsafe_b64encode
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -8,7 +8,7 @@ import msgspec
 from tidegate.daemon.gateway import json_input
 from tidegate.daemon.gateway.problem import InvalidError
 
-NOT_OURS = "cursor: it is not one that this list gave; leave it out to begin at the first row"
+NOT_OURS = "cursor: this list did not give it with these parameters; repeat them, or leave it out to begin at the first row"
 
 Row = TypeVar("Row")
 
@@ -27,6 +27,6 @@ def encode(*key: Any) -> str:
 def decode(cursor: str, type_: Any) -> Any:
     """The key, a tuple. Raises InvalidError for a cursor that is none of this server."""
     try:
-        return json_input.decode(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), type_)
+        return json_input.decode(b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True), type_)
     except ValueError as error:
         raise InvalidError(NOT_OURS) from error

@@ -1,10 +1,12 @@
-"""What the lists of the API and of the pages share: their parameters, and cursors that name their list."""
+"""What the lists of the API and of the pages share: their parameters, and cursors that name their list and its filters."""
 
 from collections.abc import Sequence
 from datetime import datetime
+from hashlib import sha256
 from operator import attrgetter
 from typing import Annotated, Any, NamedTuple, TypeVar
 
+import msgspec
 from msgspec import Meta
 
 from tidegate.daemon.gateway import cursor
@@ -30,6 +32,10 @@ class Listed(Params, frozen=True):
     limit: Limit = 50
 
 
+PLACE = frozenset(Listed.__struct_fields__)
+"""The parameters that choose a page of the list, and none of its rows."""
+
+
 class ListedOfDag(Listed, frozen=True):
     """A page of a list of all DAGs, or of one."""
 
@@ -43,22 +49,22 @@ class Keyset(NamedTuple):
     fields: Sequence[str]
     types: Sequence[Any]
 
-    def key(self, text: str | None) -> tuple[Any, ...] | None:
-        """The key in a cursor; None without one. Raises InvalidError for a cursor of another list."""
+    def key(self, text: str | None, filters: str = "") -> tuple[Any, ...] | None:
+        """The key in a cursor; None without one. Raises InvalidError for a cursor of another list, or of other filters."""
         if not text:
             return None
-        name, *key = cursor.decode(text, tuple.__class_getitem__((str, *self.types)))
-        if name != self.name or not all(map(_is_storable, key)):
+        name, of, *key = cursor.decode(text, tuple.__class_getitem__((str, str, *self.types)))
+        if (name, of) != (self.name, filters) or not all(map(_is_storable, key)):
             raise InvalidError(cursor.NOT_OURS)
         return tuple(key)
 
-    def cursor(self, row: Any) -> str:
+    def cursor(self, row: Any, filters: str = "") -> str:
         """The cursor for the rows after this one."""
-        return cursor.encode(self.name, *(attrgetter(field)(row) for field in self.fields))
+        return cursor.encode(self.name, filters, *(attrgetter(field)(row) for field in self.fields))
 
     def position(self, wanted: Listed) -> tuple[Any, ...] | None:
         """The key of the last row of the earlier page; None: from the first row on. Raises InvalidError."""
-        return self.key(wanted.cursor)
+        return self.key(wanted.cursor, filters_of(wanted))
 
     def first(self, wanted: Listed) -> Any:
         """As `position`, of a key of one field."""
@@ -68,7 +74,13 @@ class Keyset(NamedTuple):
     def page(self, rows: Sequence[Row], wanted: Listed) -> Page[Row]:
         """The page of the rows, which are one more than its limit if others follow."""
         shown = list(rows[: wanted.limit])
-        return Page(shown, self.cursor(shown[-1]) if len(rows) > wanted.limit else None)
+        return Page(shown, self.cursor(shown[-1], filters_of(wanted)) if len(rows) > wanted.limit else None)
+
+
+def filters_of(wanted: Listed) -> str:
+    """A text that differs where the rows do that a list has; an empty filter is none."""
+    filters = {name: value for name, value in msgspec.structs.asdict(wanted).items() if value and name not in PLACE}
+    return sha256(msgspec.json.encode(filters)).hexdigest()[:16]
 
 
 def _is_storable(value: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated
 from markupsafe import Markup
 from msgspec import Meta, Struct
 
-from tidegate.daemon.api.dags import VersionsOf, by_number
+from tidegate.daemon.api.dags import BY_NUMBER, VersionsOf
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Call, Params, Read
 from tidegate.daemon.gateway.lists import Id, Keyset, Time
@@ -123,7 +123,7 @@ def _options(spec: DagSpec) -> list[Option]:
 
 async def _versions(db: Db, dag_id: str) -> Page[VersionRow]:
     params = VersionsOf(dag_id=dag_id, limit=VERSIONS)
-    return by_number(dag_id).page(await grids.list_versions(db, dag_id, VERSIONS + 1), params)
+    return BY_NUMBER.page(await grids.list_versions(db, dag_id, VERSIONS + 1), params)
 
 
 def rows_shown(params: DagParams) -> int:

@@ -15,7 +15,10 @@ from tests.waiting import until
 from tidegate.daemon import pools, runs
 from tidegate.daemon.api import datasets
 from tidegate.daemon.api import runs as runs_api
+from tidegate.daemon.api.dags import NextRuns, VersionsOf
+from tidegate.daemon.api.tasks import TaskList
 from tidegate.daemon.gateway.cursor import NOT_OURS, encode
+from tidegate.daemon.gateway.lists import Listed, filters_of
 from tidegate.daemon.permissions import Role
 from tidegate.daemon.read_model import lookup
 from tidegate.events import topics
@@ -547,21 +550,25 @@ async def test_next_runs_are_listed_by_pages(two: Site) -> None:
     assert (of_another_dag.status_code, of_another_dag.json()["detail"]) == (HTTPStatus.BAD_REQUEST, NOT_OURS)
 
 
-NEXT, EARLY, LATE = "next runs of mine_a", "1900-01-01T00:00:00Z", "2200-01-01T00:00:00Z"
+EARLY, LATE = "1900-01-01T00:00:00Z", "2200-01-01T00:00:00Z"
+ALL = filters_of(Listed())
+NEXT = "next runs", filters_of(NextRuns(dag_id="mine_a"))
+VERSIONS = "versions", filters_of(VersionsOf(dag_id="mine_a"))
+OF_RUN = "tasks", filters_of(TaskList(dag_id="mine_a", run_id="r"))
 FORGED = (
-    ("/daemons", ("daemons", "0001-01-01T00:00:00+14:00", "00000000-0000-0000-0000-000000000000")),
-    ("/daemons", ("daemons", "2013-01-01T00:00:00", "00000000-0000-0000-0000-000000000000")),
-    ("/topics/ignored", ("ignored records", "topic")),
-    ("/topics/halted", ("ignored records", "a", "b")),
-    ("/dags/mine_a/next-runs", (NEXT, *["9999-12-31T23:59:59Z"] * 4)),
-    ("/dags/mine_a/next-runs", (NEXT, LATE, EARLY, EARLY, EARLY)),
-    ("/dags/mine_a/next-runs", (NEXT, EARLY, LATE, LATE, LATE)),
-    ("/dags/mine_a/next-runs", (NEXT, EARLY, EARLY, LATE, EARLY)),
-    ("/dags/mine_a/versions", ("versions of mine_a", 2**40)),
-    (TASKS, ("tasks of mine_a r", "first", -1, 0)),
-    (TASKS, ("tasks of mine_a r", "first", None, 2**31)),
-    ("/audit/verification", ("audit verification", 1, "abc", None)),
-    ("/audit/verification", ("audit verification", 2**63, "", None)),
+    ("/daemons", ("daemons", ALL, "0001-01-01T00:00:00+14:00", "00000000-0000-0000-0000-000000000000")),
+    ("/daemons", ("daemons", ALL, "2013-01-01T00:00:00", "00000000-0000-0000-0000-000000000000")),
+    ("/topics/ignored", ("ignored records", ALL, "topic")),
+    ("/topics/halted", ("ignored records", ALL, "a", "b")),
+    ("/dags/mine_a/next-runs", (*NEXT, *["9999-12-31T23:59:59Z"] * 4)),
+    ("/dags/mine_a/next-runs", (*NEXT, LATE, EARLY, EARLY, EARLY)),
+    ("/dags/mine_a/next-runs", (*NEXT, EARLY, LATE, LATE, LATE)),
+    ("/dags/mine_a/next-runs", (*NEXT, EARLY, EARLY, LATE, EARLY)),
+    ("/dags/mine_a/versions", (*VERSIONS, 2**40)),
+    (TASKS, (*OF_RUN, "first", -1, 0)),
+    (TASKS, (*OF_RUN, "first", None, 2**31)),
+    ("/audit/verification", ("audit verification", "", 1, "abc", None)),
+    ("/audit/verification", ("audit verification", "", 2**63, "", None)),
 )
 
 

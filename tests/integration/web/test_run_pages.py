@@ -10,11 +10,15 @@ import pytest
 from tests.integration.cli.conftest import Cli, cli, printed
 from tests.integration.cli.history import DAILY, HOST
 from tests.integration.web.conftest import MakeSite, Site, csrf_of
+from tidegate.daemon.api.dags import VersionsOf
+from tidegate.daemon.api.tasks import TaskList
 from tidegate.daemon.gateway.cursor import encode
+from tidegate.daemon.gateway.lists import filters_of
 from tidegate.daemon.read_model import run_progress
 from tidegate.daemon.web.pages import run as run_page
 from tidegate.schemas.notice import LogExcerpt
 from tidegate.schemas.queries import run_pages
+from tidegate.schemas.state import TaskState
 
 __all__ = ["cli", "printed"]
 
@@ -214,7 +218,9 @@ async def test_the_page_of_a_run_is_bounded_and_leads_to_all_tasks(site: Site, c
     assert "1,088 success" in text
     assert "The run has 1,103 tasks and instances: what each of them waits for is not shown here" in text
     assert "has 1,103 task instances, and what they wait for is said for at most 1,102" in progress
-    assert "No other task is in this state" in await page(site, path, state="removed", cursor=cursor_in(failed))
+    removed = TaskList(dag_id="daily_delays", run_id=path.rpartition("/")[2], state=TaskState.REMOVED)
+    past = encode("tasks", filters_of(removed), "extra_10", None, 0)
+    assert "No other task is in this state" in await page(site, path, state="removed", cursor=past)
     assert (len(shown["tasks"]), shown["tasks_left"], shown["states"]["failed"]) == (1000, 103, 12)
     assert (
         [row["task_id"] for row in listed["items"]] == [row["task_id"] for row in local] == [f"extra_{n}" for n in range(1, 13)]
@@ -247,10 +253,6 @@ async def test_the_extra_of_the_consumed_events_is_bounded(site: Site) -> None:
 
 def next_of(text: str) -> str:
     return text.split('rel="next" href="')[1].split('"', maxsplit=1)[0].replace("&amp;", "&")
-
-
-def cursor_in(text: str) -> str:
-    return next_of(text).partition("cursor=")[2].partition("&")[0]
 
 
 def tasks_in(text: str) -> list[str]:
@@ -368,7 +370,9 @@ async def test_every_version_is_reached_from_the_page_of_its_dag(site: Site) -> 
     dag = await page(site, "/dags/daily_delays")
     (earlier,) = re.findall(r'href="(/dags/daily_delays/versions\?[^"]+)"', dag)
     listed = await page(site, "/dags/daily_delays/versions", limit="11")
-    past = await page(site, "/dags/daily_delays/versions", cursor=encode("versions of daily_delays", 1))
+    past = await page(
+        site, "/dags/daily_delays/versions", cursor=encode("versions", filters_of(VersionsOf(dag_id="daily_delays")), 1)
+    )
 
     assert versions_in(dag) == [str(number) for number in range(12, 2, -1)]
     assert versions_in(await page(site, earlier)) == ["2", "1"]
