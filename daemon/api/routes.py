@@ -30,7 +30,8 @@ from tidegate.daemon.api import (
 from tidegate.daemon.api.openapi import ANY, document
 from tidegate.daemon.gateway import json_input
 from tidegate.daemon.gateway.authenticate import require
-from tidegate.daemon.gateway.endpoint import Act, Call, Endpoint, Load, Read, Stream, call_of, check_origin, converted, perform
+from tidegate.daemon.gateway.conversion import converted
+from tidegate.daemon.gateway.endpoint import Act, Call, Endpoint, Load, Read, Stream, call_of, check_origin, perform
 from tidegate.daemon.gateway.event_stream import EventStream
 from tidegate.daemon.gateway.problem import InvalidError, Problem, problem_of, retry_of
 from tidegate.daemon.gateway.service import Service

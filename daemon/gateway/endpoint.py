@@ -12,8 +12,9 @@ import msgspec
 from starlette.requests import Request
 
 from tidegate.daemon.gateway.authenticate import Identity, address_of, check_csrf
+from tidegate.daemon.gateway.conversion import converted, given_once
 from tidegate.daemon.gateway.json_input import NUL
-from tidegate.daemon.gateway.problem import CsrfError, InvalidError
+from tidegate.daemon.gateway.problem import CsrfError
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.live.hub import OpenStream
 from tidegate.daemon.permissions import Caller, Right, refusal
@@ -229,15 +230,7 @@ async def record(call: Call[Any], what: str, subject: str, details: Mapping[str,
 
 def params_of(request: Request, type_: type[P]) -> P:
     """The parameters of the path and the query. Raises InvalidError, which names the parameter."""
-    return converted({**dict(request.query_params), **request.path_params}, type_, strict=False)
-
-
-def converted(values: Any, type_: type[B], *, strict: bool) -> B:
-    """Raises InvalidError for values of another shape."""
-    try:
-        return msgspec.convert(values, type_, strict=strict)
-    except (ValueError, OverflowError) as error:
-        raise _invalid(str(error)) from error
+    return converted(given_once([*request.query_params.multi_items(), *request.path_params.items()]), type_, strict=False)
 
 
 async def perform(endpoint: Endpoint, call: Call[Any], body: Any = None) -> Any:
@@ -298,10 +291,3 @@ def _scalars(value: Any) -> Iterator[Any]:
         yield from _scalars(msgspec.structs.astuple(value))
     else:
         yield value
-
-
-def _invalid(problem: str) -> InvalidError:
-    """`Expected `int` >= 1 - at `$.limit`` as an error that begins with the parameter."""
-    expected, _, path = problem.partition(" - at `$.")
-    field = path.rstrip("`")
-    return InvalidError(f"{field}: {expected[:1].lower()}{expected[1:]}" if path else problem, field=field)

@@ -12,7 +12,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from tidegate.daemon.gateway.authenticate import Identity, require
-from tidegate.daemon.gateway.endpoint import Act, Call, Facts, Load, Params, Read, call_of, check_origin, converted, perform
+from tidegate.daemon.gateway.conversion import converted
+from tidegate.daemon.gateway.endpoint import Act, Call, Facts, Load, Params, Read, call_of, check_origin, perform
 from tidegate.daemon.gateway.json_input import NUL
 from tidegate.daemon.gateway.problem import InvalidError, Problem, UnauthenticatedError, problem_of, retry_of
 from tidegate.daemon.gateway.service import Service

@@ -5,7 +5,8 @@ from functools import partial
 
 from tidegate.daemon.api.dead_letters import Ids, check_because
 from tidegate.daemon.dead_letters import Changes
-from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read, converted
+from tidegate.daemon.gateway.conversion import converted
+from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
 from tidegate.daemon.gateway.lists import Id
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.dead_letter import BATCH_LETTERS, Change, Outcome, letters_text
