@@ -108,10 +108,20 @@ def _of_postgres(error: BaseException) -> Failure:
 
 
 def _usage(error: typer.TyperException) -> str:
-    context = getattr(error, "ctx", None)
+    context: typer.Context | None = getattr(error, "ctx", None)
     command = context.command_path if context else "tidegate"
     message = error.format_message().rstrip(".").replace("Value error, ", "")
-    return f"{message[:1].lower()}{message[1:]}; see {command} --help"
+    before = _before(getattr(error, "option_name", ""), context) if context else ""
+    return f"{message[:1].lower()}{message[1:]}{before}; see {command} --help"
+
+
+def _before(option: str, context: typer.Context) -> str:
+    """Where an option stands that is one of `tidegate` instead of the command."""
+    root = context.find_root()
+    if not any(option in each.opts for each in root.command.params):
+        return ""
+    words = context.command_path.removeprefix(root.command_path)
+    return f": it stands before the command, as in `{root.command_path} {option} …{words}`"
 
 
 def _unexpected(error: BaseException) -> str:

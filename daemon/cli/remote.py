@@ -22,6 +22,7 @@ P = TypeVar("P", bound="Part")
 TIMEOUT_S = 75.0
 """A request waits for a run for up to a minute."""
 
+API = "/api/v1"
 PAGE = 500
 _HINT = "is it the address of a `tidegate web` of this version?"
 _TOKEN = re.compile(r"[\x21-\x7e]+")
@@ -30,6 +31,9 @@ LONGEST_WAIT_S = 60
 
 REPEATS = 20
 """Of a change that is at work: a server says so for some 90 s, and asks for a pause of 5 s each time."""
+
+REPEAT_S = 5.0
+"""The least pause between them."""
 
 LASTING = (HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.NOT_IMPLEMENTED)
 """A repeat meets these faults again; the others are of a server that is away, or of a proxy that has waited for it."""
@@ -45,6 +49,10 @@ class BusyError(UnavailableError):
 
 class BrokenError(BusyError):
     """The connection broke, or a proxy or the server gave up before the answer: the request may have been done, or may be yet."""
+
+
+class UnsentError(BrokenError):
+    """No connection: the request was not sent."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -69,7 +77,7 @@ class Remote:
             raise SettingsError(f"{PREFIX}TOKEN is not set; `tidegate tokens create` makes a token for {settings.server}")
         if not _TOKEN.fullmatch(settings.token):
             raise SettingsError(f"{PREFIX}TOKEN is no token: it has a space, a line break or a letter that no token has")
-        self._server = _checked(settings.server.rstrip("/"))
+        self._server = _checked(settings.server.rstrip("/").removesuffix(API))
         self._headers = {"authorization": f"Bearer {settings.token}"}
 
     def rows(self, path: str, row: type[T], limit: int | None, params: Mapping[str, Any], *, is_patient: bool = False) -> list[T]:
@@ -110,24 +118,38 @@ class Remote:
         """A change. It is sent again with the same key if the connection or the server breaks, so that it is done once."""
         request = method, path, params, body, uuid4().hex
         try:
-            content = self._send(*request)
+            content = self._sent(*request)
+        except UnsentError:
+            raise
         except BrokenError as error:
             _wait(error)
             content = self._repeated(error, *request)
         return self._decoded(content, type_)
 
+    def _sent(self, *request: Any) -> bytes:
+        """The answer. A server that cannot be reached is asked once more."""
+        try:
+            return self._send(*request)
+        except UnsentError as error:
+            _wait(error)
+            return self._send(*request)
+
     def _repeated(self, broken: BrokenError, *request: Any) -> bytes:
-        """The answer, once the first request is no more at work. Raises BrokenError for a conflict: it may have been done."""
+        """The answer, once the server is back, and the first request no more at work. Else BrokenError: it may have been done."""
         for _ in range(REPEATS):
             try:
                 return self._send(*request)
-            except (BrokenError, ForbiddenError, NotFoundError):
-                raise  # the last two are the answer to the first request, which has ended
+            except (ForbiddenError, NotFoundError):
+                raise  # the answer to the first request, which has ended
             except BusyError as error:
-                time.sleep(error.retry_s)
+                last: Exception = error
+                if isinstance(error, BrokenError) and not isinstance(error, UnsentError):
+                    break
+                time.sleep(max(error.retry_s, REPEAT_S))
             except RequestError as refusal:
-                raise BrokenError(f"{broken}; sent again, the request was refused: {refusal}", POLL_S) from refusal
-        raise BrokenError(f"{broken}; the request is still at work", POLL_S)
+                last = refusal
+                break
+        raise BrokenError(f"{broken}; it may have been done: look before you give the command again (sent again: {last})", POLL_S)
 
     def polled(self, path: str, type_: type[T], params: Mapping[str, Any] | None = None) -> T:
         """As `patient`, after a moment."""
@@ -157,13 +179,14 @@ class Remote:
         query = {name: value for name, value in msgspec.to_builtins(dict(params)).items() if value is not None}
         headers = self._headers if key is None else {**self._headers, "idempotency-key": key}
         content = None if body is None else msgspec.json.encode(body)
-        url = f"{self._server}/api/v1{_named(path)}"
+        url = f"{self._server}{API}{_named(path)}"
         try:
             answer = httpx.request(method, url, params=query, content=content, headers=headers, timeout=TIMEOUT_S)
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise _no_address(self._server) from error
         except httpx.HTTPError as error:
-            raise BrokenError(f"{self._server} does not answer: {error}", POLL_S) from error
+            broken = UnsentError if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout) else BrokenError
+            raise broken(f"{self._server} does not answer: {error}", POLL_S) from error
         if answer.is_success:
             return answer.content
         raise problem_of(answer)

@@ -14,7 +14,7 @@ from tidegate.daemon.permissions import Caller
 
 COOKIE = "tidegate_session"
 CSRF_HEADER = "x-csrf-token"
-HOW = "send a token as `Authorization: Bearer …`; `tidegate tokens create` makes one"
+HOW = "send a valid one as `Authorization: Bearer …`, commands by TIDEGATE_TOKEN; `tidegate tokens create` makes one"
 STALE_FORM = "the form is of an earlier session, or of another site; load the page again, and repeat the change"
 
 
@@ -81,7 +81,7 @@ async def require(request: Request, service: Service) -> Identity:
     """The caller, whose request is counted. Raises UnauthenticatedError, and TooManyError for one that sends too many."""
     identity = await identify(request, service)
     if identity is None:
-        raise UnauthenticatedError(f"the request names no caller; {HOW}")
+        raise UnauthenticatedError(f"the request has no token; {HOW}")
     service.limit.take(identity.caller.username)
     return identity
 

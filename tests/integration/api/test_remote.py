@@ -215,8 +215,9 @@ async def test_a_task_is_marked_and_its_result_is_read(cli: Cli, two: Site) -> N
     assert (await cli("dags", "delete", "mine_a", "--yes")).out == "deleted mine_a\n"
 
 
-async def test_a_wrong_address_or_token_is_one_sentence(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_wrong_address_or_token_is_one_sentence(cli: Cli, two: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     away = await cli("--server", "http://127.0.0.1:1", "runs", "list")
+    of_the_api = await cli("--server", f"{two.address}/api/v1/", "runs", "list", "mine_a", "--json")
     wrong = await cli("--server", "tide", "runs", "list")
     monkeypatch.setenv("TIDEGATE_TOKEN", "tdg_wrong")
     unknown = await cli("runs", "list")
@@ -224,6 +225,7 @@ async def test_a_wrong_address_or_token_is_one_sentence(cli: Cli, monkeypatch: p
     missing = await cli("runs", "list")
 
     assert (away.code, away.err.partition(":")[2].partition(":")[0]) == (3, " http")
+    assert (of_the_api.code, [run["run_id"] for run in of_the_api.json]) == (0, ["r"])
     assert (wrong.code, wrong.err) == (2, "tidegate: TIDEGATE_SERVER is 'tide', but must be like https://tidegate.example\n")
     assert (unknown.code, unknown.err.partition(";")[0]) == (1, "tidegate: the token is unknown, expired or revoked")
     assert (missing.code, missing.err.partition(";")[0]) == (2, "tidegate: TIDEGATE_TOKEN is not set")

@@ -1,13 +1,15 @@
 """`tidegate --server` and a server that breaks, is away or is at fault: what is sent again, and which error a user gets."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from datetime import UTC, datetime
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 
@@ -32,6 +34,8 @@ AT_WORK = (409, "the first request with this key is at work")
 ENDED = (409, "the first request with this key failed")
 GAVE_UP = (504, "Gateway Time-out")
 AWAY = (503, "Postgres is away")
+
+MAY_BE = "it may have been done: look before you give the command again "
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 RUN = RunRow(
@@ -107,12 +111,12 @@ def scripted() -> Iterator[Serve]:
         ((GAVE_UP, DONE), None, "", [7]),
         ((GAVE_UP, AT_WORK, (429, "too many"), AT_WORK, DONE), None, "", [7] * 4),
         ((AWAY, DONE), None, "", [7]),
-        ((None, ENDED), UnavailableError, r"answer: .*; sent again, the request was refused: the first", [1]),
+        ((None, ENDED), UnavailableError, rf"answer: .*; {MAY_BE}\(sent again: the first request with", [1]),
         ((None, (404, "there is no DAG x")), NotFoundError, "^there is no DAG x$", [1]),
         ((None, (403, "not yours")), ForbiddenError, "^not yours$", [1]),
-        ((None, AWAY), UnavailableError, "^Postgres is away$", [1]),
-        ((None, None), UnavailableError, "does not answer", [1]),
-        ((AWAY, *[AT_WORK] * remote.REPEATS), UnavailableError, "^Postgres is away; the request is still at work$", [7] * 21),
+        ((None, AWAY), UnavailableError, rf"answer: .*; {MAY_BE}\(sent again: Postgres is away\)$", [1]),
+        ((None, None), UnavailableError, rf"answer: .*; {MAY_BE}\(sent again: http", [1]),
+        ((AWAY, *[AT_WORK] * remote.REPEATS), UnavailableError, f"^Postgres is away; {MAY_BE}", [7] * 21),
         (((429, "too many"),), UnavailableError, "^too many$", []),
         (((500, "a fault"),), RequestError, "^a fault$", []),
         ((ENDED,), RequestError, "with this key failed$", []),
@@ -140,6 +144,45 @@ def test_a_change_is_sent_again_only_if_it_may_have_been_done(
             change()
     assert (len(server.keys), slept) == (len(answers), pauses_s)
     assert len(set(server.keys)) == 1
+
+
+REFUSED = httpx.ConnectError("refused")
+CUT = httpx.ReadError("cut")
+SAID = httpx.Response(HTTPStatus.OK, content=b'{"detail": "done"}')
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "says", "pauses_s"),
+    [
+        ((CUT, REFUSED, REFUSED, SAID), None, [1, 5, 5]),
+        ((CUT, *[REFUSED] * remote.REPEATS), rf"answer: cut; {MAY_BE}\(.* refused\)$", [1, *[5] * remote.REPEATS]),
+        ((REFUSED, SAID), None, [1]),
+        ((REFUSED, CUT, SAID), None, [1, 1]),
+        ((REFUSED, REFUSED), "answer: refused$", [1]),
+    ],
+)
+def test_a_change_is_sent_on_to_a_server_that_is_away_once_it_may_have_been_done(
+    outcomes: Sequence[Any], says: str | None, pauses_s: Sequence[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    keys: list[str] = []
+    left = iter(outcomes)
+
+    def request(*_: Any, headers: dict[str, str], **__: Any) -> httpx.Response:
+        keys.append(headers["idempotency-key"])
+        outcome = next(left)
+        if isinstance(outcome, httpx.Response):
+            return outcome
+        raise outcome
+
+    monkeypatch.setattr(remote, "time", SimpleNamespace(sleep=slept.append))
+    monkeypatch.setattr(httpx, "request", request)
+    client = Remote(Settings(postgres_dsn="", kafka_servers="", server="http://a", token=CALLER))
+    with nullcontext() if says is None else pytest.raises(UnavailableError, match=says):
+        client.change("POST", "/pools", dict[str, str], {}, {})
+
+    assert (len(keys), slept) == (len(outcomes), pauses_s)
+    assert len(set(keys)) == 1
 
 
 def test_a_wait_goes_on_when_the_server_says_and_ends_at_a_lasting_fault(

@@ -5,6 +5,7 @@ import ssl
 import pytest
 import typer
 
+from tidegate.daemon.cli.app import run
 from tidegate.daemon.cli.failure import Failure, failure_of
 from tidegate.daemon.postgres.migrate import SchemaError
 from tidegate.daemon.settings import SettingsError
@@ -55,6 +56,13 @@ def test_wrong_usage_points_to_the_help() -> None:
     failure = failure_of(typer.BadParameter("Not a number.", param_hint="--limit"))
 
     assert failure == Failure(2, "invalid value for --limit: Not a number; see tidegate --help")
+
+
+def test_an_option_of_tidegate_after_the_command_is_told_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["dags", "list", "--server", "http://a"]) == 2
+
+    where = "it stands before the command, as in `tidegate --server … dags list`; see tidegate dags list --help"
+    assert capsys.readouterr().err == f"tidegate: no such option: --server: {where}\n"
 
 
 def test_of_several_errors_one_of_ours_is_spoken_of() -> None:
