@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
+from anyio.to_thread import run_sync
 
 from tidegate.daemon.conf import checked_conf
 from tidegate.daemon.permissions import Caller, Right, refusal
@@ -81,7 +82,10 @@ async def dags_of(db: Db, spec: BackfillSpec) -> list[str]:
 
 
 async def preview(database: Database, spec: BackfillSpec, limit: int) -> Preview:
-    """The effects that a backfill would have on its first `limit` dates, by its own decisions. Changes nothing."""
+    """The effects that a backfill would have on its first `limit` dates, by its own decisions. Changes nothing.
+
+    A thread computes the dates, which takes seconds for some timetables.
+    """
     return await database.run(_preview, await _request_of(database, checked(spec)), limit)
 
 
@@ -171,12 +175,12 @@ async def _preview(db: Db, request: BackfillRequested, limit: int) -> Preview:
     backfill, graph = backfill_requested.view_of(request, state.dag, state.now), state.dag.graph
     find = _replayed_dates if is_replay(backfill, graph) else _timed_dates
     found = preview_of(await find(db, backfill, graph, most_counted(limit) + 1), limit)
-    not_due = _not_due(backfill, graph) if found.is_exact else 0
+    not_due = await run_sync(_not_due, backfill, graph) if found.is_exact else 0
     return msgspec.structs.replace(found, not_due=not_due, consumers=(await dags_of(db, request))[1:])
 
 
 async def _timed_dates(db: Db, backfill: BackfillView, graph: Graph, most: int) -> list[PreviewDate]:
-    ticks = next_ticks(backfill, graph, most)
+    ticks = await run_sync(next_ticks, backfill, graph, most)
     found = await backfills.runs_of_dates(db, {(backfill.dag_id, tick.logical_date) for tick in ticks})
     existing = {date: run for (_, date), run in found.items()}
     return [_preview_date(date) for date in plan_dates(backfill, ticks, existing, most)]

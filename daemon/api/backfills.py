@@ -142,7 +142,8 @@ async def list_dates(db: Db, call: Call[DateList]) -> Page[DateRow]:
 
 async def preview_backfill(call: Call[PreviewQuery], body: NewBackfill) -> Preview:
     """Show what a backfill would do with each date; change nothing."""
-    return await backfills.preview(call.database, body.spec(), call.params.limit)
+    async with call.service.turns.of(call.caller.username):
+        return await backfills.preview(call.database, body.spec(), call.params.limit)
 
 
 async def create_backfill(call: Call[Params], body: NewBackfill) -> BackfillRow:

@@ -4,7 +4,7 @@ A table of endpoints is the one place that says which right a path needs. Routes
 every role on every route follow from the tables.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from typing import Any, Generic, TypeVar
 
@@ -34,11 +34,7 @@ class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def __post_init__(self) -> None:
         """Raises ValueError for a value that no column can store."""
-        for value in _scalars(msgspec.structs.astuple(self)):
-            if isinstance(value, date):
-                in_range("the time", value if isinstance(value, datetime) else datetime.combine(value, time(), UTC))
-            elif isinstance(value, str) and "\0" in value:
-                raise ValueError(NUL)
+        _check(msgspec.structs.astuple(self))
 
 
 class Nothing(Params, frozen=True):
@@ -281,13 +277,21 @@ def _fitting(fields: Mapping[str, Any]) -> dict[str, Any]:
     return fitting
 
 
-def _scalars(value: Any) -> Iterator[Any]:
-    """All texts, numbers and times of a value, also keys."""
-    if isinstance(value, Mapping):
-        yield from (found for pair in value.items() for part in pair for found in _scalars(part))
-    elif isinstance(value, list | tuple | set | frozenset):
-        yield from (found for part in value for found in _scalars(part))
-    elif isinstance(value, msgspec.Struct):
-        yield from _scalars(msgspec.structs.astuple(value))
+def _check(value: Any) -> None:
+    """Raises ValueError for a text or a time within it, also a key, that no column can store. Quick: a body may have 100,000."""
+    if isinstance(value, str):
+        if "\0" in value:
+            raise ValueError(NUL)
+    elif isinstance(value, date):
+        in_range("the time", value if isinstance(value, datetime) else datetime.combine(value, time(), UTC))
     else:
-        yield value
+        for part in _parts(value):
+            _check(part)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, list | tuple | set | frozenset):
+        return value
+    if isinstance(value, msgspec.Struct):
+        return msgspec.structs.astuple(value)
+    return value.items() if isinstance(value, Mapping) else ()

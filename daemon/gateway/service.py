@@ -9,6 +9,7 @@ import msgspec
 
 from tidegate.daemon.gateway.rate_limit import RateLimit
 from tidegate.daemon.gateway.shared_reads import SharedReads
+from tidegate.daemon.gateway.turns import Turns
 from tidegate.daemon.identity.grants import Grants, grants_of
 from tidegate.daemon.identity.proxy import Proxy, proxy_of
 from tidegate.daemon.live.hub import Hub
@@ -45,8 +46,8 @@ class Service(msgspec.Struct, frozen=True):
     the rights of groups. `log_ranges` asks Kafka. `backends` read the logs on this host.
 
     `sink` publishes the events of all requests: with a connection for each of them, an outage of Kafka would use up the
-    descriptors of the process. `given_up` are the users and Idempotency-Keys of failed requests that Postgres believes to be at
-    work, for it was away when they failed.
+    descriptors of the process. `turns` are those of callers whose previews compute. `given_up` are the users and Idempotency-Keys
+    of failed requests that Postgres believes to be at work, for it was away when they failed.
     """
 
     settings: Settings
@@ -64,6 +65,7 @@ class Service(msgspec.Struct, frozen=True):
     log_ranges: LogRanges
     backends: Mapping[str, Backend]
     sink: Sink
+    turns: Turns
     given_up: set[tuple[str, str]]
 
 
@@ -83,7 +85,7 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
         limit, failed, by_provider = (RateLimit(per_s, time.monotonic) for per_s in rates)
         pools = database, reader, primary, identities
         known = proxy_of(settings, grants), grants, log_ranges, open_backends(settings)
-        yield Service(settings, *pools, limit, Hub(), SharedReads(), failed, by_provider, *known, sink, set())
+        yield Service(settings, *pools, limit, Hub(), SharedReads(), failed, by_provider, *known, sink, Turns(), set())
 
 
 def _reader(settings: Settings, dsn: str, *, prefers_standby: bool = False) -> AbstractAsyncContextManager[Database]:

@@ -64,7 +64,9 @@ async def preview(call: Call[NewParams]) -> Preview:
         return _form(fields, None, dags)
     await _check_rights(call, spec)
     try:
-        return _form(fields, await backfills.preview(call.database, spec, SHOWN), dags)
+        async with call.service.turns.of(call.caller.username):
+            found = await backfills.preview(call.database, spec, SHOWN)
+        return _form(fields, found, dags)
     except RequestError as error:
         fields.problems[field_of(error)] = str(error)
         return _form(fields, None, dags)

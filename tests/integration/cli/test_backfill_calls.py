@@ -1,20 +1,23 @@
 """The calls of `tidegate.daemon.backfills`, as an HTTP API makes them: a user as a plain value, and reasons of refusals."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
+from anyio import from_thread
 
 from tests.integration.cli.history import History
 from tidegate.daemon import backfills
 from tidegate.daemon.permissions import Caller, Role
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.settings import Settings
+from tidegate.handlers.backfills.dates import next_ticks
 from tidegate.schemas.backfill import MAX_DESCRIPTION, MAX_LISTED_DATES, BackfillSpec, Reprocess
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.state import BackfillState
+from tidegate.schemas.timetable.tick import Tick
 
 ANN, BEN = Caller("ann", Role.ADMIN), Caller("ben@host", Role.EDITOR)
 SETTINGS = Settings(postgres_dsn="", kafka_servers="", editors='{"private": ["ben"]}')
@@ -64,7 +67,13 @@ async def test_each_call_returns_the_backfill(database: Database) -> None:
     assert await backfills.get(database, created.id) == cancelled
 
 
-async def test_a_preview_lists_dates_and_changes_nothing(database: Database) -> None:
+async def test_a_preview_lists_dates_and_changes_nothing(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    def in_a_thread(*args: Any) -> Sequence[Tick]:
+        from_thread.check_cancelled()  # raises RuntimeError in the thread of the event loop
+        return next_ticks(*args)
+
+    monkeypatch.setattr(backfills, "next_ticks", in_a_thread)
+
     found = await backfills.preview(database, SPEC, 2)
 
     assert ([date.action for date in found.dates], found.more) == (["create", "create"], True)
