@@ -96,7 +96,7 @@ async def _answer(request: Request, endpoint: Endpoint | Stream[Any], service: S
     identity = await require(request, service)
     call = await call_of(request, service, identity, endpoint)
     if isinstance(endpoint, Stream):
-        return EventStream(service.hub, endpoint.work(call))
+        return EventStream(service.hub, await endpoint.work(call))
     if not isinstance(endpoint, Act):
         return _representation(request, endpoint, await perform(endpoint, call))
     await check_origin(request, call, identity, endpoint.does)

@@ -7,7 +7,7 @@ from tidegate.daemon.gateway.problem import InvalidError, TooManyError
 from tidegate.daemon.live.hub import OpenStream, Owner
 from tidegate.daemon.live.recent import Wanted
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.lookup import LATEST
+from tidegate.daemon.read_model.lookup import LATEST, find_dag
 from tidegate.schemas.wire.event import Kind
 
 RETRY_S = 30
@@ -26,11 +26,13 @@ class Changes(Params, frozen=True):
     after: str | None = None
 
 
-def stream(call: Call[Changes]) -> OpenStream:
+async def stream(call: Call[Changes]) -> OpenStream:
     """Follow the changes of runs and tasks as server-sent events. With `Last-Event-ID` it continues after that event."""
     hub, params, most = call.service.hub, call.params, call.settings.web_streams
     if params.run_id == LATEST:
         raise InvalidError("run_id: a stream follows a run by its id; `latest` would be another run later")
+    if params.dag_id is not None:
+        await call.service.reader.run(find_dag, params.dag_id)
     owner = Owner(call.caller.username, call.credential_id)
     if hub.opened_by(owner.username) >= most:
         raise TooManyError(f"{owner.username} has {most} open streams, which is the limit; close one, or wait", RETRY_S)

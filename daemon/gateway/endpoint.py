@@ -156,7 +156,7 @@ class Stream(msgspec.Struct, Generic[P], frozen=True):
 
     path: str
     right: Right
-    work: Callable[[Call[P]], OpenStream]
+    work: Callable[[Call[P]], Awaitable[OpenStream]]
     params: type[P]
     result: type[str] = str
 
