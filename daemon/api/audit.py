@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Call, Params, Read
-from tidegate.daemon.gateway.lists import Keyset, Listed, Time, newest_first
+from tidegate.daemon.gateway.lists import Cursor, Keyset, Listed, Time, newest_first
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.audit_log import Progress, VerifiedPart, verify_part
 from tidegate.schemas.queries import audit_log
@@ -27,12 +27,14 @@ VERIFIED = Keyset(
 
 
 class AuditList(Listed, frozen=True):
-    """`object` has its runs and tasks: `DAG daily`, `DAG daily, run_id r`. `since` and `until` compare the time of the entry."""
+    """The entries, or some of them."""
 
-    who: str | None = None
-    object: str | None = None
-    since: Time | None = None
-    until: Time | None = None
+    who: Annotated[str | None, Meta(description="Only entries of this user.")] = None
+    object: Annotated[
+        str | None, Meta(description="Only entries about this object and what it has: `DAG daily`, `DAG daily, run_id r`.")
+    ] = None
+    since: Annotated[Time | None, Meta(description="Only entries of this time or later.")] = None
+    until: Annotated[Time | None, Meta(description="Only entries of this time or earlier.")] = None
 
 
 async def list_audit(db: Db, call: Call[AuditList]) -> Page[AuditRow]:
@@ -45,7 +47,7 @@ async def list_audit(db: Db, call: Call[AuditList]) -> Page[AuditRow]:
 class VerificationOf(Params, frozen=True):
     """The part of the log after one that gave the cursor."""
 
-    cursor: str | None = None
+    cursor: Cursor = None
 
 
 async def verify_audit(db: Db, call: Call[VerificationOf]) -> VerifiedPart:

@@ -42,18 +42,18 @@ DATES = Keyset("backfill dates", ("ordinal",), (Ordinal,))
 
 
 class BackfillList(ListedOfDag, frozen=True):
-    """`deleted`: also deleted ones."""
+    """The backfills of all DAGs, or some of them."""
 
-    state: BackfillState | None = None
-    deleted: bool = False
+    state: Annotated[BackfillState | None, Meta(description="Only backfills in this state.")] = None
+    deleted: Annotated[bool, Meta(description="Also deleted ones.")] = False
 
 
 class DateList(Listed, frozen=True, kw_only=True):
-    """The planned dates of a backfill; `after`: only those after this ordinal."""
+    """The planned dates of a backfill."""
 
-    backfill_id: Id
-    state: DateState | None = None
-    after: Ordinal = 0
+    backfill_id: Annotated[Id, Meta(description="The number of the backfill.")]
+    state: Annotated[DateState | None, Meta(description="Only dates in this state.")] = None
+    after: Annotated[Ordinal, Meta(description="Only dates after this ordinal.")] = 0
 
 
 class NewBackfill(Limits, Params, frozen=True):
@@ -85,9 +85,9 @@ class NewBackfill(Limits, Params, frozen=True):
 
 
 class PreviewQuery(Params, frozen=True):
-    """`limit`: only so many dates."""
+    """How much a preview shows."""
 
-    limit: Annotated[int, Meta(ge=1, le=MOST_COUNTED)] = 100
+    limit: Annotated[int, Meta(ge=1, le=MOST_COUNTED, description="The most dates of the answer.")] = 100
 
 
 class BackfillPatch(Params, frozen=True):

@@ -7,7 +7,7 @@ from msgspec import Meta
 from tidegate.daemon import runs
 from tidegate.daemon.gateway.cursor import NOT_OURS, Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
-from tidegate.daemon.gateway.lists import Keyset, Limit, Listed, Time, Year
+from tidegate.daemon.gateway.lists import DagId, Keyset, Limit, Listed, Time, Year
 from tidegate.daemon.gateway.paths import DagPath
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
@@ -31,20 +31,17 @@ BY_PATH = Keyset("import errors", ("path",), (str,))
 
 
 class DagList(Listed, frozen=True):
-    """`search` is a part of the DAG's id."""
+    """The DAGs, or some of them."""
 
-    search: str | None = None
+    search: Annotated[str | None, Meta(description="Only DAGs with this text in their id.")] = None
 
 
 class NextRuns(Listed, frozen=True, kw_only=True):
-    """The next runs of a DAG. `after`: only runs due later than this time, which may be past.
+    """The next runs of a DAG, from the one that starts next or from a time on."""
 
-    `since`: instead runs with this logical date or a later one.
-    """
-
-    dag_id: str
-    after: Time | None = None
-    since: Time | None = None
+    dag_id: DagId
+    after: Annotated[Time | None, Meta(description="Only runs due later than this time, which may be past.")] = None
+    since: Annotated[Time | None, Meta(description="Only runs with this logical date or a later one.")] = None
     limit: Limit = 10
 
     def __post_init__(self) -> None:
@@ -54,29 +51,29 @@ class NextRuns(Listed, frozen=True, kw_only=True):
 
 
 class HistoryOf(DagPath, frozen=True):
-    """The year of the days, that of the last run without one; and how many of the last runs."""
+    """A year of a DAG, and its last runs."""
 
-    year: Year | None = None
+    year: Annotated[Year | None, Meta(description="The year of the days; without it that of the last run.")] = None
     limit: Limit = 50
 
 
 class GraphOf(DagPath, frozen=True):
-    """`group`: only the tasks within this group."""
+    """The tasks of a DAG, or of a group in it."""
 
-    group: str = ""
+    group: Annotated[str, Meta(description="Only the tasks within this group.")] = ""
 
 
 class VersionsOf(Listed, frozen=True, kw_only=True):
     """The versions of a DAG."""
 
-    dag_id: str
+    dag_id: DagId
     limit: Limit = 20
 
 
 class SourceOf(DagPath, frozen=True):
-    """`version`: the number of a version; the current one without it."""
+    """A version of a DAG."""
 
-    version: Number | None = None
+    version: Annotated[Number | None, Meta(description="The number of the version; without it the current one.")] = None
 
 
 class DagPatch(Params, frozen=True):

@@ -1,8 +1,9 @@
 """Datasets and their events. A URI is a parameter of the query, for it has slashes."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from tidegate.daemon.api.idempotency import id_of_key
 from tidegate.daemon.gateway.cursor import Page
@@ -28,29 +29,29 @@ PUBLISH_S = 10.0
 
 
 class DatasetList(Listed, frozen=True):
-    """`prefix`: only URIs that begin with this text."""
+    """The datasets, or some of them."""
 
-    prefix: str | None = None
+    prefix: Annotated[str | None, Meta(description="Only URIs that begin with this text.")] = None
 
 
 class EventList(Listed, frozen=True, kw_only=True):
-    """The events of a dataset; `event_id`: only those with this id of their producer."""
+    """The events of a dataset."""
 
-    uri: str
-    event_id: str | None = None
+    uri: Annotated[str, Meta(description="The URI of the dataset.")]
+    event_id: Annotated[str | None, Meta(description="Only events with this id of their producer.")] = None
 
 
 class EventPath(Params, frozen=True):
     """An event by its number in the ledger."""
 
-    number: Id
+    number: Annotated[Id, Meta(description="The number of the event in the ledger.")]
 
 
 class DataGraphOf(Params, frozen=True):
     """A dataset or a DAG in the middle of the graph; the first datasets without one."""
 
-    uri: str = ""
-    dag_id: str = ""
+    uri: Annotated[str, Meta(description="The dataset in the middle of the graph.")] = ""
+    dag_id: Annotated[str, Meta(description="The DAG in the middle of the graph.")] = ""
 
 
 class NewEvent(Params, frozen=True):

@@ -21,19 +21,19 @@ Ids = Annotated[tuple[Id, ...], Meta(min_length=1, max_length=1000)]
 
 
 class DeadLetterList(Listed, frozen=True):
-    """`since` and `until` compare the time at which they were received."""
+    """The dead letters, or some of them."""
 
-    state: ListedState = ListedState.OPEN
-    reason: Rejection | None = None
-    topic: str | None = None
-    since: Time | None = None
-    until: Time | None = None
+    state: Annotated[ListedState, Meta(description="Only dead letters in this state.")] = ListedState.OPEN
+    reason: Annotated[Rejection | None, Meta(description="Only records that were rejected for this reason.")] = None
+    topic: Annotated[str | None, Meta(description="Only records of this topic.")] = None
+    since: Annotated[Time | None, Meta(description="Only records that were received at this time or later.")] = None
+    until: Annotated[Time | None, Meta(description="Only records that were received at this time or earlier.")] = None
 
 
 class DeadLetterPath(Params, frozen=True):
     """A dead letter by its number."""
 
-    id: Id
+    id: Annotated[Id, Meta(description="The number of the dead letter.")]
 
 
 class Replay(Params, frozen=True):

@@ -31,9 +31,9 @@ BY_KIND = Keyset("ignored records", ("topic", "what"), (str, str))
 
 
 class LossList(Listed, frozen=True):
-    """`settled`: also settled ones."""
+    """The losses, open or all."""
 
-    settled: bool = False
+    settled: Annotated[bool, Meta(description="Also settled ones.")] = False
 
 
 class Resume(Params, frozen=True):
@@ -62,7 +62,7 @@ class Skip(Params, frozen=True):
 class LossPath(Params, frozen=True):
     """A loss by its number."""
 
-    id: Id
+    id: Annotated[Id, Meta(description="The number of the loss.")]
 
 
 class Settle(Params, frozen=True):

@@ -1,5 +1,9 @@
 """Deadlines of runs and tasks, and notifications about them."""
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Call, Read
 from tidegate.daemon.gateway.lists import ListedOfDag, newest_first
@@ -14,15 +18,15 @@ DEADLINES, NOTIFICATIONS = newest_first("deadlines"), newest_first("notification
 
 
 class DeadlineList(ListedOfDag, frozen=True):
-    """`missed`: only missed ones."""
+    """The deadlines of all DAGs, or some of them."""
 
-    missed: bool = False
+    missed: Annotated[bool, Meta(description="Only missed ones.")] = False
 
 
 class NotificationList(ListedOfDag, frozen=True):
-    """`failed`: only notifications that failed for good."""
+    """The notifications of all DAGs, or some of them."""
 
-    failed: bool = False
+    failed: Annotated[bool, Meta(description="Only notifications that failed for good.")] = False
 
 
 async def list_deadlines(db: Db, call: Call[DeadlineList]) -> Page[DeadlineRow]:

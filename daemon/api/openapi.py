@@ -129,9 +129,11 @@ def _parameters(endpoint: AnyEndpoint, schemas: Mapping[str, Any], components: M
     properties = components[schemas[str(endpoint.params)]["$ref"].rpartition("/")[2]]["properties"]
     for field in msgspec.structs.fields(endpoint.params):
         in_path = f"{{{field.encode_name}}}" in endpoint.path
+        schema = dict(properties[field.encode_name])
         yield {
             "name": field.encode_name,
             "in": "path" if in_path else "query",
             "required": in_path or field.required,
-            "schema": properties[field.encode_name],
+            "description": schema.pop("description", ""),
+            "schema": schema,
         }

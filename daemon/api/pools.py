@@ -23,11 +23,11 @@ BY_NAME = Keyset("pools", ("name",), (str,))
 class PoolPath(Params, frozen=True):
     """A pool by its name."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+    name: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, description="The name of the pool.")]
 
 
 class QueuePath(PoolPath, frozen=True):
-    """The queue of a pool; of it the first `limit` tasks."""
+    """The first tasks in the queue of a pool."""
 
     limit: Limit = 50
 

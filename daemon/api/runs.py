@@ -1,10 +1,11 @@
 """Runs."""
 
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import anyio
 import msgspec
+from msgspec import Meta
 
 from tidegate.daemon import runs
 from tidegate.daemon.api.idempotency import id_of_key
@@ -36,19 +37,23 @@ POLL_S = 0.5
 
 
 class RunList(ListedOfDag, frozen=True):
-    """`since` and `until` compare the logical date; runs without one count by their earliest start."""
+    """The runs of all DAGs, or some of them."""
 
-    state: RunState | None = None
-    run_type: RunType | None = None
-    since: Time | None = None
-    until: Time | None = None
-    backfill_id: Id | None = None
+    state: Annotated[RunState | None, Meta(description="Only runs in this state.")] = None
+    run_type: Annotated[RunType | None, Meta(description="Only runs of this type.")] = None
+    since: Annotated[
+        Time | None, Meta(description="Only runs from this logical date on; runs without one count by their earliest start.")
+    ] = None
+    until: Annotated[Time | None, Meta(description="Only runs up to and including this logical date.")] = None
+    backfill_id: Annotated[Id | None, Meta(description="Only runs of this backfill.")] = None
 
 
 class NewRunQuery(DagPath, frozen=True):
-    """`wait`, such as `30s`: answer when the run has ended, or after this time, at most a minute."""
+    """The DAG whose run is started, and how long the answer waits for its end."""
 
-    wait: str | None = None
+    wait: Annotated[
+        str | None, Meta(description="Answer when the run has ended, or after this time, such as `30s`, at most a minute.")
+    ] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

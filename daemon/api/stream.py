@@ -1,6 +1,8 @@
 """The API's stream of changes. The pages use it, too."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from tidegate.daemon.gateway.endpoint import Call, Params, Stream
 from tidegate.daemon.gateway.problem import InvalidError, TooManyError
@@ -14,16 +16,15 @@ RETRY_S = 30
 
 
 class Changes(Params, frozen=True):
-    """Of a DAG, a run or a kind only. `coalesce`: one message `changed` for several changes, without their content.
+    """The changes of runs and tasks, or some of them."""
 
-    `after`: as `Last-Event-ID`, for the first connection of a browser, which cannot send that.
-    """
-
-    dag_id: str | None = None
-    run_id: str | None = None
-    kind: Literal["dag-run-state", "task-state"] | None = None
-    coalesce: bool = False
-    after: str | None = None
+    dag_id: Annotated[str | None, Meta(description="Only of this DAG.")] = None
+    run_id: Annotated[str | None, Meta(description="Only of the run with this id.")] = None
+    kind: Annotated[Literal["dag-run-state", "task-state"] | None, Meta(description="Only changes of this kind.")] = None
+    coalesce: Annotated[bool, Meta(description="One message `changed` for several changes, without their content.")] = False
+    after: Annotated[
+        str | None, Meta(description="As `Last-Event-ID`, for the first connection of a browser, which cannot send that.")
+    ] = None
 
 
 async def stream(call: Call[Changes]) -> OpenStream:

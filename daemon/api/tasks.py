@@ -9,7 +9,7 @@ from tidegate.daemon import runs
 from tidegate.daemon.api.runs import Mark
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Load, Read
-from tidegate.daemon.gateway.lists import Keyset, Listed
+from tidegate.daemon.gateway.lists import DagId, Keyset, Listed, RunId
 from tidegate.daemon.gateway.paths import TaskPath
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
@@ -28,6 +28,9 @@ Index = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
 
 IN_ORDER = Keyset("tasks", ("row.task_id", "row.map_index", "index"), (str, MapIndex | None, Index))
 
+Try = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+Offset = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
 LOG_BYTES = 1 << 20
 """About the most bytes of a log in an answer."""
 
@@ -35,22 +38,20 @@ LOG_BYTES = 1 << 20
 class TaskList(Listed, frozen=True, kw_only=True):
     """The tasks of a run, those in a state. A cursor belongs to its run, also where the path says `latest`."""
 
-    dag_id: str
-    run_id: str
-    state: TaskState | None = None
+    dag_id: DagId
+    run_id: RunId
+    state: Annotated[TaskState | None, Meta(description="Only tasks in this state.")] = None
 
 
 class LogQuery(TaskPath, frozen=True):
-    """`try_number`: of this try; without it the last one. `offset`: from this byte on; without it the end of the log.
+    """A part of the log of a task."""
 
-    `encoding`: `base64` keeps each byte; in `text`, bytes that are not UTF-8 are replaced. `follow`: the log is empty before the
-    try begins, which is refused otherwise.
-    """
-
-    try_number: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
-    offset: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
-    encoding: Encoding = "text"
-    follow: bool = False
+    try_number: Annotated[Try | None, Meta(description="Of this try; without it of the last one.")] = None
+    offset: Annotated[Offset | None, Meta(description="From this byte on; without it the end of the log.")] = None
+    encoding: Annotated[
+        Encoding, Meta(description="`base64` keeps each byte; in `text`, bytes that are not UTF-8 are replaced.")
+    ] = "text"
+    follow: Annotated[bool, Meta(description="The log is empty before the try begins, which is refused otherwise.")] = False
 
 
 async def list_tasks(db: Db, call: Call[TaskList]) -> Page[RunTaskRow]:

@@ -1,5 +1,9 @@
 """Tokens of the API and the pages."""
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
 from tidegate.daemon.gateway.lists import Id, Keyset, Listed
@@ -13,13 +17,13 @@ from tidegate.schemas.queries.db import Db
 class TokenPath(Params, frozen=True):
     """A token by its number."""
 
-    id: Id
+    id: Annotated[Id, Meta(description="The number of the token.")]
 
 
 class UserPath(Params, frozen=True):
     """A user by its name."""
 
-    username: str
+    username: Annotated[str, Meta(description="The name of the user.")]
 
 
 BY_ID = Keyset("tokens", ("id",), (Id,))

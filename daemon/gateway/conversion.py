@@ -58,6 +58,8 @@ def _values(type_: inspect.Type | None) -> Iterator[str]:
             yield from (str(member.value) for member in cls)
         case inspect.LiteralType(values=values):
             yield from map(str, values)
+        case inspect.Metadata(type=described):
+            yield from _values(described)
         case inspect.UnionType(types=types):
             yield from (value for part in types for value in _values(part))
         case _:

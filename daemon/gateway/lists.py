@@ -17,18 +17,22 @@ from tidegate.schemas.time_range import EARLIEST, LATEST
 
 Row = TypeVar("Row")
 
-Limit = Annotated[int, Meta(ge=1, le=500)]
+Limit = Annotated[int, Meta(ge=1, le=500, description="The most rows of the answer.")]
 Id = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 Time = Annotated[datetime, Meta(tz=True)]
 """A time with its offset."""
 
+DagId = Annotated[str, Meta(description="The id of the DAG.")]
+RunId = Annotated[str, Meta(description="The id of the run, or `latest` for the newest one of the DAG.")]
+
 Year = Annotated[int, Meta(ge=EARLIEST.year, le=LATEST.year)]
+Cursor = Annotated[str | None, Meta(description="The `next_cursor` of the answer before; the filters stay the same.")]
 
 
 class Listed(Params, frozen=True):
     """A page of a list: the rows after those of an earlier page, which gave the cursor."""
 
-    cursor: str | None = None
+    cursor: Cursor = None
     limit: Limit = 50
 
 
@@ -39,7 +43,7 @@ PLACE = frozenset(Listed.__struct_fields__)
 class ListedOfDag(Listed, frozen=True):
     """A page of a list of all DAGs, or of one."""
 
-    dag_id: str | None = None
+    dag_id: Annotated[str | None, Meta(description="Only of this DAG.")] = None
 
 
 class Keyset(NamedTuple):

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from tidegate.daemon.api.openapi import PREFIX, document
-from tidegate.daemon.api.routes import ENDPOINTS
+from tidegate.daemon.api.routes import ENDPOINTS, STREAMS
 from tidegate.daemon.gateway.endpoint import Act, Read
 
-DOCUMENT: Any = msgspec.json.decode(msgspec.json.encode(document(ENDPOINTS)))
+DOCUMENT: Any = msgspec.json.decode(msgspec.json.encode(document((*ENDPOINTS, *STREAMS))))
 
 
 def operations() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -32,8 +32,14 @@ def references(value: Any) -> Iterator[str]:
 def test_it_has_every_endpoint() -> None:
     known = {(method, path) for path, methods in DOCUMENT["paths"].items() for method in methods}
 
-    assert known == {(endpoint.method.lower(), endpoint.path) for endpoint in ENDPOINTS}
+    assert known == {(endpoint.method.lower(), endpoint.path) for endpoint in (*ENDPOINTS, *STREAMS)}
     assert DOCUMENT["servers"] == [{"url": PREFIX}]
+
+
+def test_every_parameter_is_described() -> None:
+    parameters = [(path, each) for path, operation in operations() for each in operation["parameters"]]
+
+    assert [(path, each["name"]) for path, each in parameters if not each.get("description")] == []
 
 
 def test_only_reads_without_a_version_say_that_the_caller_has_the_result() -> None:
