@@ -25,6 +25,9 @@ from tidegate.schemas.error import FATAL, RequestError, UnavailableError
 
 log = structlog.get_logger()
 
+UNREAD_S = 120
+"""The time in which a client takes none of an answer, until its connection is closed."""
+
 STOP_S = 5
 """The time that open requests get at a stop."""
 
@@ -54,6 +57,7 @@ def listen(host: str, port: int) -> socket.socket:
     # Connections inherit it; of the event loops only uvloop sets it by itself.
     # Without it the body of an answer can wait 40 ms for the acknowledgement of its header.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_S * 1000)
     return listening
 
 

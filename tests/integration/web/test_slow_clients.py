@@ -1,15 +1,18 @@
 """Clients that send slowly hold their connections for a bounded time, and no others."""
 
 import asyncio
+import socket
+from functools import partial
 from http import HTTPStatus
 
 import anyio
 import httpx
 import pytest
 
-from tests.integration.web.conftest import Site
+from tests.integration.web.conftest import MakeSite, Site
+from tests.waiting import until
 from tidegate.daemon.gateway import guard
-from tidegate.daemon.web import protocol
+from tidegate.daemon.web import protocol, serve
 
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 
@@ -58,6 +61,25 @@ async def test_a_body_that_does_not_come_is_not_awaited(site: Site, monkeypatch:
 
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"the body did not come" in answer
+
+
+async def test_a_client_that_does_not_read_is_closed(make_site: MakeSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "UNREAD_S", 1)
+    requests = b"GET /api/v1/openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 40
+    async with make_site() as site:
+        host, port = site.address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.sendall(requests)
+            await until(partial(is_refused, client), 60)
+
+
+def is_refused(client: socket.socket) -> bool:
+    """Whether the other side has closed the connection, which it says to one that sends."""
+    try:
+        client.send(b"G")
+    except OSError:
+        return True
+    return False
 
 
 async def test_changes_that_wait_for_a_lock_delay_no_page(site: Site) -> None:
