@@ -1,5 +1,6 @@
 """Pools, whose slots limit active tasks."""
 
+import re
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -17,6 +18,7 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.pools import LONGEST_NAME, NAME_RULE, UNLIMITED, ChangedPool, DeletedPool, PoolRow
 
 SlotCount = Annotated[int, Meta(ge=UNLIMITED, le=2**31 - 1)]
+_TAG = re.compile(r'"?(-?[0-9]{1,10})"?', re.ASCII)
 BY_NAME = Keyset("pools", ("name",), (str,))
 
 
@@ -86,10 +88,9 @@ def _expected(call: Call[Any]) -> int | None:
     tag = call.facts.if_match
     if tag is None:
         return None
-    try:
-        return int(tag.strip('"'))
-    except ValueError as error:
-        raise StaleError(f"If-Match {tag} is no ETag of a pool; read the pool again, and repeat the change") from error
+    if not (found := _TAG.fullmatch(tag)):
+        raise StaleError(f"If-Match {tag} is no ETag of a pool; read the pool again, and repeat the change")
+    return int(found[1])
 
 
 ENDPOINTS = (

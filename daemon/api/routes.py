@@ -112,6 +112,8 @@ def _check_match(call: Call[Any], endpoint: Act[Any, Any, Any]) -> None:
     """A change that cannot compare a header must not be done as if it had."""
     if call.facts.if_match is not None and not endpoint.versioned:
         raise InvalidError("If-Match: this change compares no ETag; leave the header out")
+    if call.facts.if_match == ANY:
+        raise InvalidError("If-Match: send the ETag of what you saw; * is none")
     if call.facts.if_none_match not in ((None, ANY) if endpoint.creates else (None,)):
         raise InvalidError(f"If-None-Match: {'write *, or ' if endpoint.creates else ''}leave the header out of this change")
     if None not in (call.facts.if_match, call.facts.if_none_match):

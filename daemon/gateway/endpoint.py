@@ -9,12 +9,13 @@ from datetime import UTC, date, datetime, time
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from tidegate.daemon.gateway.authenticate import Identity, address_of, check_csrf
 from tidegate.daemon.gateway.conversion import converted, given_once
 from tidegate.daemon.gateway.json_input import NUL
-from tidegate.daemon.gateway.problem import CsrfError
+from tidegate.daemon.gateway.problem import CsrfError, InvalidError
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.live.hub import OpenStream
 from tidegate.daemon.permissions import Caller, Right, refusal
@@ -214,9 +215,17 @@ async def check_right(call: Call[Any], right: Right, what: str, dag_id: str | No
 def facts_of(request: Request) -> Facts:
     headers = request.headers
     request_id = getattr(request.state, "request_id", "")
-    if_match, if_none_match = map(headers.get, ("if-match", "if-none-match"))
-    key, last = map(headers.get, ("idempotency-key", "last-event-id"))
+    if_match, key = (_only(headers, name) for name in ("If-Match", "Idempotency-Key"))
+    if_none_match, last = map(headers.get, ("if-none-match", "last-event-id"))
     return Facts(address_of(request), request_id, if_match, if_none_match, key, last_event_id=last)
+
+
+def _only(headers: Headers, name: str) -> str | None:
+    """Raises InvalidError for a header that has two values: one of them would be ignored."""
+    values = headers.getlist(name)
+    if len(values) > 1:
+        raise InvalidError(f"{name}: the request has {len(values)} of this header; send one")
+    return values[0] if values else None
 
 
 async def record(call: Call[Any], what: str, subject: str, details: Mapping[str, Any]) -> None:

@@ -17,6 +17,9 @@ from tidegate.daemon.gateway.problem import SlowBodyError, TooLargeError, proble
 BODY_BYTES = 1 << 20
 """The largest body of a request."""
 
+HEAD_BYTES = 1 << 16
+"""The largest head of a request. h11 counts one that comes in parts alone."""
+
 BODY_S = 30.0
 """The time of the body of a request, once it is asked for."""
 
@@ -57,7 +60,7 @@ class Guard:
             return
         headers, request_id = Headers(scope=scope), uuid4().hex
         scope.setdefault("state", {})["request_id"] = request_id
-        refusal = self._refusal(headers, scope["path"])
+        refusal = _too_large(scope) or self._refusal(headers, scope["path"])
         app = self._app if refusal is None else refusal
         await app(scope, _limited(receive), _with_headers(send, request_id))
 
@@ -71,6 +74,13 @@ class Guard:
             return None
         found = problem("too-large", HTTPStatus.REQUEST_ENTITY_TOO_LARGE, TOO_LARGE)
         return Response(msgspec.json.encode(found), found.status, media_type="application/problem+json")
+
+
+def _too_large(scope: Scope) -> Response | None:
+    fields = sum(len(name) + len(value) for name, value in scope["headers"])
+    if fields + len(scope["raw_path"]) + len(scope["query_string"]) <= HEAD_BYTES:
+        return None
+    return Response(f"the head is larger than {HEAD_BYTES} bytes\n", HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
 
 
 def host_of(header: str) -> str:

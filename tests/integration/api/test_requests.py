@@ -298,6 +298,9 @@ async def test_a_change_of_what_has_changed_is_refused(two: Site) -> None:
         second = await client.put(pool, json={"slots": 1}, headers=absent)
         stale = (await client.get(pool)).headers["etag"]
         both = await client.put(pool, json={"slots": 3}, headers={**absent, "if-match": stale})
+        twice = await client.put(pool, json={"slots": 3}, headers=[("if-match", stale), ("if-match", stale)])
+        any_ = await client.put(pool, json={"slots": 3}, headers={"if-match": "*"})
+        odd = await client.put(pool, json={"slots": 3}, headers={"if-match": '"0_1"'})
         await client.put(pool, json={"slots": 2}, headers={"if-match": stale})
         refused = await client.put(pool, json={"slots": 3}, headers={"if-match": stale})
         await client.post(backfills, json={"dag_id": "mine_a", **dates})
@@ -308,6 +311,9 @@ async def test_a_change_of_what_has_changed_is_refused(two: Site) -> None:
 
     assert (first.status_code, second.status_code) == (HTTPStatus.OK, HTTPStatus.PRECONDITION_FAILED)
     assert (both.status_code, both.json()["detail"].rpartition(": ")[2]) == (HTTPStatus.BAD_REQUEST, "send one of them")
+    assert twice.json()["detail"] == "If-Match: the request has 2 of this header; send one"
+    assert any_.json()["detail"] == "If-Match: send the ETag of what you saw; * is none"
+    assert (odd.status_code, "is no ETag of a pool" in odd.json()["detail"]) == (HTTPStatus.PRECONDITION_FAILED, True)
     assert (refused.status_code, slots) == (HTTPStatus.PRECONDITION_FAILED, 2)
     assert changed.status_code == HTTPStatus.OK, changed.text
     assert (again.status_code, again.json()["type"]) == (HTTPStatus.PRECONDITION_FAILED, "urn:tidegate:problem:stale")

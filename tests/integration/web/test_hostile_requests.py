@@ -10,6 +10,8 @@ import pytest
 
 from tests.integration.api.conftest import two_dags
 from tests.integration.web.conftest import Site, csrf_of
+from tidegate.daemon.api.datasets import EventList
+from tidegate.daemon.gateway.lists import Listed, filters_of
 
 API = "/api/v1"
 DATES = {"dag": "mine_a", "start": "2013-01-01", "end": "2013-01-02"}
@@ -20,6 +22,9 @@ from tidegate import Dag, Param
 with Dag("params", params={"day": Param("2013-01-01", type="string"), "any": Param(None)}) as dag:
     dag.command("show", ["true"])
 """
+
+
+ALL, OF_FLIGHTS = filters_of(Listed()), filters_of(EventList(uri="lake://flights"))
 
 
 def cursor(*key: Any) -> str:
@@ -33,15 +38,15 @@ def nested(levels: int) -> str:
 NOT_BASE64_OF_JSON = ("%ff", "é", cursor(), urlsafe_b64encode(nested(20_000).encode()).decode().rstrip("="))
 
 CURSORS = (
-    *(f"/dags?cursor={given}" for given in (cursor("dags", "\0"), cursor("backfills", 1), *NOT_BASE64_OF_JSON)),
-    f"/datasets?cursor={cursor('datasets', chr(0))}",
-    f"/backfills?cursor={cursor('backfills', 2**70)}",
-    f"/dataset?uri=lake://flights&cursor={cursor('events', 2**70)}",
-    f"/dags/daily_delays?before={cursor('grid', '2013-01-01T00:00:00Z', 2**70)}",
-    f"{API}/dags?cursor={cursor('dags', chr(0))}",
-    f"{API}/datasets?cursor={cursor('datasets', chr(0))}",
-    f"{API}/runs?cursor={cursor('runs', chr(0), chr(0))}",
-    f"{API}/events?uri=lake://flights&cursor={cursor('events', 2**70)}",
+    *(f"/dags?cursor={given}" for given in (cursor("dags", ALL, "\0"), cursor("backfills", ALL, 1), *NOT_BASE64_OF_JSON)),
+    f"/datasets?cursor={cursor('datasets', ALL, chr(0))}",
+    f"/backfills?cursor={cursor('backfills', ALL, 2**70)}",
+    f"/dataset?uri=lake://flights&cursor={cursor('events', OF_FLIGHTS, 2**70)}",
+    f"/dags/daily_delays?before={cursor('grid', '', '2013-01-01T00:00:00Z', 2**70)}",
+    f"{API}/dags?cursor={cursor('dags', ALL, chr(0))}",
+    f"{API}/datasets?cursor={cursor('datasets', ALL, chr(0))}",
+    f"{API}/runs?cursor={cursor('runs', ALL, chr(0), chr(0))}",
+    f"{API}/events?uri=lake://flights&cursor={cursor('events', OF_FLIGHTS, 2**70)}",
 )
 
 

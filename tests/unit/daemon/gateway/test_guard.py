@@ -1,8 +1,12 @@
 """The host of a request."""
 
-import pytest
+from http import HTTPStatus
 
-from tidegate.daemon.gateway.guard import host_of
+import pytest
+from starlette.responses import Response
+from starlette.types import Message
+
+from tidegate.daemon.gateway.guard import HEAD_BYTES, Guard, host_of
 
 
 @pytest.mark.parametrize(
@@ -27,3 +31,23 @@ from tidegate.daemon.gateway.guard import host_of
 )
 def test_a_header_names_a_host(header: str, host: str) -> None:
     assert host_of(header) == host
+
+
+@pytest.mark.parametrize(
+    ("more", "status"), [(0, HTTPStatus.NO_CONTENT), (HEAD_BYTES, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)]
+)
+async def test_a_head_has_a_limit_also_in_one_piece(more: int, status: HTTPStatus) -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"a"), (b"x-long", b"x" * more)]
+    scope = {"type": "http", "method": "GET", "path": "/", "raw_path": b"/", "query_string": b"", "headers": headers}
+    await Guard(Response(status_code=HTTPStatus.NO_CONTENT), ["a"])(scope, never, send)
+
+    assert sent[0]["status"] == status
+
+
+async def never() -> Message:
+    raise AssertionError("the body is not asked for")
