@@ -167,6 +167,7 @@ def _shown(kind: str, given: object) -> str:
 def _description(where: str, uri: str, name: object, extra: object) -> DatasetSpec:
     try:
         described = msgspec.to_builtins({"uri": uri, "name": name, "extra": extra}, order="deterministic")
+        msgspec.json.encode(described)  # raises for a text with half a surrogate pair
         return msgspec.convert(described, DatasetSpec)
     except (ValueError, TypeError, RecursionError) as error:
         raise DagError(f"{where}: name is a text of 250 characters at most, extra an object that fits JSON: {error}") from None

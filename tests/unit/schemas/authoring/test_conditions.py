@@ -246,7 +246,12 @@ def test_a_name_that_is_a_text_of_another_type_is_refused() -> None:
         Dataset("lake://a", name=Text("x"))
 
 
-@pytest.mark.parametrize("extra", [7, "text", "\ud800", {1, 2}, {"at": object()}, circle()])
+def test_a_name_with_half_a_surrogate_pair_is_an_error_of_its_dataset() -> None:
+    with pytest.raises(DagError, match=r"^Dataset\('lake://a'\): name is a text of 250 characters at most"):
+        Dataset("lake://a", name="\ud800")
+
+
+@pytest.mark.parametrize("extra", [7, "text", "\ud800", {"text": "\ud800"}, {"\ud800": 1}, {1, 2}, {"at": object()}, circle()])
 def test_an_extra_that_is_no_json_object_is_an_error_of_its_dataset(extra: Any) -> None:
     with pytest.raises(DagError, match=r"^Dataset\('lake://a'\): name is a text .* extra an object that fits JSON: "):
         Dataset("lake://a", extra=extra)
