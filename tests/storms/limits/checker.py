@@ -17,9 +17,6 @@ from tests.storms.limits.replay import BROTHERS, EXPLAINED, UNEXPLAINED, Inversi
 from tests.storms.limits.waits import Idle, PoolTurns, Turns
 from tests.storms.processes import End
 
-OTHERS = 4
-"""How many turns each other pool may have before a pool has one: two daemons, each of which may have been started again."""
-
 INVERSIONS = "inversions: {}"
 OTHERS_TURNS = "turns of others that a pool waited for, at most"
 RARE = {OTHERS_TURNS, INVERSIONS.format(BROTHERS), INVERSIONS.format(UNEXPLAINED)}
@@ -91,8 +88,9 @@ class Gone:
         self.ledger = Ledger(bounds.parallelism)
         self.inversions = Inversions(self.ledger, bounds.fair_after_s)
         self.turns = Turns(self.ledger, bounds.fair_after_s)
-        self.pool_turns = PoolTurns(self.ledger)
-        self.idle = Idle(self.ledger, (end.life for end in ends if end.life))
+        lives = [end.life for end in ends if end.life]
+        self.pool_turns = PoolTurns(self.ledger, (begin for begin, _ in lives))
+        self.idle = Idle(self.ledger, lives)
         self.fair_turns = 0
         self.over = 0
 
@@ -117,7 +115,7 @@ async def judge(db: "asyncpg.Connection[asyncpg.Record]", ends: Sequence[End], b
         "everything_has_ended": [row[0] for row in await db.fetch(LEFT)],
         "inversions_are_explained": gone.inversions.unexplained,
         "starving_tasks_have_their_turn": gone.turns.unfair,
-        "pools_take_turns": list(_too_many_turns(gone)),
+        "pools_take_turns": gone.pool_turns.unfair,
         "no_task_waits_beside_free_slots": list(_idle(gone, bounds.idle_s)),
         "no_kind_of_run_is_overtaken": [_overtaken(row) for row in await db.fetch(OVERTAKEN)],
         daemons_end_only_when_told.__name__: untold_ends(ends),
@@ -132,13 +130,6 @@ async def _exceeded(db: "asyncpg.Connection[asyncpg.Record]") -> dict[str, list[
         found[rule].append(f"{of} had {amount} of {allowed} when transaction {xid} ended, which moved {changed}")
     limits = {f"never_over_{rule.replace(' ', '_')}": found[rule] for rule in RULES}
     return {**limits, **{name: found[rule] for rule, name in OTHER_RULES.items()}}
-
-
-def _too_many_turns(gone: Gone) -> Iterator[str]:
-    bound = OTHERS * (len(gone.ledger.queues) - 1)
-    for pool, others in gone.pool_turns.longest.items():
-        if others > bound:
-            yield f"{pool} waited for room while other pools were given something {others} times, and not {bound}"
 
 
 def _idle(gone: Gone, bound_s: float) -> Iterator[str]:

@@ -28,7 +28,7 @@ class Journal:
         self.ledger = Ledger(parallelism)
         self.inversions = Inversions(self.ledger, FAIR_AFTER_S)
         self.turns = Turns(self.ledger, FAIR_AFTER_S)
-        self.pool_turns = PoolTurns(self.ledger)
+        self.pool_turns = PoolTurns(self.ledger, (at(begin) for begin, _ in lives))
         self.idle = Idle(self.ledger, [(at(begin), at(end)) for begin, end in lives])
         self.seq = 0
         self.admitted = 0
@@ -180,6 +180,23 @@ def test_a_pool_waits_for_its_turn_while_others_fill_the_installation() -> None:
         journal.end(task(9, run))
 
     assert journal.pool_turns.longest == {"q": 3}
+    assert journal.pool_turns.unfair == []
+
+
+@pytest.mark.parametrize(("starts", "allowed"), [((), 4), ((0, 0, 0), 5), ((0, 0, 0, 5), 6), ((0, 0, 0, 60), 5)])
+def test_each_further_start_of_a_daemon_begins_a_round(starts: Sequence[float], allowed: int) -> None:
+    journal = Journal(parallelism=1, lives=[(begin, 99.0) for begin in starts])
+    runs = range(2, 3 + allowed)
+    journal.wait(task(1, 1, pool="q"), *(task(9, run) for run in runs))
+
+    for run in runs:
+        assert journal.pool_turns.unfair == []
+        journal.admit(task(9, run))
+        journal.end(task(9, run))
+
+    assert journal.pool_turns.unfair == [
+        f"q waited for room while other pools were given something {allowed + 1} times, and not {allowed}"
+    ]
 
 
 def test_a_task_waits_beside_free_slots_while_a_daemon_is_up() -> None:

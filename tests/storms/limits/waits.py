@@ -1,5 +1,6 @@
 """Bounds of waiting: starving tasks get turns, pools take turns, and no task waits beside free slots."""
 
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -16,6 +17,15 @@ LOOK_EVERY_S = 0.25
 
 STARTED_S = 10.0
 """A daemon that has been up for so long is at work, also on a busy machine, where a start takes seconds."""
+
+OTHERS = 4
+"""How many turns each other pool may have before a pool has one: two daemons, each of which may have been started again.
+
+A process begins its round anew, so each further start allows one more.
+"""
+
+STARTS = 2
+"""The starts that `OTHERS` allows for."""
 
 AT_WORK_S = 0.25
 """A daemon that has just moved a task is at work for at least so long, however young it is."""
@@ -65,20 +75,36 @@ class Turns:
 class PoolTurns:
     """A pool has its turn after the others had theirs, while whom it would admit lacks nothing but room in the installation."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, starts: Iterable[datetime]) -> None:
         self.longest: Counter[str] = Counter()
         """By pool, how many times others were given something while it was not."""
+        self.unfair: list[str] = []
         self._ledger = ledger
+        self._starts = sorted(starts)
         self._others: Counter[str] = Counter()
+        self._since: dict[str, datetime] = {}
 
     def see(self, admission: Admission) -> None:
         given = taken(move.task for move in admission.given)
         for pool in self._ledger.queues:
             if pool == admission.pool or not self._waits(pool, given):
                 self._others[pool] = 0
+                self._since[pool] = admission.at
             else:
                 self._others[pool] += 1
                 self.longest[pool] = max(self.longest[pool], self._others[pool])
+                self._judge(pool, admission.at)
+
+    def _judge(self, pool: str, at: datetime) -> None:
+        others, allowed = self._others[pool], self._allowed(self._since.setdefault(pool, at), at)
+        if others > allowed:
+            self.unfair.append(f"{pool} waited for room while other pools were given something {others} times, and not {allowed}")
+
+    def _allowed(self, since: datetime, until: datetime) -> int:
+        """A process that was started a little earlier may begin its round meanwhile."""
+        begun = since - timedelta(seconds=STARTED_S)
+        starts = bisect_right(self._starts, until) - bisect_left(self._starts, begun)
+        return (OTHERS + max(starts - STARTS, 0)) * (len(self._ledger.queues) - 1)
 
     def _waits(self, pool: str, given: Amounts) -> bool:
         """Slots that are reserved for the longest waiting task go to no other."""
