@@ -19,10 +19,12 @@ from tidegate.daemon.permissions import Role
 from tidegate.daemon.spark.spool import Spool
 
 WAITING = """
+from datetime import UTC, datetime
 from tidegate import Dag, Dataset, cron
 with Dag("waiting", schedule=Dataset("lake://a", where="rows > 0") & Dataset("lake://b")) as dag: dag.command("t", ["true"])
 with Dag("stuck", schedule=Dataset("lake://c")) as dag: dag.command("t", ["true"], pool="nowhere")
-with Dag("here", schedule=cron("0 6 * * *", timezone="Europe/Zurich"), run_immediately=False) as dag: dag.command("t", ["true"])
+with Dag("here", schedule=cron("0 6 * * *", timezone="Europe/Zurich"), start_date=datetime(2040, 1, 1, tzinfo=UTC)) as dag:
+    dag.command("t", ["true"])
 """
 
 LISTS: tuple[tuple[str, ...], ...] = (
@@ -34,8 +36,8 @@ LISTS: tuple[tuple[str, ...], ...] = (
     ("dags", "history", "mine_a"),
     ("dags", "versions", "mine_a"),
     ("dags", "next", "mine_a", "-n", "3"),
-    ("dags", "next", "here", "-n", "2", "--after", "2031-03-28"),
-    ("dags", "next", "here", "--on", "2031-03-30"),
+    ("dags", "next", "here", "-n", "2", "--after", "2040-03-24"),
+    ("dags", "next", "here", "--on", "2040-03-25"),
     ("runs", "list"),
     ("runs", "list", "mine_a", "--state", "queued", "--since", "2013-01-01", "-n", "1"),
     ("runs", "show", "mine_a", "latest"),
@@ -73,8 +75,8 @@ REFUSED: tuple[tuple[str, ...], ...] = (
     ("dags", "why-not", "none"),
     ("dags", "next", "none"),
     ("dags", "next", "waiting"),
-    ("dags", "next", "here", "--on", "2031-03-30T07:00"),
-    ("dags", "next", "here", "--on", "2031-03-30T07:00", "--json"),
+    ("dags", "next", "here", "--on", "2040-03-25T07:00"),
+    ("dags", "next", "here", "--on", "2040-03-25T07:00", "--json"),
     ("tasks", "why-not", "mine_a", "r", "first", "3"),
     ("tasks", "logs", "mine_a", "r", "second"),
     ("tasks", "logs", "mine_a", "r", "third", "--follow"),
