@@ -1,14 +1,15 @@
 """The active tasks of a run, and the reasons why the others wait."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from tidegate.daemon.read_model.terms import terms_of
 from tidegate.daemon.settings import Settings
-from tidegate.handlers.explain.run_progress import ProgressFacts, progress
+from tidegate.handlers.explain.run_progress import ProgressFacts, progress, run_blockers
 from tidegate.handlers.runs.task_effects import pool_of
 from tidegate.schemas.backfill import BackfillCapacity
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.explain.gates import RunProgress
+from tidegate.schemas.explain.reasons import ProgressReason
 from tidegate.schemas.queries import backfills, facts, leases, pools, run_pages, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunRow
@@ -47,6 +48,16 @@ async def read_run_progress(db: Db, row: RunRow, settings: Settings) -> RunProgr
         daemons=len(daemons),
     )
     return progress(graph, list(instances.values()), known)
+
+
+async def read_run_blockers(db: Db, dag_id: str, run_id: str) -> Sequence[ProgressReason]:
+    """Why an unfinished run goes no further, beside the reasons of its tasks. Raises DagFaultError for an unreadable version."""
+    run, dag = await facts.run_facts(db, dag_id, run_id), await facts.dag_status(db, dag_id)
+    graph = (await versions.graphs(db, {run.newest_version_id}))[run.newest_version_id]
+    daemons = len(await leases.live(db))
+    return tuple(
+        run_blockers(ProgressFacts(now=db.now, run=run, dag=dag, max_active_runs=graph.max_active_runs, daemons=daemons))
+    )
 
 
 def _too_large(row: RunRow, number: int) -> str:

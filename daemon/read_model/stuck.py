@@ -11,7 +11,7 @@ from tidegate.daemon.settings import Settings
 from tidegate.handlers.admission.load import preview_admission
 from tidegate.handlers.explain.queue import queue_blockers
 from tidegate.schemas.message import TasksReady
-from tidegate.schemas.queries import grid, now
+from tidegate.schemas.queries import grid, leases, now
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.grid import Usual
 from tidegate.schemas.queries.leases import JobRow, Terms
@@ -35,10 +35,21 @@ class StuckRun(msgspec.Struct, frozen=True):
 
 async def read_stuck(db: Db, daemons: Sequence[JobRow], settings: Settings, limit: int) -> list[StuckRun]:
     """The longest first."""
-    waiting = await now.waiting(db, LEAST.total_seconds(), READ)
+    return await _stuck(db, await now.waiting(db, LEAST.total_seconds(), READ), terms_of(daemons, settings), limit)
+
+
+async def read_stuck_of(db: Db, dag_ids: Sequence[str], settings: Settings) -> Mapping[str, StuckRun]:
+    """By DAG, of these: the run that waits the longest, if one waits longer than usual."""
+    waiting = await now.waiting(db, LEAST.total_seconds(), now.RUNS_OF_DAG * len(dag_ids), dag_ids)
+    longest = list({run.dag_id: run for run in reversed(waiting)}.values())
+    found = await _stuck(db, longest, terms_of(await leases.live(db), settings), len(longest))
+    return {it.run.dag_id: it for it in found}
+
+
+async def _stuck(db: Db, waiting: Sequence[WaitingRun], terms: Terms, limit: int) -> list[StuckRun]:
     usual = await grid.usual_of(db, {run.dag_id for run in waiting})
     stuck = [run for run in waiting if waits_long(run.since, usual.get(run.dag_id), db.now)][:limit]
-    reasons = await _reasons(db, stuck, terms_of(daemons, settings))
+    reasons = await _reasons(db, stuck, terms)
     return [StuckRun(run, usual.get(run.dag_id), reasons[run.dag_run_id, run.task_index]) for run in stuck]
 
 

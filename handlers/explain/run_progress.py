@@ -67,7 +67,7 @@ def progress(graph: Graph, instances: Sequence[Instance], facts: ProgressFacts) 
         tasks=len(graph.nodes),
         ended=sum(counts[state] for state in TASK_ENDED),
         counts={state: counts[state] for state in TaskState if counts[state]},
-        blocked_by=tuple(_run_blockers(facts)),
+        blocked_by=tuple(run_blockers(facts)),
         working=tuple(_active(graph, instance, facts) for instance in in_order if instance.state in TASK_ACTIVE),
         waiting=tuple(
             BlockedTask(
@@ -85,7 +85,8 @@ def _active(graph: Graph, instance: Instance, facts: ProgressFacts) -> ActiveTas
     return ActiveTask(graph.label(instance.index), instance.state, instance.try_number, since, backend, host)
 
 
-def _run_blockers(facts: ProgressFacts) -> Iterator[ProgressReason]:
+def run_blockers(facts: ProgressFacts) -> Iterator[ProgressReason]:
+    """Why a run goes no further, beside the reasons of its tasks."""
     run = facts.run
     if run.view.state not in RUN_ENDED and not facts.daemons:
         yield NoDaemon()

@@ -1,5 +1,6 @@
 """Reads what needs attention now, what is at work, and what comes next."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
@@ -13,7 +14,10 @@ from tidegate.schemas.queries.sql import load
 _SQL = load("now")
 
 OF_POOL, OF_ALL = 200, 1_000
-"""The waiting tasks that are read."""
+"""The waiting tasks that are read, of all DAGs."""
+
+RUNS_OF_DAG, TASKS_OF_DAGS = 20, 10_000
+"""The active runs of each of some DAGs, and the tasks of them all, among which the waiting ones are found."""
 
 DAGS, WAITING, OF_DAG = 1_000, 20, 5
 """The DAGs with pending events that are found, the ones among them that are read, and the datasets of each."""
@@ -112,9 +116,11 @@ async def at_work(db: Db, limit: int) -> list[ActiveRun]:
     return [ActiveRun(*row) for row in await db.fetch(_SQL["at_work"], limit)]
 
 
-async def waiting(db: Db, longer_than_s: float, limit: int) -> list[WaitingRun]:
-    """The runs that wait for slots, the longest first."""
-    return [WaitingRun(*row) for row in await db.fetch(_SQL["waiting"], longer_than_s, OF_POOL, OF_ALL, limit)]
+async def waiting(db: Db, longer_than_s: float, limit: int, dag_ids: Sequence[str] | None = None) -> list[WaitingRun]:
+    """The runs that wait for slots, the longest first: of all DAGs, or of these."""
+    numbers = (longer_than_s, OF_POOL, OF_ALL, limit)
+    rows = await db.fetch(_SQL["waiting"], *numbers, dag_ids, RUNS_OF_DAG, TASKS_OF_DAGS)
+    return [WaitingRun(*row) for row in rows]
 
 
 async def expected(db: Db, longer_than_s: float) -> list[ExpectedDataset]:

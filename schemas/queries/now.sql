@@ -56,22 +56,43 @@ ORDER BY run.start_date, run.id
 LIMIT $1
 
 -- name: waiting
--- The runs with tasks that have waited for slots for $1 seconds, the longest first, each with the first of these tasks.
--- Of a pool the $2 oldest tasks are read, of all pools $3. Tasks of backfills, and of held and paused DAGs, wait by intention.
+-- The runs with tasks that have waited for slots for $1 seconds, the longest first, each with the first of these tasks: the runs
+-- of all DAGs, or of the DAGs $5. Of a pool the $2 oldest tasks are read, of all pools $3; of each of the DAGs the tasks of $6
+-- runs, and of them all $7 tasks. Tasks of backfills, and of held and paused DAGs, wait by intention.
 SELECT
     head.dag_run_id, head.task_index, run.dag_id, run.run_id, run.order_at, head.task_id, map_index(head.task_index) AS map_index,
     head.pool, in_calendar(head.scheduled_at) AS since, head.tasks
 FROM (
     SELECT DISTINCT ON (dag_run_id) oldest.*, count(*) OVER (PARTITION BY dag_run_id) AS tasks
     FROM (
-        SELECT task.*
-        FROM pool
-        CROSS JOIN LATERAL (
-            SELECT dag_run_id, task_index, task_id, pool, scheduled_at FROM task_instance
-            WHERE pool = pool.name AND state = 'scheduled' AND scheduled_at < now() - make_interval(secs => $1)
-            ORDER BY scheduled_at LIMIT $2
+        (
+            SELECT task.*
+            FROM pool
+            CROSS JOIN LATERAL (
+                SELECT dag_run_id, task_index, task_id, pool, scheduled_at FROM task_instance
+                WHERE pool = pool.name AND state = 'scheduled' AND scheduled_at < now() - make_interval(secs => $1)
+                ORDER BY scheduled_at LIMIT $2
+            ) AS task
+            WHERE $5::text[] IS NULL
+            ORDER BY task.scheduled_at LIMIT $3
+        )
+        UNION ALL
+        SELECT dag_run_id, task_index, task_id, pool, scheduled_at
+        FROM (
+            SELECT task.*
+            FROM unnest($5::text[]) AS wanted (dag_id)
+            CROSS JOIN LATERAL (
+                SELECT id FROM dag_run
+                WHERE dag_id = wanted.dag_id AND state = 'running' AND backfill_id IS NULL
+                ORDER BY order_at LIMIT $6
+            ) AS active
+            CROSS JOIN LATERAL (
+                SELECT dag_run_id, task_index, task_id, pool, scheduled_at, state FROM task_instance
+                WHERE dag_run_id = active.id LIMIT $7
+            ) AS task
+            LIMIT $7
         ) AS task
-        ORDER BY task.scheduled_at LIMIT $3
+        WHERE state = 'scheduled' AND scheduled_at < now() - make_interval(secs => $1)
     ) AS oldest
     ORDER BY dag_run_id, scheduled_at, task_index
 ) AS head

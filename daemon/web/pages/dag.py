@@ -1,6 +1,6 @@
 """A DAG: why it has no run, its runs and tasks as a grid, its schedule, and its versions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated
 
@@ -20,18 +20,23 @@ from tidegate.daemon.read_model.grid import Grid, GridWindow, read_grid
 from tidegate.daemon.read_model.inputs import missing_datasets, timing_text, with_events
 from tidegate.daemon.read_model.lookup import find_dag
 from tidegate.daemon.read_model.plan import Planned, list_planned, timezone_of
+from tidegate.daemon.read_model.run_progress import read_run_blockers
+from tidegate.daemon.read_model.stuck import StuckRun, read_stuck_of
 from tidegate.daemon.read_model.why_not import DagWhyNot, read_dag_why_not
 from tidegate.daemon.web.cells import rows_of
 from tidegate.daemon.web.rendering import ran_s
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.dag import DagSpec
+from tidegate.schemas.queries import dataset_pages
 from tidegate.schemas.queries import grid as grids
 from tidegate.schemas.queries.backfill_pages import BackfillRow, list_backfills
 from tidegate.schemas.queries.dag_pages import DagRow, LastRun, last_runs, plans
+from tidegate.schemas.queries.dataset_pages import Rhythm
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.grid import Place, Usual, VersionRow
+from tidegate.schemas.state import RUN_ENDED
 
-VERSIONS, BACKFILLS, NEXT_RUNS = 10, 5, 6
+VERSIONS, BACKFILLS, NEXT_RUNS, MISSING = 10, 5, 6, 10
 
 CELLS = 20_000
 """The most cells of a grid, runs by tasks: its page has 150 bytes of each."""
@@ -56,7 +61,8 @@ class DagScreen(Struct, frozen=True):
 
     `spec` is None for a held DAG, whose version may be unreadable. `longest_s` scales the bars of the grid.
 
-    `rows` is the number of tasks from one page of the grid to the next.
+    `rows` is the number of tasks from one page of the grid to the next. `missing` are the first datasets without a pending event.
+    `newest_waits_for` are the reasons why the newest run goes no further, beside those of its tasks.
     """
 
     dag: DagRow
@@ -67,7 +73,7 @@ class DagScreen(Struct, frozen=True):
     timezone: str
     why: DagWhyNot
     condition: Branch | None
-    missing: Sequence[str]
+    missing: Mapping[str, Rhythm]
     causes: Sequence[Cause]
     grid: Grid
     rows: int
@@ -76,6 +82,8 @@ class DagScreen(Struct, frozen=True):
     longest_s: float
     usual: Usual | None
     newest: LastRun | None
+    newest_waits_for: str
+    stuck: StuckRun | None
     next_runs: Sequence[Planned]
     cells: Sequence[Markup]
     versions: Page[VersionRow]
@@ -90,6 +98,7 @@ async def read(db: Db, call: Call[DagParams]) -> DagScreen:
     grid = await read_grid(db, params.dag_id, why.spec.tasks if why.spec else (), window_of(params))
     missing = missing_datasets(why.spec, why.inputs)
     usual = await grids.usual(db, params.dag_id)
+    newest = next(iter((await last_runs(db, [params.dag_id], 1))[params.dag_id]), None)
     return DagScreen(
         dag=dag,
         state=state_of(dag),
@@ -99,7 +108,7 @@ async def read(db: Db, call: Call[DagParams]) -> DagScreen:
         timezone=timezone_of(plan.graph.timetable) if plan else "UTC",
         why=why,
         condition=_condition(why, db.now),
-        missing=missing,
+        missing=await _rhythms(db, missing[:MISSING]),
         causes=await read_causes(db, missing),
         grid=grid,
         rows=rows_shown(params),
@@ -107,13 +116,29 @@ async def read(db: Db, call: Call[DagParams]) -> DagScreen:
         newer=GRID.cursor(grid.runs[-1]) if grid.newer and grid.runs else None,
         longest_s=max([*(ran_s(run.start_date, run.end_date, db.now) for run in grid.runs), usual.high_s if usual else 0.0, 1.0]),
         usual=usual,
-        newest=next(iter((await last_runs(db, [params.dag_id], 1))[params.dag_id]), None),
+        newest=newest,
+        newest_waits_for=await _waits_for(db, newest, why),
+        stuck=(await read_stuck_of(db, [params.dag_id], call.settings)).get(params.dag_id),
         next_runs=list_planned(plan, db.now, NEXT_RUNS) if plan else [],
         cells=rows_of(grid, dag.dag_id),
         versions=await _versions(db, params.dag_id),
         backfills=await list_backfills(db, dag_id=params.dag_id, limit=BACKFILLS),
         options=_options(why.spec) if why.spec else [],
     )
+
+
+async def _rhythms(db: Db, uris: Sequence[str]) -> Mapping[str, Rhythm]:
+    found = await dataset_pages.rhythms_of(db, uris)
+    return {uri: found.get(uri, Rhythm()) for uri in uris}
+
+
+async def _waits_for(db: Db, newest: LastRun | None, why: DagWhyNot) -> str:
+    """Of a held DAG its hold: the version of the run may be unreadable."""
+    if newest is None or newest.state in RUN_ENDED:
+        return ""
+    held = [gate.reason for gate in why.explanation.closed if gate.reason]
+    reasons = held if why.spec is None else await read_run_blockers(db, newest.dag_id, newest.run_id)
+    return "; ".join(reason.text for reason in reasons)
 
 
 def _options(spec: DagSpec) -> list[Option]:

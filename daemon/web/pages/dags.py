@@ -10,6 +10,7 @@ from tidegate.daemon.gateway.lists import Keyset, Listed
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.condition import schedule_of
 from tidegate.daemon.read_model.dag import ListedDag, read_list, state_of
+from tidegate.daemon.read_model.stuck import StuckRun, read_stuck_of
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.queries.dag_pages import DagRow, LastRun, last_runs
 from tidegate.schemas.queries.dataset_pages import search
@@ -32,7 +33,10 @@ class DagList(Listed, frozen=True):
 
 
 class DagLine(Struct, frozen=True):
-    """A line of the list. `why` is the reason of its state; `without_time` says what starts a DAG that no time starts."""
+    """A line of the list. `why` is the reason of its state; `without_time` says what starts a DAG that no time starts.
+
+    `stuck` is a run that waits for slots longer than usual.
+    """
 
     listed: ListedDag
     state: str
@@ -40,6 +44,7 @@ class DagLine(Struct, frozen=True):
     schedule: str
     without_time: str
     runs: Sequence[LastRun]
+    stuck: StuckRun | None
 
 
 class DagsScreen(Page[DagLine], frozen=True):
@@ -51,15 +56,16 @@ class DagsScreen(Page[DagLine], frozen=True):
 async def read(db: Db, call: Call[DagList]) -> DagsScreen:
     params = call.params
     listed = await read_list(db, after=BY_ID.first(params), search=params.search, limit=params.limit + 1)
-    runs = await last_runs(db, [row.dag.dag_id for row in listed], RUNS)
-    found = BY_ID.page([_line(row, runs[row.dag.dag_id]) for row in listed], params)
+    dag_ids = [row.dag.dag_id for row in listed]
+    runs, stuck = await last_runs(db, dag_ids, RUNS), await read_stuck_of(db, dag_ids, call.settings)
+    found = BY_ID.page([_line(row, runs[row.dag.dag_id], stuck.get(row.dag.dag_id)) for row in listed], params)
     datasets = await search(db, params.search, DATASETS) if params.search and not params.cursor else ()
     return DagsScreen(found.items, found.next_cursor, datasets)
 
 
-def _line(listed: ListedDag, runs: Sequence[LastRun]) -> DagLine:
+def _line(listed: ListedDag, runs: Sequence[LastRun], stuck: StuckRun | None) -> DagLine:
     dag = listed.dag
-    return DagLine(listed, state_of(dag), why(listed), schedule_of(dag, listed.timetable), without_time(dag), runs)
+    return DagLine(listed, state_of(dag), why(listed), schedule_of(dag, listed.timetable), without_time(dag), runs, stuck)
 
 
 def why(listed: ListedDag) -> str:

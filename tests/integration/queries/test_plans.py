@@ -61,7 +61,10 @@ READ = {
     "losses.marks": ("'00000000-0000-0000-0000-000000000001', 5", "commit_mark_pkey"),
     "grid.cells": ("{runs}, ARRAY['t'], 0, 1, 1048576, 1064960", "task_instance_pkey"),
     "grid.usual": ("{dags}", "dag_run_order dag_run_pkey"),
-    "now.waiting": ("60, 200, 1000, 50", "task_instance_oldest dag_run_pkey dag_pkey"),
+    "now.waiting": (
+        "60, 200, 1000, 50, {dags}, 20, 10000",
+        "task_instance_oldest dag_run_active task_instance_pkey dag_run_pkey dag_pkey",
+    ),
     "now.expected": (
         "60, 1000, 20, 5",
         "dataset_dag_run_queue_pkey dag_pkey dag_schedule_dataset_reference_dag dataset_pkey dataset_dag_run_queue_dataset",

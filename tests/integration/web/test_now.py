@@ -136,6 +136,9 @@ async def test_a_late_dataset_that_a_dag_waits_for_is_listed(site: Site) -> None
     assert ["<b>lake://weather</b>" in text for text in pages] == [False, True, False]
     assert "usually comes every 1h00m, the last event" in pages[1]
     assert "daily_delays</a> waits for it with events of other datasets" in pages[1]
+    async with site.browser() as client:
+        of_dag = (await client.get("/dags/daily_delays")).text
+    assert 'lake://weather</a> <span class="chip bad"><span aria-hidden="true">✕</span> late</span>' in of_dag
 
 
 @pytest.mark.parametrize("damage", ["received_at = '-infinity'", "received_at = 'infinity'", "occurred_at = '-infinity'"])
