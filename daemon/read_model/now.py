@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from tidegate.daemon.read_model.backfill_reasons import why_failing
-from tidegate.daemon.read_model.late import LateDataset, read_late
+from tidegate.daemon.read_model.late import LateDatasets, read_late
 from tidegate.daemon.read_model.stuck import StuckRun, read_stuck
 from tidegate.daemon.settings import Settings
 from tidegate.schemas.queries import dag_pages, dead_letters, deadlines, leases, losses, now, pools
@@ -45,7 +45,7 @@ class NowPage(msgspec.Struct, frozen=True):
     backfills: Sequence[FailingBackfill]
     held: Sequence[HeldDag]
     stuck: Sequence[StuckRun]
-    late: Sequence[LateDataset]
+    late: LateDatasets
     missed: Sequence[DeadlineRow]
     import_errors: Sequence[ImportErrorRow]
     halted: Sequence[Incident]
@@ -70,7 +70,7 @@ class NowPage(msgspec.Struct, frozen=True):
 
     @property
     def _lists(self) -> Sequence[Sized]:
-        work = (self.failed, self.backfills, self.held, self.stuck, self.late, self.missed)
+        work = (self.failed, self.backfills, self.held, self.stuck, self.late.datasets, self.missed)
         return *work, self.import_errors, self.missing_pools, self.halted, self.losses, self.away
 
     @property

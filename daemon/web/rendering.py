@@ -21,6 +21,7 @@ from tidegate.daemon.read_model.now import LISTED
 from tidegate.daemon.read_model.queue import AT_WORK
 from tidegate.daemon.read_model.system import resume_command, settle_command
 from tidegate.daemon.read_model.why_not import fact_text
+from tidegate.schemas.queries import now
 from tidegate.schemas.queries.counting import counted_text, tasks_wait
 from tidegate.schemas.text import age, counted, span, took, utc
 
@@ -79,7 +80,7 @@ def environment() -> Environment:
     made.globals |= {"url": url, "query": query, "dag_url": dag_url, "run_url": run_url, "task_url": task_url}
     made.globals |= {"sign": sign, "static": static, "took": took, "in_time": in_time, "known": fact_text}
     made.globals |= {"leases": leases_text, "ran_s": ran_s, "resume_command": resume_command, "settle_command": settle_command}
-    made.globals |= {"AT_WORK": AT_WORK, "LISTED": LISTED}
+    made.globals |= {"AT_WORK": AT_WORK, "LISTED": LISTED, "LOOKED_AT": (now.WAITING, now.DAGS)}
     return made
 
 

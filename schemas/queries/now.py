@@ -123,9 +123,10 @@ async def waiting(db: Db, longer_than_s: float, limit: int, dag_ids: Sequence[st
     return [WaitingRun(*row) for row in rows]
 
 
-async def expected(db: Db, longer_than_s: float) -> list[ExpectedDataset]:
-    """The datasets that DAGs wait for, the longest wait first."""
-    return [ExpectedDataset(*row) for row in await db.fetch(_SQL["expected"], longer_than_s, DAGS, WAITING, OF_DAG)]
+async def expected(db: Db, longer_than_s: float) -> tuple[list[ExpectedDataset], bool]:
+    """The datasets that DAGs wait for, the longest wait first; and whether there are DAGs that are not looked at."""
+    rows = await db.fetch(_SQL["expected"], longer_than_s, DAGS, WAITING, OF_DAG)
+    return [ExpectedDataset(*row[1:]) for row in rows if row["uri"] is not None], rows[0]["has_more"]
 
 
 async def counts(db: Db, most: int) -> Counts:

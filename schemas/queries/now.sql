@@ -106,7 +106,8 @@ LIMIT $4
 -- name: expected
 -- The datasets without a pending event of DAGs that have had one of another dataset for $1 seconds, the longest wait first.
 -- The first $2 DAGs with pending events are found by the index, each from the one before; $3 of them are read, and $4 datasets
--- of each. Held and paused DAGs wait by intention.
+-- of each. Each row says whether there are more DAGs; one without a dataset says it if there is no dataset.
+-- Held and paused DAGs wait by intention.
 WITH RECURSIVE pending AS (
     (
         SELECT target_dag_id, created_at FROM dataset_dag_run_queue WHERE target_dag_id > ''
@@ -119,27 +120,34 @@ WITH RECURSIVE pending AS (
         SELECT target_dag_id, created_at FROM dataset_dag_run_queue WHERE target_dag_id > pending.target_dag_id
         ORDER BY target_dag_id, dataset_event_id LIMIT 1
     ) AS following
-)
-SELECT missing.uri, head.dag_id, in_calendar(head.since) AS since
-FROM (
+),
+first AS MATERIALIZED (
+    SELECT target_dag_id, created_at, created_at < now() - make_interval(secs => $1) AS waits FROM pending LIMIT $2
+),
+head AS (
     SELECT dag.dag_id, first.created_at AS since
-    FROM (SELECT target_dag_id, created_at FROM pending LIMIT $2) AS first
+    FROM first
     CROSS JOIN LATERAL (
         SELECT dag_id FROM dag WHERE dag_id = first.target_dag_id AND held_since IS NULL AND NOT is_paused LIMIT 1
     ) AS dag
-    WHERE first.created_at < now() - make_interval(secs => $1)
+    WHERE first.waits
     ORDER BY first.created_at LIMIT $3
-) AS head
-CROSS JOIN LATERAL (
-    SELECT dataset.uri
-    FROM dag_schedule_dataset_reference AS reference
-    CROSS JOIN LATERAL (SELECT uri FROM dataset WHERE id = reference.dataset_id LIMIT 1) AS dataset
-    WHERE reference.dag_id = head.dag_id AND NOT EXISTS (
-        SELECT FROM dataset_dag_run_queue AS queue
-        WHERE queue.target_dag_id = reference.dag_id AND queue.dataset_id = reference.dataset_id
-    )
-    LIMIT $4
-) AS missing
+)
+SELECT read.has_more, missing.uri, head.dag_id, in_calendar(head.since) AS since
+FROM (SELECT count(*) >= $2 OR count(*) FILTER (WHERE waits) > $3 AS has_more FROM first) AS read
+LEFT JOIN (
+    head
+    CROSS JOIN LATERAL (
+        SELECT dataset.uri
+        FROM dag_schedule_dataset_reference AS reference
+        CROSS JOIN LATERAL (SELECT uri FROM dataset WHERE id = reference.dataset_id LIMIT 1) AS dataset
+        WHERE reference.dag_id = head.dag_id AND NOT EXISTS (
+            SELECT FROM dataset_dag_run_queue AS queue
+            WHERE queue.target_dag_id = reference.dag_id AND queue.dataset_id = reference.dataset_id
+        )
+        LIMIT $4
+    ) AS missing
+) ON true
 ORDER BY head.since, head.dag_id, missing.uri
 
 -- name: counts

@@ -42,7 +42,7 @@ from tidegate.schemas.queries.leases import JobRow
 from tidegate.schemas.queries.ledger import Retired
 from tidegate.schemas.queries.losses import ServerIdentity
 from tidegate.schemas.queries.notifications import ClaimedNotification
-from tidegate.schemas.queries.now import FailedRun
+from tidegate.schemas.queries.now import ExpectedDataset, FailedRun
 from tidegate.schemas.queries.outbox import OutboxRow
 from tidegate.schemas.queries.pending import QueuedEvent
 from tidegate.schemas.queries.run_pages import RunEventRow, RunTaskRow, Steps
@@ -89,6 +89,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     "backfill_pages.pace": Pace._fields,
     "backfill_pages.pool_shares": fields(PoolShare),
     "backfill_pages.list": (*fields(BackfillRow), "ended_succeeded", "ended_failed"),
+    "now.expected": ("has_more", *fields(ExpectedDataset)),
     **dict.fromkeys(("credentials.find", "credentials.redeem"), fields(Owner)),
     "backfill_pages.dates": fields(DateRow),
     "backfill_pages.failures": ("id", *fields(FailedDate, task=())),

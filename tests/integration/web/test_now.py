@@ -9,6 +9,7 @@ import pytest
 from tests.integration.cli.history import DAILY
 from tests.integration.web.conftest import Site
 from tidegate.daemon import runs
+from tidegate.schemas.queries import now as queries
 from tidegate.schemas.state import RunState
 
 
@@ -118,7 +119,7 @@ async def test_a_run_that_waits_longer_than_usual_is_stuck(site: Site) -> None:
     assert '<a href="/queue/pool?name=default_pool">its turn in the queue</a>' in pages[2]
 
 
-async def test_a_late_dataset_that_a_dag_waits_for_is_listed(site: Site) -> None:
+async def test_a_late_dataset_that_a_dag_waits_for_is_listed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     await site.history.daemon()
     await site.history.file()
     for hour in (1, 2, 3):
@@ -139,6 +140,8 @@ async def test_a_late_dataset_that_a_dag_waits_for_is_listed(site: Site) -> None
     async with site.browser() as client:
         of_dag = (await client.get("/dags/daily_delays")).text
     assert 'lake://weather</a> <span class="chip bad"><span aria-hidden="true">✕</span> late</span>' in of_dag
+    monkeypatch.setattr(queries, "DAGS", 1)
+    assert ["Late datasets are looked for" in text for text in (pages[1], await now(site))] == [False, True]
 
 
 @pytest.mark.parametrize("damage", ["received_at = '-infinity'", "received_at = 'infinity'", "occurred_at = '-infinity'"])

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tidegate.daemon.read_model.late import LateDatasets
 from tidegate.daemon.read_model.now import LISTED, NowPage
 from tidegate.schemas.queries.dag_pages import ImportErrorRow
 from tidegate.schemas.queries.now import Counts
@@ -15,7 +16,13 @@ NOW = datetime(2013, 1, 1, tzinfo=UTC)
 def page(broken: int, dead_letters: int = 0) -> NowPage:
     nothing: dict[str, Any] = dict.fromkeys(NowPage.__struct_fields__, ())
     errors = [ImportErrorRow(f"{number}.py", 1, "it is broken", NOW) for number in range(broken)]
-    known = {"missing_pools": {}, "is_empty": False, "counts": Counts(active=0, waiting=0), "dead_letters": dead_letters}
+    known = {
+        "late": LateDatasets([], has_more=True),
+        "missing_pools": {},
+        "is_empty": False,
+        "counts": Counts(active=0, waiting=0),
+        "dead_letters": dead_letters,
+    }
     return NowPage(**{**nothing, **known, "import_errors": errors})
 
 
