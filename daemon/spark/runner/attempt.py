@@ -65,6 +65,7 @@ class Attempt:
         self._cgroup = limits.own_cgroup(spool.submission_id)
         self._ending = threading.Lock()
         self._contact = Contact(job.silent_s)
+        self._is_confirmed = False
         self._redact = Redaction(job.spark_remote)
         redact_log(self._redact)
 
@@ -94,6 +95,7 @@ class Attempt:
             time.sleep(CONFIRMED_EVERY_S)
         if self._spool.asked_to_stop():
             self.kill()
+        self._is_confirmed = True
 
     def perform(self) -> Outcome:
         """Run the task. Never raises: an exception of the task becomes its outcome, with the traceback in the log.
@@ -174,7 +176,14 @@ class Attempt:
                 self._contact.confirm(self._spool.confirmed_beat())
                 self._contact.add(self._spool.beat())
             if (lost_s := self._contact.lost_s()) is not None:
-                self.finish(Outcome(outcome="failed", reason=f"no daemon of this host recorded a heartbeat for {lost_s:.0f} s"))
+                self.finish(self._without_contact(lost_s))
+
+    def _without_contact(self, lost_s: float) -> Outcome:
+        """A task that has not begun did not fail: its attempt may still be queued again, without a retry."""
+        reason = f"no daemon of this host recorded a heartbeat for {lost_s:.0f} s"
+        if self._is_confirmed:
+            return Outcome(outcome="failed", reason=reason)
+        return Outcome(outcome="killed", reason=f"{reason}; the task did not begin")
 
     def _watch(self, memory: limits.MemoryLimit) -> None:
         pause = threading.Event()

@@ -68,6 +68,18 @@ async def test_a_runner_that_no_daemon_records_gives_up_before_other_hosts_retry
     await until_nothing_runs(spec.submission_id)
 
 
+async def test_a_runner_that_no_daemon_has_recorded_ends_as_one_that_did_not_begin(bench: Bench) -> None:
+    waiting = impatient(bench, 1.0)
+    spec = waiting.spec(task("command", "succeed"))
+    handle = await waiting.backend(spec.task).submit(spec)
+
+    status = await waiting.until_ended(spec, handle)
+
+    assert status.phase is Phase.KILLED
+    assert (status.reason or "").endswith(" s; the task did not begin")
+    assert not bench.out.exists()
+
+
 async def test_a_runner_whose_heartbeats_are_recorded_goes_on(bench: Bench) -> None:
     waiting = impatient(bench, SILENT_S)
     spec = waiting.spec(task("command", "wait"))
