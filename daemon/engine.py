@@ -46,6 +46,7 @@ from tidegate.handlers import (
 )
 from tidegate.schemas.dag import ParsedFile
 from tidegate.schemas.effect import Effect, RejectMessage
+from tidegate.schemas.effect.audit import RecordAudit
 from tidegate.schemas.message import (
     AttemptSilent,
     AttemptStuck,
@@ -132,7 +133,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Messages of one type and their origin.
 
     `offset_moves` are committed with the messages. `dead_letters` are records that could not be read. `dead_letter_of` makes, by
-    index, the dead letter of a message that its handler rejects. `lineage` holds the facts of OpenLineage events.
+    index, the dead letter of a message that its handler rejects. `lineage` holds the facts of OpenLineage events. `entries` are
+    written to the audit log with what the messages change, if they change something.
     """
 
     messages: Sequence[Message[Any]]
@@ -140,6 +142,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     dead_letters: Sequence[DeadLetter] = ()
     dead_letter_of: Sequence[Callable[[str, str], DeadLetter]] = ()
     lineage: Lineage | None = None
+    entries: Sequence[RecordAudit] = ()
 
 
 class Applied(msgspec.Struct, frozen=True):
@@ -191,7 +194,7 @@ async def _apply(db: Db, batch: Batch, author: UUID | None = None, writer: str |
     if again := sorted(id_ for e in rejected if (id_ := identity(messages[e.index]))):
         await inbox.forget_ids(db, again)  # not applied: a replay must not count as a duplicate
     unit = UnitOfWork(db, KINDS[type(messages[0].body)] if messages else None, author, writer)
-    await perform(unit, effects)
+    await perform(unit, [*effects, *batch.entries] if batch.entries and len(effects) > len(rejected) else effects)
     dead_letters = list(batch.dead_letters)
     if batch.dead_letter_of:
         dead_letters += [batch.dead_letter_of[accepted[e.index]](e.reason, e.message) for e in rejected]

@@ -4,6 +4,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from tidegate.daemon import wake
+from tidegate.daemon.audit_entry import entry_of
 from tidegate.daemon.engine import Batch, apply
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.work import Work
@@ -41,13 +42,17 @@ Request = (
 )
 
 
-async def apply_request(database: Database, request: Request) -> None:
-    """Apply the request and notify the daemons. Raises RequestError with the reason of a rejection.
+async def apply_request(database: Database, request: Request, *, is_recorded: bool = False) -> None:
+    """Apply the request, with its entry in the audit log unless it `is_recorded`, and notify the daemons.
+
+    Raises RequestError with the reason of a rejection.
 
     Raises StaleError if the subject was changed meanwhile, and UnavailableError that says whether it may be done all the same.
     """
+    entry = None if is_recorded else entry_of(request)
+    batch = Batch(messages=[Message(body=request, at=datetime.now(UTC))], entries=[entry] if entry else ())
     try:
-        applied = await apply(database, Batch(messages=[Message(body=request, at=datetime.now(UTC))]))
+        applied = await apply(database, batch)
     except UnavailableError as error:
         if error.may_be_done:
             error.args = (f"{error}; the change may be done all the same",)

@@ -68,11 +68,11 @@ async def delete(database: Database, dag_id: str, advance: Callable[[HistoryPart
     has_begun = False
     try:
         while part := await database.run(dag_history.next_part, dag_id, PORTION, has_begun=has_begun):
-            await apply_request(database, DagDeleteRequested(dag_id=dag_id, portion=(part, PORTION)))
+            await apply_request(database, DagDeleteRequested(dag_id=dag_id, portion=(part, PORTION)), is_recorded=has_begun)
             has_begun = True
             if advance is not None:
                 advance(part)
-        await apply_request(database, DagDeleteRequested(dag_id=dag_id))
+        await apply_request(database, DagDeleteRequested(dag_id=dag_id), is_recorded=has_begun)
     except RequestError as error:
         if not has_begun:
             raise

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from tidegate.daemon import runs
+from tidegate.daemon.audit_entry import pause_text
 from tidegate.daemon.gateway.cursor import NOT_OURS, Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
 from tidegate.daemon.gateway.lists import DagId, Keyset, Limit, Listed, Time, Year
@@ -80,11 +81,6 @@ class DagPatch(Params, frozen=True):
     """What a request changes of a DAG."""
 
     is_paused: bool
-
-
-def pause_text(body: DagPatch) -> str:
-    """The change, in words for the audit log."""
-    return "paused a DAG" if body.is_paused else "unpaused a DAG"
 
 
 async def list_dags(db: Db, call: Call[DagList]) -> Page[ListedDag]:
@@ -191,9 +187,20 @@ ENDPOINTS = (
         DagRow,
         resumes=True,
         does="paused or unpaused a DAG",
-        says=pause_text,
+        says=lambda body: pause_text(is_paused=body.is_paused),
+        is_recorded=True,
     ),
-    Act("POST", "/dags/{dag_id}/release", Right.EDIT, release_dag, DagPath, Nothing, DagRow, does="released a DAG"),
-    Act("DELETE", "/dags/{dag_id}", Right.EDIT, delete_dag, DagPath, Nothing, DagRow, does="deleted a DAG"),
+    Act(
+        "POST",
+        "/dags/{dag_id}/release",
+        Right.EDIT,
+        release_dag,
+        DagPath,
+        Nothing,
+        DagRow,
+        does="released a DAG",
+        is_recorded=True,
+    ),
+    Act("DELETE", "/dags/{dag_id}", Right.EDIT, delete_dag, DagPath, Nothing, DagRow, does="deleted a DAG", is_recorded=True),
     Read("/import-errors", Right.VIEW, import_errors, Listed, Page[ImportErrorRow]),
 )

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from tidegate.daemon import runs
 from tidegate.daemon.api.idempotency import id_of_key
+from tidegate.daemon.audit_entry import clearing_text
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
 from tidegate.daemon.gateway.lists import Id, Keyset, ListedOfDag, Time
@@ -16,7 +17,7 @@ from tidegate.daemon.gateway.paths import DagPath, RunPath
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.postgres.database import Database
-from tidegate.daemon.read_model.clearing import ClearedRun, clearing_text
+from tidegate.daemon.read_model.clearing import ClearedRun
 from tidegate.daemon.read_model.lookup import find_run, list_of_dag
 from tidegate.daemon.read_model.run import RunPage, read_open, read_run_page
 from tidegate.daemon.read_model.run_origin import RunOrigin, read_run_origin
@@ -235,13 +236,24 @@ ENDPOINTS = (
         status=201,
         resumes=True,
         does="triggered a run",
+        is_recorded=True,
     ),
     Read("/dags/{dag_id}/runs/{run_id}", Right.VIEW, show_run, RunPath, RunPage),
     Read("/dags/{dag_id}/runs/{run_id}/state", Right.VIEW, run_state, RunPath, RunRow, is_fresh=True),
     Read("/dags/{dag_id}/runs/{run_id}/open-attempts", Right.VIEW, open_attempts, RunPath, list[RunAttemptRow], is_fresh=True),
     Read("/dags/{dag_id}/runs/{run_id}/progress", Right.VIEW, run_progress, RunPath, RunProgress, is_fresh=True),
     Read("/dags/{dag_id}/runs/{run_id}/origin", Right.VIEW, explain_run, RunPath, RunOrigin),
-    Act("POST", "/dags/{dag_id}/runs/{run_id}/cancel", Right.EDIT, cancel_run, RunPath, Nothing, RunRow, does="cancelled a run"),
+    Act(
+        "POST",
+        "/dags/{dag_id}/runs/{run_id}/cancel",
+        Right.EDIT,
+        cancel_run,
+        RunPath,
+        Nothing,
+        RunRow,
+        does="cancelled a run",
+        is_recorded=True,
+    ),
     Act(
         "POST",
         "/dags/{dag_id}/runs/{run_id}/mark",
@@ -252,6 +264,7 @@ ENDPOINTS = (
         RunRow,
         resumes=True,
         does="marked a run",
+        is_recorded=True,
     ),
     Act(
         "POST",
@@ -264,5 +277,6 @@ ENDPOINTS = (
         only_shows=lambda body: body.dry_run,
         does="cleared tasks",
         says=lambda body: clearing_text(only_failed=body.only_failed, newest_version=body.newest_version),
+        is_recorded=True,
     ),
 )

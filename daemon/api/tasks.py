@@ -125,5 +125,6 @@ ENDPOINTS = (
         RunTaskRow,
         resumes=True,
         does="marked a task",
+        is_recorded=True,
     ),
 )

@@ -12,6 +12,7 @@ import msgspec
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
+from tidegate.daemon.audit_entry import recorded
 from tidegate.daemon.gateway.authenticate import Identity, address_of, check_csrf
 from tidegate.daemon.gateway.conversion import converted, given_once
 from tidegate.daemon.gateway.json_input import NUL
@@ -25,9 +26,6 @@ from tidegate.schemas.error import ForbiddenError, RequestError
 from tidegate.schemas.queries import audit_log
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.time_range import in_range
-
-RECORDED_BYTES = 4096
-"""The largest body that the audit log keeps whole."""
 
 
 class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -254,7 +252,7 @@ async def _act(endpoint: Act[Any, Any, Any], call: Call[Any], body: Any) -> Any:
     request, subject = f"{endpoint.method} {endpoint.path}", subject_of(call.params)
     does = endpoint.says(body) if endpoint.says else endpoint.does
     if not endpoint.is_recorded:
-        await record(call, does, subject, {"request": request, **_recorded(body)})
+        await record(call, does, subject, {"request": request, **recorded(msgspec.to_builtins(body))})
     try:
         return await endpoint.work(call, body)
     except ForbiddenError:
@@ -269,21 +267,6 @@ def subject_of(params: Params) -> str:
     known = {name: value for name, value in msgspec.to_builtins(params).items() if value is not None}
     named = [f"DAG {known.pop('dag_id')}"] if "dag_id" in known else []
     return ", ".join([*named, *(f"{name} {value}" for name, value in known.items())]) or "the installation"
-
-
-def _recorded(body: Any) -> dict[str, Any]:
-    """The body; of a large one the size and the fields that fit, in their order."""
-    size, fields = len(msgspec.json.encode(body)), msgspec.to_builtins(body)
-    return {"body": fields} if size <= RECORDED_BYTES else {"body": _fitting(fields), "body_bytes": size}
-
-
-def _fitting(fields: Mapping[str, Any]) -> dict[str, Any]:
-    fitting, left = {}, RECORDED_BYTES
-    for name, value in fields.items():
-        size = len(msgspec.json.encode({name: value}))
-        if size <= left:
-            fitting[name], left = value, left - size
-    return fitting
 
 
 def _check(value: Any) -> None:

@@ -29,12 +29,6 @@ class ClearedRun(msgspec.Struct, frozen=True):
     tasks: Sequence[str]
 
 
-def clearing_text(*, only_failed: bool, newest_version: bool) -> str:
-    """What a request has cleared, in words for the audit log."""
-    tasks = "failed tasks" if only_failed else "tasks"
-    return f"cleared {tasks}, by the newest version" if newest_version else f"cleared {tasks}"
-
-
 async def preview(db: Db, request: ClearRequested) -> tuple[ClearRequested, list[ClearedRun]]:
     """The request with the id of `latest`, and what it would clear, by the handler's own decision; nothing is changed."""
     if request.run_id is None:

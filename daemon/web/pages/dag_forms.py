@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from tidegate.daemon import runs
-from tidegate.daemon.api.dags import DagPatch, pause_text
+from tidegate.daemon.api.dags import DagPatch
+from tidegate.daemon.audit_entry import pause_text
 from tidegate.daemon.gateway import json_input
 from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Read
 from tidegate.daemon.gateway.paths import DagPath
@@ -182,16 +183,29 @@ FORMS = (
             DagPatch,
             str,
             does="paused or unpaused a DAG",
-            says=pause_text,
+            says=lambda body: pause_text(is_paused=body.is_paused),
+            is_recorded=True,
         ),
     ),
     Form(
         Read("/dags/{dag_id}/trigger", Right.EDIT, preview_trigger, DagPath, Preview),
-        Act("POST", "/dags/{dag_id}/trigger", Right.EDIT, trigger, DagPath, dict[str, str], str, does="triggered a run"),
+        Act(
+            "POST",
+            "/dags/{dag_id}/trigger",
+            Right.EDIT,
+            trigger,
+            DagPath,
+            dict[str, str],
+            str,
+            does="triggered a run",
+            is_recorded=True,
+        ),
         keeps_texts=True,
     ),
     Form(
         Read("/dags/{dag_id}/release", Right.EDIT, preview_release, DagPath, Preview),
-        Act("POST", "/dags/{dag_id}/release", Right.EDIT, release, DagPath, Nothing, str, does="released a DAG"),
+        Act(
+            "POST", "/dags/{dag_id}/release", Right.EDIT, release, DagPath, Nothing, str, does="released a DAG", is_recorded=True
+        ),
     ),
 )

@@ -6,10 +6,11 @@ from typing import Literal
 import msgspec
 
 from tidegate.daemon import runs
+from tidegate.daemon.audit_entry import clearing_text
 from tidegate.daemon.gateway.endpoint import Act, Call, Load, Nothing, Params, Read
 from tidegate.daemon.gateway.paths import RunPath, TaskPath
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.clearing import cleared_text, clearing_text
+from tidegate.daemon.read_model.clearing import cleared_text
 from tidegate.daemon.read_model.clearing import preview as preview_clearing
 from tidegate.daemon.read_model.lookup import find_run, find_task
 from tidegate.daemon.read_model.version import newer_version, version_text
@@ -202,18 +203,29 @@ async def mark_task(call: Call[TaskPath], body: State) -> str:
 FORMS = (
     Form(
         Load(f"{RUN}/clear", Right.EDIT, preview_clear, ClearParams, Preview),
-        Act("POST", f"{RUN}/clear", Right.EDIT, clear, RunPath, ClearOptions, str, does="cleared tasks", says=_clearing_text),
+        Act(
+            "POST",
+            f"{RUN}/clear",
+            Right.EDIT,
+            clear,
+            RunPath,
+            ClearOptions,
+            str,
+            does="cleared tasks",
+            says=_clearing_text,
+            is_recorded=True,
+        ),
     ),
     Form(
         Read(f"{RUN}/cancel", Right.EDIT, preview_cancel, RunPath, Preview),
-        Act("POST", f"{RUN}/cancel", Right.EDIT, cancel, RunPath, Nothing, str, does="cancelled a run"),
+        Act("POST", f"{RUN}/cancel", Right.EDIT, cancel, RunPath, Nothing, str, does="cancelled a run", is_recorded=True),
     ),
     Form(
         Read(f"{RUN}/mark", Right.EDIT, preview_mark, RunPath, Preview),
-        Act("POST", f"{RUN}/mark", Right.EDIT, mark, RunPath, State, str, does="marked a run"),
+        Act("POST", f"{RUN}/mark", Right.EDIT, mark, RunPath, State, str, does="marked a run", is_recorded=True),
     ),
     Form(
         Read(f"{TASK}/mark", Right.EDIT, preview_mark_task, TaskPath, Preview),
-        Act("POST", f"{TASK}/mark", Right.EDIT, mark_task, TaskPath, State, str, does="marked a task"),
+        Act("POST", f"{TASK}/mark", Right.EDIT, mark_task, TaskPath, State, str, does="marked a task", is_recorded=True),
     ),
 )

@@ -41,6 +41,39 @@ async def test_the_entries_about_a_dag_are_those_about_its_runs_too(cli: Cli, hi
     }
 
 
+FLOW = 'from tidegate import Dag\nwith Dag("flow") as dag: dag.command("a", ["true"], retries=1)\n'
+
+ACTS: tuple[tuple[str, tuple[str, ...], str, dict[str, Any]], ...] = (
+    ("runs trigger", ("flow", "--run-id", "r"), "triggered a run", {"conf": {}}),
+    ("tasks mark", ("flow", "r", "a", "failed"), "marked a task", {"state": "failed"}),
+    ("runs clear", ("flow", "r", "--only-failed", "--yes"), "cleared failed tasks", {"only_failed": True}),
+    ("runs cancel", ("flow", "r"), "cancelled a run", {"state": "failed"}),
+    ("runs mark", ("flow", "r", "success"), "marked a run", {"state": "success"}),
+    ("dags pause", ("flow",), "paused a DAG", {"is_paused": True}),
+    ("dags unpause", ("flow",), "unpaused a DAG", {"is_paused": False}),
+    ("dags delete", ("flow", "--yes"), "deleted a DAG", {}),
+)
+"""Commands that change DAGs and runs, with what the log says of them."""
+
+
+async def test_a_change_by_a_command_is_an_entry_of_its_transaction(cli: Cli, history: History) -> None:
+    await history.file(FLOW, "flow.py")
+    for command, args, *_ in ACTS:
+        if command == "dags delete":
+            await history.file_absent("flow.py")
+        answer = await cli(*command.split(), *args)
+        assert answer.code == 0, answer.err
+    refused = await cli("runs", "cancel", "flow", "r")
+
+    rows = (await cli("audit", "list", "--json")).json[::-1]
+    assert refused.code == 1
+    assert [
+        (row["what"], {name: row["details"]["body"][name] for name in body}) for row, (*_, body) in zip(rows, ACTS, strict=True)
+    ] == [(what, body) for _, _, what, body in ACTS]
+    assert {row["object"] for row in rows} == {"DAG flow", "DAG flow, run_id r", "DAG flow, run_id r, task_id a"}
+    assert all("@" in row["who"] for row in rows)
+
+
 async def test_an_unchanged_log_is_verified(cli: Cli, entries: None) -> None:
     answer = await cli("audit", "verify")
     assert (answer.code, answer.out.partition(";")[0]) == (0, "3 entries are unchanged")

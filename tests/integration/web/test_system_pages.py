@@ -146,16 +146,18 @@ async def test_the_audit_log_has_one_row_for_each_act_in_words(site: Site) -> No
         page = await client.get("/dags/daily_delays/runs/latest/clear")
         (address,) = re.findall(r'<form[^>]* method="post"[^>]* action="(/dags/[^"]*/clear)"', page.text)
         await client.post(address, data={"csrf": csrf_of(page), "newest_version": "true"})
-        await client.post("/dags/daily_delays/runs/none/cancel", data={"csrf": csrf_of(page)})
+        async with site.program(Role.OPERATOR, user="ben") as program:
+            refused = await program.post("/api/v1/events", json={"uri": "lake://flights"})
         text = (await client.get("/audit", params={"who": "ben"})).text
         newest = (await client.get("/audit", params={"who": "ben", "limit": "1"})).text
         (below,) = re.findall(r'rel="next" href="([^"]+)"', newest)
         older = (await client.get(unescape(below))).text
 
-    assert ("was refused" in newest, "cancelled a run" in older, "Next 1" in older) == (True, False, True)
+    assert "this server cannot publish" in refused.text
+    assert ("was refused" in newest, "published an event" in older, "Next 1" in older) == (True, False, True)
     rows = re.findall(r"<td>([^<]*)</td>\s*<td><a href=\"/audit\?[^\"]*\">[^<]*</a></td>\s*<td>([^<]*)", text)
     assert [(what, facts.partition(";")[0]) for what, facts in rows] == [
-        ("was refused", "would have: cancelled a run"),
+        ("was refused", "would have: published an event"),
         ("cleared tasks, by the newest version", "upstream: no"),
         ("logged in", "by: token"),
     ]

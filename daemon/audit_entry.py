@@ -1,0 +1,86 @@
+"""The entry of the audit log for a request of a user. It is written in the transaction of the change."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tidegate.schemas.effect.audit import RecordAudit
+from tidegate.schemas.message import (
+    ClearRequested,
+    DagDeleteRequested,
+    PauseRequested,
+    ReleaseRequested,
+    RunEndRequested,
+    RunRequested,
+    TaskMarked,
+)
+
+RECORDED_BYTES = 4096
+"""The largest request that the audit log keeps whole."""
+
+SUBJECT = {"dag_id": "DAG", "run_id": "run_id", "task_id": "task_id"}
+"""The fields of a request that name its object, with their words."""
+
+WORDS = {"start": "since", "end": "until", "newest": "newest_version"}
+"""The fields that the API and the commands name otherwise."""
+
+UNSAID = {"user", "reason", "params", "portion", "only_if_active"}
+"""The fields that the entry says otherwise, or that are no part of what the user asked for."""
+
+
+def entry_of(request: object) -> RecordAudit | None:
+    """None for a request that its handler records, as those about backfills."""
+    does = _does(request)
+    if does is None:
+        return None
+    fields = msgspec.to_builtins(request)
+    name = ", ".join(f"{word} {fields[field]}" for field, word in SUBJECT.items() if fields.get(field) is not None)
+    asked = {WORDS.get(field, field): value for field, value in fields.items() if field not in SUBJECT.keys() | UNSAID}
+    return RecordAudit(does, name, recorded(asked))
+
+
+def _does(request: object) -> str | None:
+    match request:
+        case RunRequested():
+            return "triggered a run"
+        case ClearRequested():
+            return clearing_text(only_failed=request.only_failed, newest_version=request.newest)
+        case RunEndRequested():
+            return "cancelled a run" if request.only_if_active else "marked a run"
+        case TaskMarked():
+            return "marked a task"
+        case PauseRequested():
+            return pause_text(is_paused=request.is_paused)
+        case ReleaseRequested():
+            return "released a DAG"
+        case DagDeleteRequested():
+            return "deleted a DAG"
+        case _:
+            return None
+
+
+def clearing_text(*, only_failed: bool, newest_version: bool) -> str:
+    """What a request has cleared, in words."""
+    tasks = "failed tasks" if only_failed else "tasks"
+    return f"cleared {tasks}, by the newest version" if newest_version else f"cleared {tasks}"
+
+
+def pause_text(*, is_paused: bool) -> str:
+    """What a request has done to a DAG, in words."""
+    return "paused a DAG" if is_paused else "unpaused a DAG"
+
+
+def recorded(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of a request; of a large one the size and the fields that fit, in their order."""
+    size = len(msgspec.json.encode(fields))
+    return {"body": dict(fields)} if size <= RECORDED_BYTES else {"body": _fitting(fields), "body_bytes": size}
+
+
+def _fitting(fields: Mapping[str, Any]) -> dict[str, Any]:
+    fitting, left = {}, RECORDED_BYTES
+    for name, value in fields.items():
+        size = len(msgspec.json.encode({name: value}))
+        if size <= left:
+            fitting[name], left = value, left - size
+    return fitting
