@@ -7,7 +7,7 @@ import msgspec
 
 from tidegate.handlers.load import read_dags
 from tidegate.handlers.runs.change_version import change_version
-from tidegate.handlers.runs.clear import clear_tasks
+from tidegate.handlers.runs.clear import clear_tasks, cleared_by
 from tidegate.handlers.runs.clear_selection import tasks_to_clear
 from tidegate.handlers.runs.rejections import NO_SUCH_TASK, no_such_dag
 from tidegate.handlers.scheduling.next_runs import set_wakeup
@@ -84,7 +84,11 @@ def _clear(run: RunView, request: ClearRequested, newest: Graph, state: State) -
         version_effects, instances = change_version(run, graph, newest, instances, state.now)
         graph = newest
     cleared = tasks_to_clear(graph, instances, request)
-    return [*version_effects, *clear_tasks(run, graph, instances, cleared, state.now, by=request.user)] if cleared else []
+    return (
+        [*version_effects, *clear_tasks(run, graph, instances, cleared, state.now, cause=cleared_by(request.user))]
+        if cleared
+        else []
+    )
 
 
 def _changes_version(run: RunView, request: ClearRequested, newest: Graph) -> bool:

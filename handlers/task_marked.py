@@ -59,7 +59,8 @@ def _mark(dag: DagView, run: RunView, graph: Graph, whole: WholeRun, marked: Ins
     run = msgspec.structs.replace(run, active_tasks=run.active_tasks - len(active))
     instances = {instance.index: instance for instance in whole.tasks}
     below = _undecided_below(graph, instances, marked.index)
-    yield from clear_tasks(run, graph, instances, below, whole.now, by=request.user, marked=moves)
+    cause = f"cleared because task {graph.label(marked.index)} was marked by {request.user}"
+    yield from clear_tasks(run, graph, instances, below, whole.now, cause=cause, marked=moves)
     yield set_wakeup(dag, whole.now)
     if graph.sequential:
         yield ReconsiderAfter(run.dag_id, run.id)

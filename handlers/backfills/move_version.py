@@ -5,7 +5,7 @@ from datetime import datetime
 
 from tidegate.handlers.backfills.rerun import LockedRun, take_run
 from tidegate.handlers.runs.change_version import change_version
-from tidegate.handlers.runs.clear import clear_tasks
+from tidegate.handlers.runs.clear import clear_tasks, cleared_by
 from tidegate.schemas.backfill import BackfillView
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import ChangeVersion
@@ -28,7 +28,7 @@ def move_to_version(backfill: BackfillView, found: LockedRun, graph: Graph, now:
     effects, instances = change_version(run, found.graph, graph, dict(found.tasks), now)
     yield from effects
     waiting = [index for index, it in instances.items() if it.state in WAITING and element_of(index) is None]
-    yield from clear_tasks(run, graph, instances, waiting, now, by=f"backfill {backfill.id}")
+    yield from clear_tasks(run, graph, instances, waiting, now, cause=cleared_by(f"backfill {backfill.id}"))
 
 
 def may_move(state: RunState, instances: Collection[Instance]) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from tidegate.handlers.runs.change_version import change_version
-from tidegate.handlers.runs.clear import clear_tasks
+from tidegate.handlers.runs.clear import clear_tasks, cleared_by
 from tidegate.handlers.runs.clear_selection import tasks_to_clear
 from tidegate.handlers.runs.reason import Reason
 from tidegate.handlers.runs.task_effects import demand
@@ -76,7 +76,9 @@ def _clear(run: RunView, graph: Graph, locked: LockedRun, now: datetime, *, only
         graph = locked.graph
         yield from _demands(run, graph, locked)
     cleared = _failed_and_below(graph, instances) if only_failed else []
-    yield from clear_tasks(run, graph, instances, cleared or _all_tasks(run, graph, instances), now, by=_requester(run))
+    yield from clear_tasks(
+        run, graph, instances, cleared or _all_tasks(run, graph, instances), now, cause=cleared_by(_requester(run))
+    )
 
 
 def _requester(run: RunView) -> str:
@@ -108,4 +110,4 @@ def _queue(run: RunView, graph: Graph, locked: LockedRun, now: datetime) -> Iter
     else:
         graph = locked.graph
     after = msgspec.structs.replace(run, state=RunState.QUEUED, unfinished=len(graph.nodes), failed_leaves=0)
-    yield from change_run(run, after, graph, (), now, Reason(f"cleared by {_requester(run)}"))
+    yield from change_run(run, after, graph, (), now, Reason(cleared_by(_requester(run))))

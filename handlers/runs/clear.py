@@ -23,12 +23,13 @@ MOVED_AT_ONCE = frozenset(TaskState) - TASK_ACTIVE - {TaskState.NONE}
 """The states that a cleared task leaves now; an active task does so once its attempt was killed."""
 
 
-def _cleared(by: str) -> str:
-    return f"cleared by {by}"
+def cleared_by(name: str) -> str:
+    """The cause of a clear by a user or a backfill."""
+    return f"cleared by {name}"
 
 
-def _replaced(by: str) -> str:
-    return f"its mapped task was cleared by {by}"
+def _replaced(cause: str) -> str:
+    return f"its mapped task was {cause}"
 
 
 def clear_tasks(
@@ -38,10 +39,10 @@ def clear_tasks(
     cleared: Collection[int],
     now: datetime,
     *,
-    by: str,
+    cause: str,
     marked: Sequence[Move] = (),
 ) -> Iterator[Effect]:
-    """Clear tasks, and write the ones that a user has `marked`. Changes `instances`. `by` names the user or the backfill.
+    """Clear tasks, and write the ones that a user has `marked`. Changes `instances`. `cause` is the reason of each new state.
 
     An active task is killed first, and runs again after its attempt has ended. An ended run is queued, under the limits of its
     DAG; a running one keeps running. Instances of a cleared mapped task are removed: its list may change.
@@ -50,27 +51,27 @@ def clear_tasks(
     yield from (DropResult(run.id, index) for index in (*cleared, *elements))
     active = [index for index in (*cleared, *elements) if instances[index].state in TASK_ACTIVE]
     for index in active:
-        reason, cause = (_replaced(by), KillCause.STOPPED) if index in elements else (_cleared(by), KillCause.CLEARED)
+        reason, cause = (_replaced(cause), KillCause.STOPPED) if index in elements else (cause, KillCause.CLEARED)
         yield KillSubmissions(run.id, index, reason, cause)
-    moves = [*marked, *_moves(instances, cleared, elements, by)]
+    moves = [*marked, *_moves(instances, cleared, elements, cause)]
     for index in elements:
         instances[index].state, instances[index].next_try_at = TaskState.REMOVED, None
-        instances[index].reason = _replaced(by)
+        instances[index].reason = _replaced(cause)
     for index in cleared:
         _reset(instances[index], graph.nodes[index].task)
     yield from _write_tasks(run, graph, instances, {move.index for move in moves}.union(cleared), now)
     run = msgspec.structs.replace(run, active_tasks=run.active_tasks - sum(index in elements for index in active))
     after = _cleared_run(run, graph, instances.values())
-    yield from change_run(run, after, graph, moves, now, Reason(_cleared(by), outlets=False))
+    yield from change_run(run, after, graph, moves, now, Reason(cause, outlets=False))
     if run.state is RunState.RUNNING:
         yield Reconsider(run.id)
 
 
-def _moves(instances: Mapping[int, Instance], cleared: Collection[int], elements: Collection[int], by: str) -> Iterator[Move]:
-    yield from (Move(index, TaskState.REMOVED, instances[index].try_number, _replaced(by)) for index in elements)
+def _moves(instances: Mapping[int, Instance], cleared: Collection[int], elements: Collection[int], cause: str) -> Iterator[Move]:
+    yield from (Move(index, TaskState.REMOVED, instances[index].try_number, _replaced(cause)) for index in elements)
     for index in cleared:
         if instances[index].state in MOVED_AT_ONCE:
-            yield Move(index, TaskState.NONE, instances[index].try_number, _cleared(by))
+            yield Move(index, TaskState.NONE, instances[index].try_number, cause)
 
 
 def _write_tasks(

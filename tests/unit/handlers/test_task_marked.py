@@ -192,8 +192,8 @@ def test_tasks_that_a_marked_task_had_ruled_out_wait_again() -> None:
     assert world.states() == {"a": S, "b": NONE, "c": NONE, "d": S, "x": S}
     assert [(event.state, event.reason) for event in world.published[-3:]] == [
         ("success", "marked by a user"),
-        ("none", "cleared by a user"),
-        ("none", "cleared by a user"),
+        ("none", "cleared because task a was marked by a user"),
+        ("none", "cleared because task a was marked by a user"),
     ]
     assert world.run.state is RunState.QUEUED
     assert [effect.due_at for effect in effects if isinstance(effect, UpdateSchedule)] == [NOW]
