@@ -8,7 +8,7 @@ import typer
 
 from tidegate.daemon.cli.command import Json, Limit, command_group, examples, parse_time
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.pages.lists import AUDIT, print_list
+from tidegate.daemon.cli.pages.lists import AUDIT, print_newest
 from tidegate.daemon.cli.session import listed, remote, with_database
 from tidegate.daemon.read_model.audit_log import MOST_PROBLEMS, Verification, VerifiedPart
 from tidegate.daemon.read_model.audit_log import verify as verify_log
@@ -41,9 +41,10 @@ def list_(
     chosen = AuditFilter(who, object_, since, until)
 
     async def read(db: Db) -> list[AuditRow]:
-        return await audit_log.list_entries(db, chosen, limit)
+        return await audit_log.list_entries(db, chosen, limit + 1)
 
-    print_list(AUDIT, *listed(context, "/audit", AuditRow, read, limit, **msgspec.structs.asdict(chosen)), json=json)
+    found, now = listed(context, "/audit", AuditRow, read, limit + 1, **msgspec.structs.asdict(chosen))
+    print_newest(AUDIT, found, now, limit, json=json)
 
 
 @app.command(epilog=examples("tidegate audit verify", "tidegate audit verify --json | jq -r .head"))

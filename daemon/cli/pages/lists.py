@@ -47,6 +47,13 @@ def print_list(listing: Listing[Row], rows: Iterable[Row], now: datetime, *, jso
     output.write_page(rows, lambda: output.table(listing.titles, cells, empty=listing.empty), json=json)
 
 
+def print_newest(listing: Listing[Row], rows: Sequence[Row], now: datetime, limit: int, *, json: bool) -> None:
+    """As `print_list`, the first rows of a list that is read to the row after them, which is said on stderr."""
+    print_list(listing, rows[:limit], now, json=json)
+    if len(rows) > limit:
+        output.say(f"these are the newest {limit} of more; --limit prints more of them, --until older ones")
+
+
 def _dataset(row: DatasetRow, now: datetime) -> Sequence[output.Cell]:
     last = row.last_event_at
     ago = last and f"{age(last, now)}{', late' if row.is_late else ''}"

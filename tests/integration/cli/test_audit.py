@@ -25,7 +25,9 @@ async def test_entries_are_listed_newest_first(cli: Cli, entries: None) -> None:
     rows = (await cli("audit", "list", "--json")).json
     assert [row["details"]["slots"] for row in rows] == [3, 2, 1]
     assert (await cli("audit", "list", "--object", "q")).err == "there are no such entries\n"
-    assert len((await cli("audit", "list", "--who", rows[0]["who"], "-n", "2", "--json")).json) == 2
+    first, all_ = [await cli("audit", "list", "--who", rows[0]["who"], "-n", number, "--json") for number in ("2", "3")]
+    assert ([len(answer.json) for answer in (first, all_)], all_.err) == ([2, 3], "")
+    assert first.err == "these are the newest 2 of more; --limit prints more of them, --until older ones\n"
 
 
 async def test_the_entries_about_a_dag_are_those_about_its_runs_too(cli: Cli, history: History) -> None:
