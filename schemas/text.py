@@ -30,6 +30,16 @@ def span(seconds: float) -> str:
     return f"{whole // size}{unit}" + (f"{whole % size // smaller:02}{lesser}" if smaller else "")
 
 
+LONGEST_REASON = 2_000
+
+
+def reason_problem(text: str) -> str:
+    """What is wrong with the reason that a user gives for a change; empty for a good one."""
+    if not text.strip():
+        return "write a few words that say why"
+    return f"a reason has at most {LONGEST_REASON} characters; this one has {len(text)}" if len(text) > LONGEST_REASON else ""
+
+
 def seconds(text: str) -> float:
     """The seconds of a span such as `90s`, `15m`, `1h30m` or `2d`. Raises ValueError."""
     parts = _PART.findall(text)

@@ -13,6 +13,7 @@ from tidegate.daemon.read_model.dead_letter import Change, DeadLetterPage, Liste
 from tidegate.schemas.queries import dead_letters
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.dead_letters import DeadLetterFilter, DeadLetterRow, DeadLetterState
+from tidegate.schemas.text import reason_problem
 from tidegate.schemas.wire.event import Rejection
 
 NEWEST = newest_first("dead letters")
@@ -54,9 +55,9 @@ class Discard(Params, frozen=True):
 
 
 def check_because(text: str) -> None:
-    """Raises ValueError for an empty reason."""
-    if not text.strip():
-        raise ValueError("because: write a few words that say why")
+    """Raises ValueError for a reason that is empty or too long."""
+    if problem := reason_problem(text):
+        raise ValueError(f"because: {problem}")
 
 
 async def list_dead_letters(db: Db, call: Call[DeadLetterList]) -> Page[DeadLetterRow]:

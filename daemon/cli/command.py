@@ -15,6 +15,7 @@ from tidegate.daemon.gateway.json_input import decode
 from tidegate.daemon.terminal import printable
 from tidegate.schemas import time_range
 from tidegate.schemas.error import RequestError
+from tidegate.schemas.text import reason_problem
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -95,9 +96,10 @@ def parse_json_object(option: str, text: str) -> dict[str, Any]:
 
 
 def check_reason(option: str, text: str) -> None:
-    """Raises BadParameter for a text that the audit log cannot use: an empty one, or one with NUL."""
-    if not text.strip() or "\0" in text:
-        raise typer.BadParameter("write a few words that say why", param_hint=option)
+    """Raises BadParameter for a text that the audit log cannot use: an empty one, a long one, or one with NUL."""
+    problem = reason_problem("" if "\0" in text else text)
+    if problem:
+        raise typer.BadParameter(problem, param_hint=option)
 
 
 def confirm(verb: str, subject: str) -> None:

@@ -108,6 +108,7 @@ async def test_many_are_replayed_in_their_order(cli: Cli, history: History) -> N
         (("replay", "--reason", "malformed"), "no terminal to confirm on; add --yes to replay without a question"),
         (("discard", "1"), "--because"),
         (("discard", "1", "--because", " "), "write a few words that say why"),
+        (("discard", "1", "--because", "x" * 2_001), "a reason has at most 2000 characters"),
     ],
 )
 async def test_what_is_not_clear_is_wrong_usage(
