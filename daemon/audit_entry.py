@@ -1,11 +1,12 @@
-"""The entry of the audit log for a request of a user. It is written in the transaction of the change."""
+"""The entry of the audit log for a request of a user, in the transaction of the change, and that for a refusal."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from tidegate.schemas.effect.audit import RecordAudit
+from tidegate.daemon.postgres.database import Database
+from tidegate.schemas.effect.audit import OF_DAG, RecordAudit, object_name
 from tidegate.schemas.message import (
     ClearRequested,
     DagDeleteRequested,
@@ -15,12 +16,10 @@ from tidegate.schemas.message import (
     RunRequested,
     TaskMarked,
 )
+from tidegate.schemas.queries import audit_log
 
 RECORDED_BYTES = 4096
 """The largest request that the audit log keeps whole."""
-
-SUBJECT = {"dag_id": "DAG", "run_id": "run_id", "task_id": "task_id"}
-"""The fields of a request that name its object, with their words."""
 
 WORDS = {"start": "since", "end": "until", "newest": "newest_version"}
 """The fields that the API and the commands name otherwise."""
@@ -35,9 +34,13 @@ def entry_of(request: object) -> RecordAudit | None:
     if does is None:
         return None
     fields = msgspec.to_builtins(request)
-    name = ", ".join(f"{word} {fields[field]}" for field, word in SUBJECT.items() if fields.get(field) is not None)
-    asked = {WORDS.get(field, field): value for field, value in fields.items() if field not in SUBJECT.keys() | UNSAID}
-    return RecordAudit(does, name, recorded(asked))
+    asked = {WORDS.get(name, name): value for name, value in fields.items() if name not in {*dict(OF_DAG), *UNSAID}}
+    return RecordAudit(does, object_name(OF_DAG, **fields), recorded(asked))
+
+
+async def record_refusal(database: Database, who: str, object_: str, details: Mapping[str, Any]) -> None:
+    """Write that the request of a user was refused, whose change was not done."""
+    await database.run(audit_log.record, who, audit_log.REFUSED, object_, details)
 
 
 def _does(request: object) -> str | None:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from anyio.to_thread import run_sync
 
+from tidegate.daemon.audit_entry import record_refusal
 from tidegate.daemon.conf import checked_conf
 from tidegate.daemon.permissions import Caller, Right, refusal
 from tidegate.daemon.postgres.database import Database
@@ -23,6 +24,7 @@ from tidegate.daemon.read_model.backfill_progress import MOST_COUNTED
 from tidegate.daemon.request import apply_request
 from tidegate.daemon.settings import Settings
 from tidegate.handlers import backfill_requested
+from tidegate.handlers.backfill_acted import DONE
 from tidegate.handlers.backfills.cascade import why_not_again
 from tidegate.handlers.backfills.dates import PlannedDate, is_replay, next_ticks, plan_dates
 from tidegate.schemas.backfill import (
@@ -37,10 +39,11 @@ from tidegate.schemas.backfill import (
     SetLimits,
 )
 from tidegate.schemas.effect import RejectMessage
+from tidegate.schemas.effect.audit import OF_DAG, object_name
 from tidegate.schemas.error import ForbiddenError, RequestError
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import BackfillActed, BackfillAction, BackfillChanged, BackfillRequested, Message
-from tidegate.schemas.queries import audit_log, backfills
+from tidegate.schemas.queries import backfills
 from tidegate.schemas.queries.backfill_pages import BackfillRow
 from tidegate.schemas.queries.db import Db
 
@@ -69,7 +72,8 @@ async def create(database: Database, settings: Settings, caller: Caller, spec: B
     """Create a backfill, and return it; its runs start in the background."""
     checked(spec)
     dags = await database.run(dags_of, spec)
-    await _check_rights(database, settings, caller, dags, f"create a backfill of DAG {spec.dag_id!r}")
+    about = object_name(OF_DAG, dag_id=spec.dag_id)
+    await _check_rights(database, settings, caller, dags, about, "created a backfill")
     id_ = await database.run(backfills.reserve)
     await apply_request(database, await _request_of(database, spec, id_))
     return await get(database, id_)
@@ -144,17 +148,21 @@ async def change(
     `expected`: only if this is the version of its limits (`limits_version`). Raises StaleError otherwise.
     """
     before = await get(database, id_)
-    await _check_rights(database, settings, caller, before.dags, f"change backfill {id_}")
+    await _check_rights(database, settings, caller, before.dags, _name(before), "changed a backfill")
     changes = checked_limits(limits, SetLimits)
     await apply_request(database, BackfillChanged(backfill_id=id_, changes=changes, end_date=end_date, expected=expected))
     return await database.run(read_changed, before)
 
 
 async def _act(database: Database, settings: Settings, caller: Caller, request: BackfillActed) -> BackfillRow:
-    id_ = request.backfill_id
-    await _check_rights(database, settings, caller, (await get(database, id_)).dags, f"{request.action} backfill {id_}")
+    row = await get(database, request.backfill_id)
+    await _check_rights(database, settings, caller, row.dags, _name(row), f"{DONE[request.action]} a backfill")
     await apply_request(database, request)
-    return await get(database, id_, deleted=True)
+    return await get(database, row.id, deleted=True)
+
+
+def _name(row: BackfillRow) -> str:
+    return object_name(OF_DAG, dag_id=row.dag_id, backfill_id=row.id)
 
 
 async def _request_of(database: Database, spec: BackfillSpec, id_: int = 0) -> BackfillRequested:
@@ -218,9 +226,12 @@ def checked_limits(limits: Mapping[str, Any], type_: type[Limits]) -> Mapping[st
     return limits
 
 
-async def _check_rights(database: Database, settings: Settings, caller: Caller, dags: Sequence[str], what: str) -> None:
-    for dag_id in dags:
-        if reason := refusal(settings, caller, Right.BACKFILL, dag_id):
-            details = {"request": what, "reason": reason}
-            await database.run(audit_log.record, caller.username, audit_log.REFUSED, f"DAG {dag_id}", details)
-            raise ForbiddenError(reason, reason=FORBIDDEN)
+async def _check_rights(
+    database: Database, settings: Settings, caller: Caller, dags: Sequence[str], about: str, would_have: str
+) -> None:
+    """The first of the DAGs is that of the backfill. Raises ForbiddenError; the refusal is recorded."""
+    for reason in filter(None, (refusal(settings, caller, Right.BACKFILL, dag_id) for dag_id in dags)):
+        await record_refusal(database, caller.username, about, {"would_have": would_have, "reason": reason})
+        error = ForbiddenError(reason, reason=FORBIDDEN)
+        error.is_recorded = True
+        raise error

@@ -9,16 +9,14 @@ from tidegate.daemon.settings import Settings
 from tidegate.daemon.work import Work
 from tidegate.events import dead_letter
 from tidegate.events.sink import MAX_SENT_BYTES, record_bytes
+from tidegate.schemas.effect.audit import OF_DEAD_LETTER, object_name
 from tidegate.schemas.error import RejectedError
-from tidegate.schemas.queries import dead_letters, inbox
+from tidegate.schemas.queries import audit_log, dead_letters, inbox
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.dead_letters import DeadLetterState, DeadLetterStatus
 from tidegate.schemas.wire.dead_letter import DeadLetter
 from tidegate.schemas.wire.envelope import decode
 from tidegate.schemas.wire.event import ADVICE, INCOMING, Rejection
-
-Batch = tuple[Sequence[int], Mapping[int, DeadLetterStatus], Mapping[int, str]]
-"""The changed ids of a batch, the standing of all its dead letters, and why some were refused."""
 
 
 class Changes:
@@ -35,23 +33,32 @@ class Changes:
         outcome = Outcome()
         for start in range(0, len(ids), BATCH_LETTERS):
             batch = ids[start : start + BATCH_LETTERS]
-            done, standing, refused = await database.run(self._apply_batch, batch)
-            outcome.done += done
-            for id_ in (id_ for id_ in batch if id_ not in done):
-                self._explain(id_, standing.get(id_), refused.get(id_), outcome)
+            part = await database.run(self._apply_batch, batch)
+            outcome.done += part.done
+            outcome.already += part.already
+            outcome.refused += part.refused
             advance(len(batch))
         if self.change is Change.REPLAY and outcome.done:
             await notify_daemons(database, Work.RELAY)
         return outcome
 
-    async def _apply_batch(self, db: Db, ids: Sequence[int]) -> Batch:
-        refused = {}
+    async def _apply_batch(self, db: Db, ids: Sequence[int]) -> Outcome:
+        """Each change and each refusal is an entry of the audit log."""
+        refused: Mapping[int, str] = {}
         if self.change is Change.REPLAY:
             refused = await self.refusals(db, ids)
             done = await dead_letters.replay(db, [id_ for id_ in ids if id_ not in refused], self.user)
         else:
             done = await dead_letters.discard(db, ids, self.user, self.because)
-        return done, {letter.id: letter for letter in await dead_letters.status(db, ids)}, refused
+        outcome, standing = Outcome(done), {letter.id: letter for letter in await dead_letters.status(db, ids)}
+        for id_ in (id_ for id_ in ids if id_ not in done):
+            self._explain(id_, standing.get(id_), refused.get(id_), outcome)
+        entries = {
+            object_name(OF_DEAD_LETTER, id=it.id): {"would_have": f"{self.change.state} a dead letter", "reason": it.why}
+            for it in outcome.refused
+        }
+        await audit_log.record_all(db, self.user, audit_log.REFUSED, entries)
+        return outcome
 
     async def refusals(self, db: Db, ids: Sequence[int]) -> dict[int, str]:
         """By dead letter that cannot be replayed, the reason. Reads whole records."""

@@ -2,11 +2,11 @@
 
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.read_model.lookup import find_run, find_task
+from tidegate.schemas.effect.audit import OF_DAG, object_name
 from tidegate.schemas.error import NotFoundError, RequestError
 from tidegate.schemas.queries import audit_log, notes
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.notes import Note
-from tidegate.schemas.queries.run_pages import RunRow
 
 LONGEST = 2000
 
@@ -42,10 +42,6 @@ async def _set_note(db: Db, user: str, dag_id: str, run_id: str, task_id: str | 
         return known
     await (notes.write(db, number, task_id, content, user) if content else notes.remove(db, number, task_id))
     details = {"note": content or None, "note_before": before or None}
-    await audit_log.record(db, user, "wrote a note" if content else "removed a note", named(run, task_id), details)
+    name = object_name(OF_DAG, dag_id=run.dag_id, run_id=run.run_id, task_id=task_id)
+    await audit_log.record(db, user, "wrote a note" if content else "removed a note", name, details)
     return await notes.of_run(db, dag_id, run.run_id)
-
-
-def named(run: RunRow, task_id: str | None) -> str:
-    """The subject of a note: `DAG daily_delays, run_id manual__1, task_id load`."""
-    return f"DAG {run.dag_id}, run_id {run.run_id}" + ("" if task_id is None else f", task_id {task_id}")

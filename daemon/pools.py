@@ -8,6 +8,7 @@ from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.request import notify_daemons
 from tidegate.daemon.work import Work
 from tidegate.schemas.dag import DEFAULT_POOL
+from tidegate.schemas.effect.audit import OF_POOL, object_name
 from tidegate.schemas.error import NotFoundError, RequestError, StaleError
 from tidegate.schemas.queries import audit_log, pools
 from tidegate.schemas.queries.db import Db
@@ -52,7 +53,7 @@ async def _set_slots(db: Db, user: str, name: str, slots: int, expected: int | A
         if not await pools.set_slots(db, name, slots, creates=before is None):
             return await _set_slots(db, user, name, slots, expected)  # another transaction has created it since
         action = "created a pool" if before is None else "changed a pool"
-        await audit_log.record(db, user, action, name, {"slots": slots, "slots_before": before})
+        await audit_log.record(db, user, action, object_name(OF_POOL, name=name), {"slots": slots, "slots_before": before})
     return before
 
 
@@ -60,7 +61,7 @@ async def _delete(db: Db, user: str, name: str, expected: int | None) -> list[st
     slots = await _deletable(db, name)
     _check_expected(name, slots, expected)
     await pools.delete(db, name)
-    await audit_log.record(db, user, "deleted a pool", name, {"slots_before": slots})
+    await audit_log.record(db, user, "deleted a pool", object_name(OF_POOL, name=name), {"slots_before": slots})
     return await pools.dags_with(db, name)
 
 

@@ -11,7 +11,7 @@ from tidegate.handlers.backfills.rerun import LockedRun
 from tidegate.handlers.backfills.stop import MAX_RUNS_PER_REQUEST, cancelled, retried
 from tidegate.schemas.backfill import BackfillView
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.effect.audit import RecordAudit
+from tidegate.schemas.effect.audit import OF_DAG, RecordAudit, object_name
 from tidegate.schemas.effect.backfill import DeleteBackfillDates, PinVersion, RetryDates, UpdateBackfill
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import BackfillActed, BackfillAction, Message, request_of
@@ -85,13 +85,12 @@ def decide(messages: Sequence[Message[BackfillActed]], state: State) -> Iterator
     if state.newest is not None:
         yield from (effect for run in state.unended for effect in move_to_version(after, run, state.newest, state.now))
     yield UpdateBackfill(after, None if after.state in BACKFILL_ENDED else state.now)
-    yield RecordAudit(f"{DONE[request.action]} a backfill", f"backfill {after.id}", _details(backfill, after, request))
+    name = object_name(OF_DAG, dag_id=after.dag_id, backfill_id=after.id)
+    yield RecordAudit(f"{DONE[request.action]} a backfill", name, _details(backfill, after, request))
 
 
 def _details(before: BackfillView, after: BackfillView, request: BackfillActed) -> dict[str, object]:
-    details: dict[str, object] = {"dag_id": before.dag_id}
-    if request.kills:
-        details["kills"] = True
+    details: dict[str, object] = {"kills": True} if request.kills else {}
     if request.newest_version:
         details |= {"version_id": after.version_id, "previous_version_id": before.version_id}
     return details

@@ -9,7 +9,7 @@ from tidegate.handlers.backfills.rejections import no_such_backfill, unchangeabl
 from tidegate.handlers.backfills.stop import MAX_RUNS_PER_REQUEST, limited
 from tidegate.schemas.backfill import BackfillView
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.effect.audit import RecordAudit
+from tidegate.schemas.effect.audit import OF_DAG, RecordAudit, object_name
 from tidegate.schemas.effect.backfill import RetryDates, SetBackfillLimits, UpdateBackfill
 from tidegate.schemas.message import BackfillChanged, Message, request_of
 from tidegate.schemas.queries import backfills, dags, pools, runs
@@ -55,7 +55,7 @@ def decide(messages: Sequence[Message[BackfillChanged]], state: State) -> Iterat
     yield UpdateBackfill(after, None if after.state in BACKFILL_ENDED else state.now)
     yield SetBackfillLimits(after)
     details = {**request.changes, **({"end_date": request.end_date} if request.end_date else {})}
-    yield RecordAudit("changed a backfill", f"backfill {after.id}", {"dag_id": after.dag_id, **details})
+    yield RecordAudit("changed a backfill", object_name(OF_DAG, dag_id=after.dag_id, backfill_id=after.id), details)
 
 
 def _extended(backfill: BackfillView, end: datetime, now: datetime) -> BackfillView:

@@ -10,7 +10,7 @@ from tidegate.handlers.backfills.rejections import no_cascade, no_such_pool, ove
 from tidegate.handlers.runs.rejections import no_such_dag
 from tidegate.schemas.backfill import BackfillSpec, BackfillView, Outlets, default_active_runs
 from tidegate.schemas.effect import Effect, RejectMessage
-from tidegate.schemas.effect.audit import RecordAudit
+from tidegate.schemas.effect.audit import OF_DAG, RecordAudit, object_name
 from tidegate.schemas.effect.backfill import InsertBackfill
 from tidegate.schemas.message import BackfillRequested, Message, request_of
 from tidegate.schemas.queries import backfills, dags, pools
@@ -73,5 +73,5 @@ def _rejections(request: BackfillRequested, backfill: BackfillView, dag: LockedD
 
 def _insert(backfill: BackfillView) -> Iterator[Effect]:
     yield InsertBackfill(backfill)
-    details = {"dag_id": backfill.dag_id, "start_date": backfill.start_date, "end_date": backfill.end_date}
-    yield RecordAudit("created a backfill", f"backfill {backfill.id}", {**details, "reprocess": backfill.reprocess})
+    details = {"start_date": backfill.start_date, "end_date": backfill.end_date, "reprocess": backfill.reprocess}
+    yield RecordAudit("created a backfill", object_name(OF_DAG, dag_id=backfill.dag_id, backfill_id=backfill.id), details)

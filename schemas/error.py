@@ -9,7 +9,9 @@ FATAL = (MemoryError,)
 
 
 class TidegateError(Exception):
-    """Its message is one sentence for users, shown without a traceback."""
+    """Its message is one sentence for users, shown without a traceback. `is_recorded`: the audit log has this refusal."""
+
+    is_recorded = False
 
 
 class RejectedError(TidegateError):

@@ -31,7 +31,8 @@ class AuditList(Listed, frozen=True):
 
     who: Annotated[str | None, Meta(description="Only entries of this user.")] = None
     object: Annotated[
-        str | None, Meta(description="Only entries about this object and what it has: `DAG daily`, `DAG daily, run_id r`.")
+        str | None,
+        Meta(description="Only entries about this object and what it has: `DAG daily` also its runs, tasks and backfills."),
     ] = None
     since: Annotated[Time | None, Meta(description="Only entries of this time or later.")] = None
     until: Annotated[Time | None, Meta(description="Only entries of this time or earlier.")] = None

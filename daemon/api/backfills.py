@@ -150,51 +150,51 @@ async def create_backfill(call: Call[Params], body: NewBackfill) -> BackfillRow:
     """Run a DAG for past dates, with its newest version. Runs appear as there is room."""
     spec = body.spec()
     dags = await call.database.run(backfills.dags_of, spec)
-    await check_rights(call, Right.BACKFILL, f"create a backfill of DAG {spec.dag_id}", dags)
+    check_rights(call, Right.BACKFILL, dags)
     return await backfills.create(call.database, call.settings, call.caller, spec)
 
 
 async def change_backfill(call: Call[BackfillPath], body: BackfillPatch) -> ChangedBackfill:
     """Change the limits of a backfill while it runs, or add dates at its end."""
-    id_, tag = (await permitted(call, "change")).id, call.facts.if_match
+    id_, tag = (await permitted(call)).id, call.facts.if_match
     expected = None if tag is None else tag.strip('"')
     return await backfills.change(call.database, call.settings, call.caller, id_, body.limits, body.end_date, expected=expected)
 
 
 async def pause_backfill(call: Call[BackfillPath], _body: Nothing) -> BackfillRow:
     """Start no more runs of a backfill. Its running runs go on."""
-    return await _act(call, "pause", backfills.pause)
+    return await _act(call, backfills.pause)
 
 
 async def resume_backfill(call: Call[BackfillPath], _body: Nothing) -> BackfillRow:
     """Resume a paused backfill."""
-    return await _act(call, "resume", backfills.resume)
+    return await _act(call, backfills.resume)
 
 
 async def cancel_backfill(call: Call[BackfillPath], body: Cancel) -> BackfillRow:
     """End a backfill: its runs at work go on to their end, its other runs fail, and its other dates get no run."""
-    return await _act(call, "cancel", partial(backfills.cancel, kills=body.kill))
+    return await _act(call, partial(backfills.cancel, kills=body.kill))
 
 
 async def retry_backfill(call: Call[BackfillPath], body: Retry) -> BackfillRow:
     """Run the failed tasks of a backfill and what follows them again, all tasks of cancelled dates, and the dates left."""
-    return await _act(call, "retry", partial(backfills.retry, newest_version=body.newest_version))
+    return await _act(call, partial(backfills.retry, newest_version=body.newest_version))
 
 
 async def delete_backfill(call: Call[BackfillPath], _body: Nothing) -> BackfillRow:
     """Delete an ended backfill with its list of dates. Its runs stay."""
-    return await _act(call, "delete", backfills.delete)
+    return await _act(call, backfills.delete)
 
 
-async def _act(call: Call[BackfillPath], verb: str, act: backfills.Action) -> BackfillRow:
-    row = await permitted(call, verb)
+async def _act(call: Call[BackfillPath], act: backfills.Action) -> BackfillRow:
+    row = await permitted(call)
     return await act(call.database, call.settings, call.caller, row.id)
 
 
-async def permitted(call: Call[BackfillPath], verb: str) -> BackfillRow:
+async def permitted(call: Call[BackfillPath]) -> BackfillRow:
     """The backfill, whose DAGs the caller may change. Raises NotFoundError or ForbiddenError."""
     row = await backfills.get(call.database, call.params.backfill_id)
-    await check_rights(call, Right.BACKFILL, f"{verb} backfill {row.id}", row.dags)
+    check_rights(call, Right.BACKFILL, row.dags)
     return row
 
 
@@ -219,7 +219,6 @@ ENDPOINTS = (
         BackfillRow,
         status=201,
         does="created a backfill",
-        is_recorded=True,
     ),
     Act(
         "PATCH",
@@ -231,7 +230,6 @@ ENDPOINTS = (
         ChangedBackfill,
         versioned=True,
         does="changed a backfill",
-        is_recorded=True,
     ),
     Act(
         "POST",
@@ -242,7 +240,6 @@ ENDPOINTS = (
         Nothing,
         BackfillRow,
         does="paused a backfill",
-        is_recorded=True,
     ),
     Act(
         "POST",
@@ -253,7 +250,6 @@ ENDPOINTS = (
         Nothing,
         BackfillRow,
         does="resumed a backfill",
-        is_recorded=True,
     ),
     Act(
         "POST",
@@ -264,7 +260,6 @@ ENDPOINTS = (
         Cancel,
         BackfillRow,
         does="cancelled a backfill",
-        is_recorded=True,
     ),
     Act(
         "POST",
@@ -275,7 +270,6 @@ ENDPOINTS = (
         Retry,
         BackfillRow,
         does="retried a backfill",
-        is_recorded=True,
     ),
     Act(
         "DELETE",
@@ -286,6 +280,5 @@ ENDPOINTS = (
         Nothing,
         BackfillRow,
         does="deleted a backfill",
-        is_recorded=True,
     ),
 )

@@ -188,7 +188,6 @@ ENDPOINTS = (
         resumes=True,
         does="paused or unpaused a DAG",
         says=lambda body: pause_text(is_paused=body.is_paused),
-        is_recorded=True,
     ),
     Act(
         "POST",
@@ -199,8 +198,7 @@ ENDPOINTS = (
         Nothing,
         DagRow,
         does="released a DAG",
-        is_recorded=True,
     ),
-    Act("DELETE", "/dags/{dag_id}", Right.EDIT, delete_dag, DagPath, Nothing, DagRow, does="deleted a DAG", is_recorded=True),
+    Act("DELETE", "/dags/{dag_id}", Right.EDIT, delete_dag, DagPath, Nothing, DagRow, does="deleted a DAG"),
     Read("/import-errors", Right.VIEW, import_errors, Listed, Page[ImportErrorRow]),
 )

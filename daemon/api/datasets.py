@@ -14,6 +14,7 @@ from tidegate.daemon.read_model.dataset_graph import DatasetGraph, read_graph
 from tidegate.daemon.read_model.datasets import EventOutcomes, Retention, read_events, read_retention
 from tidegate.daemon.read_model.event import EventLife, read_life
 from tidegate.events.shared_publisher import SharedPublisher
+from tidegate.schemas.effect.audit import OF_DATASET
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import datasets
 from tidegate.schemas.queries.datasets import DatasetRow
@@ -138,5 +139,7 @@ ENDPOINTS = (
         status=201,
         resumes=True,
         does="published an event",
+        announces="asked to publish an event",
+        about=OF_DATASET,
     ),
 )

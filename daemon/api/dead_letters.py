@@ -100,7 +100,7 @@ ENDPOINTS = (
         Replay,
         Outcome,
         does="replayed dead letters",
-        is_recorded=True,
+        about=(),
     ),
     Act(
         "POST",
@@ -111,6 +111,6 @@ ENDPOINTS = (
         Discard,
         Outcome,
         does="discarded dead letters",
-        is_recorded=True,
+        about=(),
     ),
 )

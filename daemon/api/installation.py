@@ -15,6 +15,7 @@ from tidegate.daemon.intake.resumption import NO_KAFKA, BackwardsError, Resumed
 from tidegate.daemon.intake.stepping_over import SteppedOver, step_over
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.system import System, read_system
+from tidegate.schemas.effect.audit import OF_LOSS, OF_PARTITION
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.queries import inbox, leases, losses, system_pages
 from tidegate.schemas.queries.db import Db
@@ -151,7 +152,7 @@ ENDPOINTS = (
         Resume,
         Resumed,
         does="resumed a partition",
-        is_recorded=True,
+        about=OF_PARTITION,
     ),
     Act(
         "POST",
@@ -162,7 +163,7 @@ ENDPOINTS = (
         Skip,
         SteppedOver,
         does="stepped over a record",
-        is_recorded=True,
+        about=OF_PARTITION,
     ),
     Load("/topics/partitions", Right.VIEW, list_partitions, Listed, Page[PartitionRow]),
     Read("/topics/ignored", Right.VIEW, list_ignored, Listed, Page[IgnoredRow]),
@@ -176,6 +177,6 @@ ENDPOINTS = (
         Settle,
         LossRow,
         does="settled a loss of commits",
-        is_recorded=True,
+        about=OF_LOSS,
     ),
 )

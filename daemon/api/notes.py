@@ -54,7 +54,7 @@ RUN = "/dags/{dag_id}/runs/{run_id}/note"
 TASK = "/dags/{dag_id}/runs/{run_id}/tasks/{task_id}/note"
 
 ENDPOINTS = (
-    Act("PUT", RUN, Right.EDIT, note_run, RunPath, NewNote, list[Note], resumes=True, does="wrote a note", is_recorded=True),
+    Act("PUT", RUN, Right.EDIT, note_run, RunPath, NewNote, list[Note], resumes=True, does="wrote a note"),
     Act(
         "DELETE",
         RUN,
@@ -65,9 +65,8 @@ ENDPOINTS = (
         list[Note],
         resumes=True,
         does="removed a note",
-        is_recorded=True,
     ),
-    Act("PUT", TASK, Right.EDIT, note_task, TaskPath, NewNote, list[Note], resumes=True, does="wrote a note", is_recorded=True),
+    Act("PUT", TASK, Right.EDIT, note_task, TaskPath, NewNote, list[Note], resumes=True, does="wrote a note"),
     Act(
         "DELETE",
         TASK,
@@ -78,6 +77,5 @@ ENDPOINTS = (
         list[Note],
         resumes=True,
         does="removed a note",
-        is_recorded=True,
     ),
 )

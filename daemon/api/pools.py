@@ -12,6 +12,7 @@ from tidegate.daemon.gateway.lists import Keyset, Limit, Listed
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.queue import PoolQueue, read_queue
+from tidegate.schemas.effect.audit import OF_POOL
 from tidegate.schemas.error import NotFoundError, StaleError
 from tidegate.schemas.queries import pools
 from tidegate.schemas.queries.db import Db
@@ -107,7 +108,7 @@ ENDPOINTS = (
         ChangedPool,
         versioned=True,
         does="changed a pool",
-        is_recorded=True,
+        about=OF_POOL,
     ),
     Act(
         "DELETE",
@@ -119,6 +120,6 @@ ENDPOINTS = (
         DeletedPool,
         versioned=True,
         does="deleted a pool",
-        is_recorded=True,
+        about=OF_POOL,
     ),
 )

@@ -29,11 +29,12 @@ from tidegate.daemon.api import (
 )
 from tidegate.daemon.api.openapi import ANY, document
 from tidegate.daemon.gateway import json_input
-from tidegate.daemon.gateway.authenticate import require
+from tidegate.daemon.gateway.authenticate import check_csrf, require
 from tidegate.daemon.gateway.conversion import converted
-from tidegate.daemon.gateway.endpoint import Act, Call, Endpoint, Load, Read, Stream, call_of, check_origin, perform
+from tidegate.daemon.gateway.endpoint import Act, Call, Endpoint, Load, Read, Stream, call_of, perform
 from tidegate.daemon.gateway.event_stream import EventStream
 from tidegate.daemon.gateway.problem import InvalidError, Problem, problem_of, retry_of
+from tidegate.daemon.gateway.refusals import Attempt, recording_refusals
 from tidegate.daemon.gateway.service import Service
 from tidegate.schemas.error import FATAL
 
@@ -94,16 +95,21 @@ def handler(endpoint: Endpoint | Stream[Any], service: Service) -> Handler:
 
 async def _answer(request: Request, endpoint: Endpoint | Stream[Any], service: Service) -> Response:
     identity = await require(request, service)
-    call = await call_of(request, service, identity, endpoint)
-    if isinstance(endpoint, Stream):
-        return EventStream(service.hub, await endpoint.work(call))
-    if not isinstance(endpoint, Act):
-        return _representation(request, endpoint, await perform(endpoint, call))
-    await check_origin(request, call, identity, endpoint.does)
+    call = call_of(request, service, identity, endpoint)
+    async with recording_refusals(call, endpoint) as attempt:
+        if isinstance(endpoint, Stream):
+            return EventStream(service.hub, await endpoint.work(call))
+        if not isinstance(endpoint, Act):
+            return _representation(request, endpoint, await perform(endpoint, call))
+        check_csrf(request, identity, "")
+        return await _changed(request, call, endpoint, attempt)
+
+
+async def _changed(request: Request, call: Call[Any], endpoint: Act[Any, Any, Any], attempt: Attempt) -> Response:
     _check_match(call, endpoint)
     content = await request.body() or b"{}"
-    body = _decoded(content, endpoint)
-    work = partial(_done, endpoint, body)
+    attempt.body = _decoded(content, endpoint)
+    work = partial(_done, endpoint, attempt.body)
     status, result = await idempotency.once(call, endpoint, f"{request.url.path}?{request.url.query}", content, work)
     return Response(result, status, media_type=JSON)
 

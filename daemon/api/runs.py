@@ -236,7 +236,6 @@ ENDPOINTS = (
         status=201,
         resumes=True,
         does="triggered a run",
-        is_recorded=True,
     ),
     Read("/dags/{dag_id}/runs/{run_id}", Right.VIEW, show_run, RunPath, RunPage),
     Read("/dags/{dag_id}/runs/{run_id}/state", Right.VIEW, run_state, RunPath, RunRow, is_fresh=True),
@@ -252,7 +251,6 @@ ENDPOINTS = (
         Nothing,
         RunRow,
         does="cancelled a run",
-        is_recorded=True,
     ),
     Act(
         "POST",
@@ -264,7 +262,6 @@ ENDPOINTS = (
         RunRow,
         resumes=True,
         does="marked a run",
-        is_recorded=True,
     ),
     Act(
         "POST",
@@ -277,6 +274,5 @@ ENDPOINTS = (
         only_shows=lambda body: body.dry_run,
         does="cleared tasks",
         says=lambda body: clearing_text(only_failed=body.only_failed, newest_version=body.newest_version),
-        is_recorded=True,
     ),
 )

@@ -125,6 +125,5 @@ ENDPOINTS = (
         RunTaskRow,
         resumes=True,
         does="marked a task",
-        is_recorded=True,
     ),
 )

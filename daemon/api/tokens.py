@@ -9,6 +9,7 @@ from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Params, Read
 from tidegate.daemon.gateway.lists import Id, Keyset, Listed
 from tidegate.daemon.identity import credentials as credentials_of
 from tidegate.daemon.permissions import Right
+from tidegate.schemas.effect.audit import OF_TOKEN, OF_USER
 from tidegate.schemas.queries import credentials
 from tidegate.schemas.queries.credentials import EndedSessions, TokenRow
 from tidegate.schemas.queries.db import Db
@@ -56,7 +57,7 @@ ENDPOINTS = (
         Nothing,
         TokenRow,
         does="revoked a token",
-        is_recorded=True,
+        about=OF_TOKEN,
     ),
     Act(
         "DELETE",
@@ -67,6 +68,6 @@ ENDPOINTS = (
         Nothing,
         EndedSessions,
         does="ended sessions",
-        is_recorded=True,
+        about=OF_USER,
     ),
 )

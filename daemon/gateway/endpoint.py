@@ -13,16 +13,17 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from tidegate.daemon.audit_entry import recorded
-from tidegate.daemon.gateway.authenticate import Identity, address_of, check_csrf
+from tidegate.daemon.gateway.authenticate import Identity, address_of
 from tidegate.daemon.gateway.conversion import converted, given_once
 from tidegate.daemon.gateway.json_input import NUL
-from tidegate.daemon.gateway.problem import CsrfError, InvalidError
+from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.live.hub import OpenStream
 from tidegate.daemon.permissions import Caller, Right, refusal
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.settings import Settings
-from tidegate.schemas.error import ForbiddenError, RequestError
+from tidegate.schemas.effect.audit import OF_DAG, Form, object_name
+from tidegate.schemas.error import ForbiddenError
 from tidegate.schemas.queries import audit_log
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.time_range import in_range
@@ -125,8 +126,9 @@ class Act(msgspec.Struct, Generic[P, B, R], frozen=True):
     failed, or whose server ended, may do the work again, which then finds what was done, or sets it once more. `versioned`: it
     compares If-Match. `only_shows`: whether a body asks only for what the change would do, which the audit log leaves out.
 
-    `does` says in the audit log what was done, for bodies that differ by `says`. `is_recorded`: the work writes it itself, in
-    the transaction of the change.
+    The work writes to the audit log what was done, in the transaction of the change; `announces` is what the log says before
+    work that no transaction covers. `does` says of a refused request what was not done, for bodies that differ by `says`;
+    `about` names its object by fields of the path and the body.
     """
 
     method: str
@@ -142,7 +144,8 @@ class Act(msgspec.Struct, Generic[P, B, R], frozen=True):
     only_shows: Callable[[B], bool] | None = None
     does: str = ""
     says: Callable[[B], str] | None = None
-    is_recorded: bool = False
+    announces: str = ""
+    about: Form = OF_DAG
 
     @property
     def creates(self) -> bool:
@@ -167,47 +170,22 @@ class Stream(msgspec.Struct, Generic[P], frozen=True):
 Endpoint = Read[Any, Any] | Load[Any, Any] | Act[Any, Any, Any]
 
 
-async def call_of(request: Request, service: Service, identity: Identity, endpoint: Endpoint | Stream[Any]) -> Call[Any]:
-    """The call, once its parameters are valid and the caller has the right.
-
-    Raises InvalidError or ForbiddenError; a refused change is recorded in the audit log.
-    """
+def call_of(request: Request, service: Service, identity: Identity, endpoint: Endpoint | Stream[Any]) -> Call[Any]:
+    """The call, whose right is not checked yet. Raises InvalidError for parameters of another shape."""
     params = params_of(request, endpoint.params)
-    call = Call(service, identity.caller, params, facts_of(request), identity.credential_id)
-    does = endpoint.does if isinstance(endpoint, Act) else ""
-    await check_right(call, endpoint.right, f"{endpoint.method} {request.url.path}", getattr(params, "dag_id", None), does)
-    return call
+    return Call(service, identity.caller, params, facts_of(request), identity.credential_id)
 
 
-async def check_origin(request: Request, call: Call[Any], identity: Identity, does: str, given: str = "") -> None:
-    """Raises CsrfError for a change by a browser that no page of its session sent; it is recorded in the audit log."""
-    try:
-        check_csrf(request, identity, given)
-    except CsrfError as error:
-        await _record_refusal(call, subject_of(call.params), f"{request.method} {request.url.path}", error, does)
-        raise
-
-
-async def _record_refusal(call: Call[Any], subject: str, what: str, why: object, does: str) -> None:
-    would_have = {"would_have": does} if does else {}
-    await record(call, audit_log.REFUSED, subject, {**would_have, "request": what, "reason": str(why)})
-
-
-async def check_rights(call: Call[Any], right: Right, what: str, dags: Sequence[str]) -> None:
+def check_rights(call: Call[Any], right: Right, dags: Sequence[str]) -> None:
     """Check the right to each DAG of an object that has another id, as `check_right` does."""
     for dag_id in dags:
-        await check_right(call, right, what, dag_id)
+        check_right(call, right, dag_id)
 
 
-async def check_right(call: Call[Any], right: Right, what: str, dag_id: str | None, does: str = "") -> None:
-    """Raises ForbiddenError; a refused change is recorded in the audit log. Without a DAG it is about what the path names."""
-    reason = refusal(call.settings, call.caller, right, dag_id)
-    if reason is None:
-        return
-    if right is not Right.VIEW:
-        subject = subject_of(call.params) if dag_id is None else f"DAG {dag_id}"
-        await _record_refusal(call, subject, what, reason, does)
-    raise ForbiddenError(reason)
+def check_right(call: Call[Any], right: Right, dag_id: str | None) -> None:
+    """Raises ForbiddenError."""
+    if reason := refusal(call.settings, call.caller, right, dag_id):
+        raise ForbiddenError(reason)
 
 
 def facts_of(request: Request) -> Facts:
@@ -226,47 +204,28 @@ def _only(headers: Headers, name: str) -> str | None:
     return values[0] if values else None
 
 
-async def record(call: Call[Any], what: str, subject: str, details: Mapping[str, Any]) -> None:
-    """Write the audit log: who did what with which object, from where, by which request."""
-    await call.database.run(audit_log.record, call.caller.username, what, subject, details)
-
-
 def params_of(request: Request, type_: type[P]) -> P:
     """The parameters of the path and the query. Raises InvalidError, which names the parameter."""
     return converted(given_once([*request.query_params.multi_items(), *request.path_params.items()]), type_, strict=False)
 
 
 async def perform(endpoint: Endpoint, call: Call[Any], body: Any = None) -> Any:
-    """The result of the endpoint."""
+    """The result of the endpoint, for a caller with its right."""
     if isinstance(endpoint, Read):
         database = call.service.primary if endpoint.is_fresh else call.service.reader
         return await database.run(endpoint.work, call)
     if isinstance(endpoint, Load):
         return await endpoint.work(call)
-    is_recorded = endpoint.right is not Right.VIEW and not (endpoint.only_shows and endpoint.only_shows(body))
-    return await (_act(endpoint, call, body) if is_recorded else endpoint.work(call, body))
+    if endpoint.announces:
+        details = {"request": f"{endpoint.method} {endpoint.path}", **recorded(msgspec.to_builtins(body))}
+        name = object_name(endpoint.about, **names_of(call.params, body))
+        await call.database.run(audit_log.record, call.caller.username, endpoint.announces, name, details)
+    return await endpoint.work(call, body)
 
 
-async def _act(endpoint: Act[Any, Any, Any], call: Call[Any], body: Any) -> Any:
-    """Recorded with the change or before it, so that nothing is done without a record; a refusal is recorded, too."""
-    request, subject = f"{endpoint.method} {endpoint.path}", subject_of(call.params)
-    does = endpoint.says(body) if endpoint.says else endpoint.does
-    if not endpoint.is_recorded:
-        await record(call, does, subject, {"request": request, **recorded(msgspec.to_builtins(body))})
-    try:
-        return await endpoint.work(call, body)
-    except ForbiddenError:
-        raise  # recorded where it was decided
-    except RequestError as error:
-        await _record_refusal(call, subject, request, error, does)
-        raise
-
-
-def subject_of(params: Params) -> str:
-    """The object of a change, by the parameters of its path and query: `DAG daily_delays, run_id latest`."""
-    known = {name: value for name, value in msgspec.to_builtins(params).items() if value is not None}
-    named = [f"DAG {known.pop('dag_id')}"] if "dag_id" in known else []
-    return ", ".join([*named, *(f"{name} {value}" for name, value in known.items())]) or "the installation"
+def names_of(params: Params, body: Any) -> Mapping[str, Any]:
+    """The fields of a request by which its object has a name."""
+    return {**(msgspec.to_builtins(body) or {}), **msgspec.to_builtins(params)}
 
 
 def _check(value: Any) -> None:

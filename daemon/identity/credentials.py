@@ -9,6 +9,7 @@ import msgspec
 from tidegate.daemon.identity.grants import Grants, Member, NoRoleError, RefusedLoginError, caller_of
 from tidegate.daemon.identity.secret import digest_of, new_secret
 from tidegate.daemon.permissions import Caller, Role
+from tidegate.schemas.effect.audit import INSTALLATION, OF_SESSION, OF_TOKEN, OF_USER, object_name
 from tidegate.schemas.error import NotFoundError
 from tidegate.schemas.queries import audit_log, credentials
 from tidegate.schemas.queries.credentials import CredentialKind, EndedSessions, NewCredential, Owner, StoredCredential, TokenRow
@@ -128,14 +129,16 @@ async def begin_session(
         await credentials.set_groups(db, owner, login.way, groups)
     issued = await issue(db, "session", caller, SESSION_S, owner, description=login.way, parent_id=parent_id, groups=groups)
     rights = {"role": caller.role, "dags": caller.dags}
-    await audit_log.record(db, caller.username, "logged in", _named(issued.stored.id), {**login.details, **rights})
+    await audit_log.record(
+        db, caller.username, "logged in", object_name(OF_SESSION, id=issued.stored.id), {**login.details, **rights}
+    )
     return issued.secret
 
 
 async def end_session(db: Db, session: Session, login: Login) -> None:
     """End the session of a browser."""
     await credentials.remove(db, session.id)
-    await audit_log.record(db, session.caller.username, "logged out", _named(session.id), login.details)
+    await audit_log.record(db, session.caller.username, "logged out", object_name(OF_SESSION, id=session.id), login.details)
 
 
 async def revoke(db: Db, id_: int, who: str) -> TokenRow:
@@ -143,14 +146,14 @@ async def revoke(db: Db, id_: int, who: str) -> TokenRow:
     user = await credentials.revoke(db, id_)
     if user is None:
         raise NotFoundError(f"there is no token {id_} that is in use; `tidegate tokens list` shows all")
-    await audit_log.record(db, who, "revoked a token", f"token {id_}", {"user": user})
+    await audit_log.record(db, who, "revoked a token", object_name(OF_TOKEN, id=id_), {"user": user})
     return (await credentials.list_tokens(db, after=id_ - 1, limit=1))[0]
 
 
 async def end_sessions(db: Db, username: str, who: str) -> EndedSessions:
     """End the sessions of a user that another one, `who`, logs out everywhere."""
     ended = EndedSessions(username, await credentials.end_sessions(db, username))
-    await audit_log.record(db, who, "ended sessions", f"user {username}", {"sessions": ended.sessions})
+    await audit_log.record(db, who, "ended sessions", object_name(OF_USER, username=username), {"sessions": ended.sessions})
     return ended
 
 
@@ -159,11 +162,7 @@ async def record_refusal(db: Db, login: Login, error: RefusedLoginError, reason:
     who, details = error.username or UNKNOWN, {**login.details, "reason": reason}
     if isinstance(error, NoRoleError):
         details["sessions"] = await credentials.end_sessions(db, who, login.way)
-    await audit_log.record(db, who, "could not log in", "the installation", details)
-
-
-def _named(session_id: int) -> str:
-    return f"session {session_id}"
+    await audit_log.record(db, who, "could not log in", INSTALLATION, details)
 
 
 def _caller(owner: Owner) -> Caller:

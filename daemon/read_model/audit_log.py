@@ -51,14 +51,10 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class CheckedEntry(msgspec.Struct, frozen=True):
-    """An entry, and what is wrong with its link in the chain; None: it is unchanged since it was written.
-
-    `is_refused`: it was written before the change that it names, and a later entry says why that was refused.
-    """
+    """An entry, and what is wrong with its link in the chain; None: it is unchanged since it was written."""
 
     entry: AuditRow
     problem: str | None
-    is_refused: bool = False
 
 
 def facts_of(details: Mapping[str, Any]) -> list[str]:
@@ -80,13 +76,8 @@ def _text(value: object) -> str:
 async def read_entries(db: Db, chosen: AuditFilter, limit: int, before: int | None) -> list[CheckedEntry]:
     """The entries, newest first, those before one; each is checked against its link and the one before."""
     entries = await audit_log.list_entries(db, chosen, limit, before)
-    ids = [entry.id for entry in entries]
-    problems = {link.audit_id: link.problem for link in await audit_log.links_of(db, ids)}
-    refused = await audit_log.refused(db, chosen, ids)
-    return [
-        CheckedEntry(entry, problems.get(entry.id, f"entry {entry.id} is not in the chain"), is_refused=entry.id in refused)
-        for entry in entries
-    ]
+    problems = {link.audit_id: link.problem for link in await audit_log.links_of(db, [entry.id for entry in entries])}
+    return [CheckedEntry(entry, problems.get(entry.id, f"entry {entry.id} is not in the chain")) for entry in entries]
 
 
 async def verify(ask: Callable[[Callable[..., Any]], Awaitable[Any]]) -> Verification:

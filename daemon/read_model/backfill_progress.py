@@ -62,7 +62,7 @@ async def read_progress(db: Db, row: BackfillRow) -> Progress:
     except DagFaultError:
         graph = None
     left = 0 if graph is None or row.is_planned else dates_left(row, graph)
-    return progress(row, graph, left, db.now, await read_pace(db, row.id, RECENT_DATES))
+    return progress(row, graph, left, db.now, await read_pace(db, row.dag_id, row.id, RECENT_DATES))
 
 
 def dates_left(row: BackfillRow, graph: Graph) -> int:

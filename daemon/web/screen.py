@@ -11,11 +11,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from tidegate.daemon.gateway.authenticate import Identity, require
+from tidegate.daemon.gateway.authenticate import Identity, check_csrf, require
 from tidegate.daemon.gateway.conversion import converted
-from tidegate.daemon.gateway.endpoint import Act, Call, Facts, Load, Params, Read, call_of, check_origin, perform
+from tidegate.daemon.gateway.endpoint import Act, Call, Facts, Load, Params, Read, call_of, perform
 from tidegate.daemon.gateway.json_input import NUL
 from tidegate.daemon.gateway.problem import InvalidError, Problem, UnauthenticatedError, problem_of, retry_of
+from tidegate.daemon.gateway.refusals import Attempt, recording_refusals
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.live.hub import Hub
 from tidegate.daemon.permissions import Caller, Right, Role, refusal
@@ -136,9 +137,10 @@ def _shows(
 ) -> Answer:
     async def shows(request: Request) -> Response:
         identity = await require(request, service)
-        call = await call_of(request, service, identity, read)
-        live = live_of(call.params, service.hub) if is_live else None  # before the read: what follows is in the stream
-        page = await (_shared(read, call) if is_shared else perform(read, call))
+        call = call_of(request, service, identity, read)
+        async with recording_refusals(call, read):
+            live = live_of(call.params, service.hub) if is_live else None  # before the read: what follows is in the stream
+            page = await (_shared(read, call) if is_shared else perform(read, call))
         return render(template, page=page, params=call.params, live=live, **context(request, service, identity))
 
     return shows
@@ -154,12 +156,13 @@ def _acts(form: Form, service: Service) -> Answer:
     async def acts(request: Request) -> Response:
         identity = await require(request, service)
         fields = await form_of(request)
-        call = await call_of(request, service, identity, form.act)
-        await check_origin(request, call, identity, form.act.does, fields.pop("csrf", ""))
-        if fields.pop(PREVIEWED, preview_of(fields)) != preview_of(fields):
-            return RedirectResponse(preview_of(fields), HTTPStatus.SEE_OTHER)
+        call = call_of(request, service, identity, form.act)
         try:
-            address = await _act(form, request, call, fields)
+            async with recording_refusals(call, form.act) as attempt:
+                check_csrf(request, identity, fields.pop("csrf", ""))
+                if fields.pop(PREVIEWED, preview_of(fields)) != preview_of(fields):
+                    return RedirectResponse(preview_of(fields), HTTPStatus.SEE_OTHER)
+                address = await _act(form, request, call, fields, attempt)
         except RejectedFormError as error:
             status = HTTPStatus(problem_of(error.rejection, request.url.path).status)
             frame = context(request, service, identity)
@@ -169,10 +172,11 @@ def _acts(form: Form, service: Service) -> Answer:
     return acts
 
 
-async def _act(form: Form, request: Request, call: Call[Any], fields: Mapping[str, str]) -> str:
+async def _act(form: Form, request: Request, call: Call[Any], fields: Mapping[str, str], attempt: Attempt) -> str:
     """The address of the page that shows the change. Raises RejectedFormError for a change that the user can write otherwise."""
     try:
-        address: str = await perform(form.act, call, converted(fields, form.act.body, strict=False))
+        attempt.body = converted(fields, form.act.body, strict=False)
+        address: str = await perform(form.act, call, attempt.body)
     except (RejectedFormError, ForbiddenError, NotFoundError):
         raise
     except RequestError as error:

@@ -90,11 +90,6 @@ async def links_of(db: Db, ids: Sequence[int]) -> Sequence[Link]:
     return [Link(*row) for row in await db.fetch(_SQL["links_of"], ids)]
 
 
-async def refused(db: Db, chosen: AuditFilter, ids: Sequence[int]) -> set[int]:
-    """The entries of these that were written before a change that was then refused, as another chosen entry says."""
-    return {row[0] for row in await db.fetch(_SQL["refused"], *msgspec.structs.astuple(chosen), ids)}
-
-
 async def unchained_after(db: Db, number: int) -> Unchained:
     """Look for an entry without a link among the next entries."""
     ((last, first),) = await db.fetch(_SQL["unchained"], number, ENTRIES_AT_ONCE)

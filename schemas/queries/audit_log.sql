@@ -8,8 +8,9 @@ FROM unnest($1::text[], $2::text[], $3::jsonb[]) AS done (what, object, details)
 -- name: list
 -- $2 is an object; the entries about its parts belong to it, as those about `DAG d, run_id r` to `DAG d`. The bounds are for the
 -- index; the upper one follows all names of parts.
+-- Without an entry that was written before its change, which the same request was then refused: that is an entry of its own.
 SELECT id, at, who, what, object, details
-FROM audit_log
+FROM audit_log AS entry
 WHERE ($1::text IS NULL OR who = $1)
   AND (
       $2::text IS NULL
@@ -18,6 +19,10 @@ WHERE ($1::text IS NULL OR who = $1)
   AND ($3::timestamptz IS NULL OR at >= $3)
   AND ($4::timestamptz IS NULL OR at <= $4)
   AND ($5::bigint IS NULL OR id < $5)
+  AND NOT (details ? 'request' AND details ? 'body' AND EXISTS (
+      SELECT FROM audit_log AS refusal
+      WHERE refusal.what = 'was refused' AND refusal.details ->> 'request_id' = entry.details ->> 'request_id'
+  ))
 ORDER BY id DESC
 LIMIT $6
 
@@ -55,19 +60,6 @@ FROM audit_log AS entry
 JOIN audit_chain AS link ON link.audit_id = entry.id
 LEFT JOIN audit_chain AS previous ON previous.number = link.number - 1
 WHERE entry.id = ANY ($1::bigint[])
-
--- name: refused
--- The entries of these whose change was refused, by an entry of the same request that the same filter finds.
-SELECT entry.id
-FROM audit_log AS entry
-WHERE entry.id = ANY ($5::bigint[]) AND entry.details ? 'body' AND EXISTS (
-    SELECT FROM audit_log AS refusal
-    WHERE refusal.what = 'was refused' AND refusal.details ->> 'request_id' = entry.details ->> 'request_id'
-      AND ($1::text IS NULL OR refusal.who = $1)
-      AND ($2::text IS NULL OR refusal.object = $2)
-      AND ($3::timestamptz IS NULL OR refusal.at >= $3)
-      AND ($4::timestamptz IS NULL OR refusal.at <= $4)
-)
 
 -- name: unchained
 -- The last of the next $2 entries after $1, and the first of them without a link.

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tidegate.schemas.backfill import BackfillView
+from tidegate.schemas.effect.audit import OF_DAG, object_name
 from tidegate.schemas.notice import FailedTask
 from tidegate.schemas.queries import tasks
 from tidegate.schemas.queries.db import Db
@@ -189,9 +190,11 @@ async def list_failures(db: Db, backfill_id: int, limit: int) -> list[FailedDate
     return [FailedDate(logical_date, dag_id, run_id, first.get(id_)) for id_, logical_date, dag_id, run_id in rows]
 
 
-async def read_pace(db: Db, backfill_id: int, dates: int) -> Pace:
+async def read_pace(db: Db, dag_id: str, backfill_id: int, dates: int) -> Pace:
     """The recent runs of a backfill, of its last `dates`, since its last change."""
-    return Pace(*(await db.fetch(_SQL["pace"], backfill_id, dates))[0])
+    name = object_name(OF_DAG, dag_id=dag_id, backfill_id=backfill_id)
+    of_former_versions = object_name(OF_DAG, backfill_id=backfill_id)
+    return Pace(*(await db.fetch(_SQL["pace"], backfill_id, dates, [name, of_former_versions]))[0])
 
 
 async def list_shares(db: Db, backfill_id: int, counted: int) -> list[PoolShare]:

@@ -53,7 +53,7 @@ CROSS JOIN LATERAL (
 ) AS ended
 LEFT JOIN LATERAL (
     SELECT who, at FROM audit_log
-    WHERE object = 'backfill ' || backfill.id
+    WHERE object IN ('DAG ' || backfill.dag_id || ', backfill ' || backfill.id, 'backfill ' || backfill.id)
       AND what = CASE WHEN backfill.was_cancelled THEN 'cancelled a backfill' ELSE 'paused a backfill' END
     ORDER BY audit_log.id DESC LIMIT 1
 ) AS acted ON backfill.was_cancelled OR backfill.state = 'paused'
@@ -155,7 +155,8 @@ CROSS JOIN LATERAL (
 ORDER BY mine.pool
 
 -- name: pace
--- The runs of the last $2 dates that ended since the last change of the backfill, or since the first of their ends.
+-- The runs of the last $2 dates that ended since the last change of the backfill, or since the first of their ends. $3: the names
+-- of the backfill in the audit log.
 WITH ended AS (
     SELECT run.end_date AS at, date.tasks_succeeded + date.tasks_skipped + date.tasks_failed AS tasks
     FROM (SELECT * FROM backfill_date WHERE backfill_id = $1 ORDER BY ordinal DESC LIMIT $2) AS date
@@ -164,7 +165,7 @@ WITH ended AS (
 ),
 changed AS MATERIALIZED (
     SELECT at FROM audit_log
-    WHERE object = 'backfill ' || $1::bigint AND what IN ('changed a backfill', 'resumed a backfill', 'retried a backfill')
+    WHERE object = ANY ($3::text[]) AND what IN ('changed a backfill', 'resumed a backfill', 'retried a backfill')
 ),
 since AS (SELECT greatest((SELECT min(at) FROM ended), (SELECT max(at) FROM changed)) AS at)
 SELECT count(*) AS runs, coalesce(sum(ended.tasks), 0)::bigint AS tasks, min(since.at) AS since

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from tidegate.schemas.effect.audit import OF_DEAD_LETTER, object_name
 from tidegate.schemas.queries import audit_log, outbox
 from tidegate.schemas.queries.counting import COUNTED
 from tidegate.schemas.queries.db import Db
@@ -120,7 +121,7 @@ async def _close(db: Db, ids: Sequence[int], state: DeadLetterState, who: str, b
         (Closed(*row) for row in await db.fetch(_SQL["close"], ids, state, who, because)), key=lambda letter: letter.id
     )
     if closed:
-        facts = {f"dead letter {letter.id}": _facts(letter, because) for letter in closed}
+        facts = {object_name(OF_DEAD_LETTER, id=letter.id): _facts(letter, because) for letter in closed}
         await audit_log.record_all(db, who, f"{state} a dead letter", facts)
     return closed
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from tidegate.schemas.effect.audit import OF_PARTITION, object_name
 from tidegate.schemas.error import FencedError
 from tidegate.schemas.queries import audit_log
 from tidegate.schemas.queries.db import Db, columns
@@ -224,8 +225,9 @@ async def resume(db: Db, incident: Incident, next_offset: int, who: str) -> bool
     await db.execute(_SQL["lock_partition"], incident.partition)
     if not await db.fetch(_SQL["resume"], incident.partition, incident.next_offset, incident.at, next_offset):
         return False
+    name = object_name(OF_PARTITION, partition=incident.partition)
     facts = {"stood_at": incident.next_offset, "log_start": incident.log_start, "log_end": incident.log_end}
-    await audit_log.record(db, who, "resumed a partition", incident.partition, {**facts, "next_offset": next_offset})
+    await audit_log.record(db, who, "resumed a partition", name, {**facts, "next_offset": next_offset})
     return True
 
 
@@ -234,5 +236,5 @@ async def step_over(db: Db, step: StepOver, who: str, because: str) -> bool:
     if not await db.fetch(_SQL["step_over"], step.partition, step.stood_at, step.next_offset):
         return False
     facts = {"offset": step.offset, "next_offset": step.next_offset, "because": because}
-    await audit_log.record(db, who, "stepped over a record", step.partition, facts)
+    await audit_log.record(db, who, "stepped over a record", object_name(OF_PARTITION, partition=step.partition), facts)
     return True

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from tidegate.schemas.effect.audit import OF_LOSS, object_name
 from tidegate.schemas.error import NotFoundError
 from tidegate.schemas.queries import audit_log
 from tidegate.schemas.queries.db import CommitMarker, Db
@@ -96,7 +97,7 @@ async def settle(db: Db, id_: int, who: str, because: str) -> LossRow:
     """Settle a loss, and write the audit log. Raises NotFoundError if it is not open."""
     if not await db.fetch(_SQL["settle_loss"], id_, who, because):
         raise NotFoundError(f"there is no open loss {id_}; `tidegate losses list --all` shows all")
-    await audit_log.record(db, who, "settled a loss of commits", f"loss {id_}", {"because": because})
+    await audit_log.record(db, who, "settled a loss of commits", object_name(OF_LOSS, id=id_), {"because": because})
     return (await list_losses(db, settled=True, before=id_ + 1, limit=1))[0]
 
 

@@ -11,6 +11,7 @@ from tidegate.daemon.cli.pages.lists import TOKENS, print_list
 from tidegate.daemon.cli.session import at, changed, listed, query, read_settings
 from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.permissions import ANY_DAG, Caller, Role
+from tidegate.schemas.effect.audit import OF_TOKEN, object_name
 from tidegate.schemas.queries import audit_log, credentials
 from tidegate.schemas.queries.credentials import EndedSessions, TokenRow
 from tidegate.schemas.queries.db import Db
@@ -69,7 +70,7 @@ def create(
     async def work(db: Db) -> dict[str, Any]:
         secret, stored = await issue(db, "token", caller, expires or LIFETIME_S, who, description=description)
         await audit_log.record(
-            db, who, "created a token", f"token {stored.id}", {"user": user, "role": role, "dags": caller.dags}
+            db, who, "created a token", object_name(OF_TOKEN, id=stored.id), {"user": user, "role": role, "dags": caller.dags}
         )
         return {"id": stored.id, "user": user, "role": role, "expires_at": stored.expires_at, "token": secret}
 

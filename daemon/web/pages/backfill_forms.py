@@ -58,7 +58,7 @@ class ActionOptions(Params, frozen=True):
 
 
 async def preview(action: BackfillAction, call: Call[BackfillPath]) -> Preview:
-    row = await permitted(call, action)
+    row = await permitted(call)
     return await call.database.run(_preview, action, row.id)
 
 
@@ -107,7 +107,7 @@ def _more(dates: Sequence[DateRow]) -> list[str]:
 
 
 async def act(action: BackfillAction, call: Call[BackfillPath], body: ActionOptions) -> str:
-    row = await permitted(call, action)
+    row = await permitted(call)
     await _do(action, body, call, row.id)
     return url("backfills") if action is BackfillAction.DELETE else url("backfills", row.id)
 
@@ -128,7 +128,7 @@ async def _do(action: BackfillAction, body: ActionOptions, call: Call[BackfillPa
 
 
 async def preview_change(call: Call[BackfillPath]) -> Preview:
-    row = await permitted(call, CHANGE)
+    row = await permitted(call)
     shown = _shown(row)
     return _change_form(row, shown, shown, {})
 
@@ -155,7 +155,7 @@ def _change_form(row: BackfillRow, shown: Mapping[str, str], texts: Mapping[str,
 
 
 async def change(call: Call[BackfillPath], body: dict[str, str]) -> str:
-    row = await permitted(call, CHANGE)
+    row = await permitted(call)
     fields, shown = Fields(body), shown_of(body)
     limits = changed_limits(fields, shown)
     last = fields.value("end", parse_end) if fields.texts.get("end", "") != shown.get("end", "") else None
@@ -193,7 +193,7 @@ def _form(action: BackfillAction) -> Form:
     path, does = f"{BACKFILL}/{action}", f"{backfill_acted.DONE[action]} a backfill"
     return Form(
         Load(path, Right.BACKFILL, partial(preview, action), BackfillPath, Preview),
-        Act("POST", path, Right.BACKFILL, partial(act, action), BackfillPath, ActionOptions, str, does=does, is_recorded=True),
+        Act("POST", path, Right.BACKFILL, partial(act, action), BackfillPath, ActionOptions, str, does=does),
     )
 
 
@@ -210,7 +210,6 @@ FORMS = (
             dict[str, str],
             str,
             does="changed a backfill",
-            is_recorded=True,
         ),
     ),
 )

@@ -95,7 +95,7 @@ async def create(call: Call[Params], body: dict[str, str]) -> str:
 async def _check_rights(call: Call[NewParams] | Call[Params], spec: BackfillSpec) -> None:
     """Also for the DAGs of a cascade. Raises ForbiddenError."""
     dags = await call.database.run(backfills.dags_of, spec)
-    await check_rights(call, Right.BACKFILL, f"create a backfill of DAG {spec.dag_id}", dags)
+    check_rights(call, Right.BACKFILL, dags)
 
 
 def spec_of(fields: Fields) -> BackfillSpec | None:
@@ -186,7 +186,15 @@ def _inputs(fields: Fields, dags: Sequence[str]) -> list[Field]:
 FORM = Form(
     Load("/backfills/new", Right.BACKFILL, preview, NewParams, Preview),
     Act(
-        "POST", "/backfills/new", Right.BACKFILL, create, Params, dict[str, str], str, does="created a backfill", is_recorded=True
+        "POST",
+        "/backfills/new",
+        Right.BACKFILL,
+        create,
+        Params,
+        dict[str, str],
+        str,
+        does="created a backfill",
+        about=(("dag", "DAG"),),
     ),
     keeps_texts=True,
 )

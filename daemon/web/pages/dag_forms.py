@@ -184,7 +184,6 @@ FORMS = (
             str,
             does="paused or unpaused a DAG",
             says=lambda body: pause_text(is_paused=body.is_paused),
-            is_recorded=True,
         ),
     ),
     Form(
@@ -198,14 +197,11 @@ FORMS = (
             dict[str, str],
             str,
             does="triggered a run",
-            is_recorded=True,
         ),
         keeps_texts=True,
     ),
     Form(
         Read("/dags/{dag_id}/release", Right.EDIT, preview_release, DagPath, Preview),
-        Act(
-            "POST", "/dags/{dag_id}/release", Right.EDIT, release, DagPath, Nothing, str, does="released a DAG", is_recorded=True
-        ),
+        Act("POST", "/dags/{dag_id}/release", Right.EDIT, release, DagPath, Nothing, str, does="released a DAG"),
     ),
 )

@@ -92,7 +92,9 @@ def check_done(change: Change, outcome: Outcome) -> None:
     if outcome.refused:
         more = f" (and {len(outcome.refused) - 1} more)" if len(outcome.refused) > 1 else ""
         done = f"{change.state} {letters_text(len(outcome.done))}; " if outcome.done else ""
-        raise RequestError(f"{done}{outcome.refused[0].why}{more}")
+        error = RequestError(f"{done}{outcome.refused[0].why}{more}")
+        error.is_recorded = True
+        raise error
 
 
 class Discarded(Chosen, frozen=True):
@@ -116,7 +118,7 @@ def _form(change: Change, body: type[Chosen]) -> Form:
             body,
             str,
             does=f"{change}ed dead letters",
-            is_recorded=True,
+            about=(),
         ),
     )
 

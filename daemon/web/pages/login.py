@@ -8,16 +8,18 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from tidegate.daemon.gateway.authenticate import check_csrf, cookie_name, identify, token_of
+from tidegate.daemon.audit_entry import record_refusal
+from tidegate.daemon.gateway.authenticate import Identity, check_csrf, cookie_name, identify, token_of
 from tidegate.daemon.gateway.problem import CsrfError
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.identity import credentials
-from tidegate.daemon.identity.credentials import Login, Way
+from tidegate.daemon.identity.credentials import Login, Session, Way
 from tidegate.daemon.identity.grants import RefusedLoginError
 from tidegate.daemon.web.pages import login_oidc
 from tidegate.daemon.web.pages.login_page import ENDED, begun, login_of, own_path, page, refuse
 from tidegate.daemon.web.rendering import url
 from tidegate.daemon.web.screen import Answer, form_of, guarded
+from tidegate.schemas.effect.audit import OF_SESSION, object_name
 
 REASONS: Mapping[Way, str] = {
     "link": "this link was used before, or has expired; log in with a token, or let `tidegate standalone link` print another one",
@@ -89,9 +91,23 @@ def _log_out(service: Service) -> Answer:
         response = RedirectResponse(url("login", **{ENDED: "true"}), HTTPStatus.SEE_OTHER)
         identity = await identify(request, service)
         if identity is not None and identity.session is not None:
-            check_csrf(request, identity, (await form_of(request)).get("csrf", ""))
-            await service.database.run(credentials.end_session, identity.session, login_of(request, "session"))
+            await _end(request, service, identity, identity.session)
         response.delete_cookie(cookie_name(request))
         return response
 
     return log_out
+
+
+async def _end(request: Request, service: Service, identity: Identity, session: Session) -> None:
+    """Raises CsrfError for a logout by another site, which is recorded."""
+    login = login_of(request, "session")
+    try:
+        check_csrf(request, identity, (await form_of(request)).get("csrf", ""))
+    except CsrfError as error:
+        name, details = (
+            object_name(OF_SESSION, id=session.id),
+            {**login.details, "would_have": "logged out", "reason": str(error)},
+        )
+        await record_refusal(service.database, identity.caller.username, name, details)
+        raise
+    await service.database.run(credentials.end_session, session, login)

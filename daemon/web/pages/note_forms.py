@@ -63,12 +63,12 @@ def _address(dag_id: str, run_id: str, task: str | None, *below: str) -> str:
 FORMS = (
     Form(
         Read(f"{RUN}/note", Right.EDIT, preview_run, RunPath, Preview),
-        Act("POST", f"{RUN}/note", Right.EDIT, write_run, RunPath, Text, str, does="wrote a note", is_recorded=True),
+        Act("POST", f"{RUN}/note", Right.EDIT, write_run, RunPath, Text, str, does="wrote a note"),
         keeps_texts=True,
     ),
     Form(
         Read(f"{TASK}/note", Right.EDIT, preview_task, TaskPath, Preview),
-        Act("POST", f"{TASK}/note", Right.EDIT, write_task, TaskPath, Text, str, does="wrote a note", is_recorded=True),
+        Act("POST", f"{TASK}/note", Right.EDIT, write_task, TaskPath, Text, str, does="wrote a note"),
         keeps_texts=True,
     ),
 )

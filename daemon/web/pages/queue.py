@@ -11,6 +11,7 @@ from tidegate.daemon.read_model.queue import PoolQueue, Pools, read_pools
 from tidegate.daemon.web.form import Field, Preview
 from tidegate.daemon.web.rendering import url
 from tidegate.daemon.web.screen import Form, Screen
+from tidegate.schemas.effect.audit import OF_POOL
 from tidegate.schemas.queries import pools
 from tidegate.schemas.queries.counting import COUNTED, tasks_wait
 from tidegate.schemas.queries.db import Db
@@ -76,7 +77,7 @@ async def set_slots(call: Call[Params], body: SlotsBody) -> str:
 LIST = Screen(Read("/queue", Right.VIEW, read_all, Params, Pools), "queue.html")
 FORM = Form(
     Read(SLOTS, Right.OPERATE, preview_slots, PoolName, Preview),
-    Act("POST", SLOTS, Right.OPERATE, set_slots, Params, SlotsBody, str, does="changed a pool", is_recorded=True),
+    Act("POST", SLOTS, Right.OPERATE, set_slots, Params, SlotsBody, str, does="changed a pool", about=OF_POOL),
     keeps_texts=True,
 )
 ONE = Screen(Read("/queue/pool", Right.VIEW, list_queue, QueuePath, PoolQueue), "pool.html")

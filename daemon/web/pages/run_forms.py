@@ -213,19 +213,18 @@ FORMS = (
             str,
             does="cleared tasks",
             says=_clearing_text,
-            is_recorded=True,
         ),
     ),
     Form(
         Read(f"{RUN}/cancel", Right.EDIT, preview_cancel, RunPath, Preview),
-        Act("POST", f"{RUN}/cancel", Right.EDIT, cancel, RunPath, Nothing, str, does="cancelled a run", is_recorded=True),
+        Act("POST", f"{RUN}/cancel", Right.EDIT, cancel, RunPath, Nothing, str, does="cancelled a run"),
     ),
     Form(
         Read(f"{RUN}/mark", Right.EDIT, preview_mark, RunPath, Preview),
-        Act("POST", f"{RUN}/mark", Right.EDIT, mark, RunPath, State, str, does="marked a run", is_recorded=True),
+        Act("POST", f"{RUN}/mark", Right.EDIT, mark, RunPath, State, str, does="marked a run"),
     ),
     Form(
         Read(f"{TASK}/mark", Right.EDIT, preview_mark_task, TaskPath, Preview),
-        Act("POST", f"{TASK}/mark", Right.EDIT, mark_task, TaskPath, State, str, does="marked a task", is_recorded=True),
+        Act("POST", f"{TASK}/mark", Right.EDIT, mark_task, TaskPath, State, str, does="marked a task"),
     ),
 )

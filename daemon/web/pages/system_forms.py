@@ -13,6 +13,7 @@ from tidegate.daemon.permissions import Right
 from tidegate.daemon.web.form import Field, Preview, RejectedFormError
 from tidegate.daemon.web.rendering import url
 from tidegate.daemon.web.screen import Form
+from tidegate.schemas.effect.audit import OF_LOSS, OF_PARTITION
 from tidegate.schemas.error import NotFoundError, StaleError
 from tidegate.schemas.queries import losses
 from tidegate.schemas.queries.db import Db
@@ -150,11 +151,11 @@ async def settle(call: Call[LossPath], body: Settle) -> str:
 FORMS = (
     Form(
         Load(RESUME, Right.OPERATE, preview_resume, PartitionName, Preview),
-        Act("POST", RESUME, Right.OPERATE, resume, Params, ResumeBody, str, does="resumed a partition", is_recorded=True),
+        Act("POST", RESUME, Right.OPERATE, resume, Params, ResumeBody, str, does="resumed a partition", about=OF_PARTITION),
     ),
     Form(
         Read(SETTLE, Right.OPERATE, preview_settle, LossPath, Preview),
-        Act("POST", SETTLE, Right.OPERATE, settle, LossPath, Settle, str, does="settled a loss of commits", is_recorded=True),
+        Act("POST", SETTLE, Right.OPERATE, settle, LossPath, Settle, str, does="settled a loss of commits", about=OF_LOSS),
         keeps_texts=True,
     ),
 )

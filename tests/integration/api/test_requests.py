@@ -631,7 +631,7 @@ async def test_a_change_and_a_refusal_are_in_the_audit_log_and_a_dry_run_is_not(
     assert rows == [
         ("was refused", "DAG mine_a, run_id none", refusal),
         ("paused a DAG", "DAG mine_a", {"body": {"is_paused": True}, **origin[0]}),
-        ("created a pool", "reports", {"slots": 3, "slots_before": None, **origin[2]}),
+        ("created a pool", "pool reports", {"slots": 3, "slots_before": None, **origin[2]}),
     ]
 
 

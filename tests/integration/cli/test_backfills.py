@@ -240,7 +240,7 @@ async def test_only_an_editor_of_a_dag_may_create_one(cli: Cli, daily: History, 
     assert "may not change backfills of DAG 'daily'; TIDEGATE_EDITORS names the users that may" in answer.err
     found: list[Any] = await daily.database.pool.fetch("SELECT what, object, details FROM audit_log")
     assert [(what, object_) for what, object_, _ in found] == [("was refused", "DAG daily")]
-    assert found[0][2]["request"] == "create a backfill of DAG 'daily'"
+    assert found[0][2]["would_have"] == "created a backfill"
     assert "TIDEGATE_EDITORS" in found[0][2]["reason"]
     monkeypatch.setenv("TIDEGATE_EDITORS", "no JSON")
     assert (await cli("backfills", "create", "daily", *JANUARY)).code == 2

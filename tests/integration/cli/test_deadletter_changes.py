@@ -150,7 +150,9 @@ async def test_what_cannot_be_sent_stays_open_and_says_why(cli: Cli, history: Hi
 
     assert (answer.code, says in answer.err) == (1, True)
     assert await states(history) == ["open"]
-    assert await rows(history, "SELECT FROM audit_log") == []
+    (entry,) = await rows(history, "SELECT what, object, details FROM audit_log")
+    assert (entry["what"], entry["object"].partition(" ")[0]) == ("was refused", "dead")
+    assert (entry["details"]["would_have"], says in entry["details"]["reason"]) == ("replayed a dead letter", True)
 
 
 async def test_a_letter_that_there_is_not_is_said(cli: Cli) -> None:

@@ -114,7 +114,7 @@ async def test_who_let_a_partition_go_on_is_recorded(topic: Topic) -> None:
 
     (entry,) = await topic.intake.rows("SELECT who, what, object, details FROM audit_log")
     assert entry["who"].endswith("@worker-1")
-    assert (entry["what"], entry["object"]) == ("resumed a partition", topic.name)
+    assert (entry["what"], entry["object"]) == ("resumed a partition", f"partition {topic.name}")
     assert entry["details"] == {"stood_at": 1, "log_start": 2, "log_end": 3, "next_offset": 3}
 
 

@@ -90,9 +90,9 @@ async def test_who_changed_a_pool_is_recorded(cli: Cli, history: History) -> Non
     rows = await history.database.run(lambda db: db.fetch("SELECT who, what, object, details FROM audit_log ORDER BY id"))
 
     assert [(row["what"], row["object"], row["details"]) for row in rows] == [
-        ("created a pool", "reports", {"slots": 4, "slots_before": None}),
-        ("changed a pool", "reports", {"slots": 0, "slots_before": 4}),
-        ("deleted a pool", "reports", {"slots_before": 0}),
+        ("created a pool", "pool reports", {"slots": 4, "slots_before": None}),
+        ("changed a pool", "pool reports", {"slots": 0, "slots_before": 4}),
+        ("deleted a pool", "pool reports", {"slots_before": 0}),
     ]
     assert all(row["who"].endswith("@worker-1") for row in rows)
 
@@ -108,7 +108,7 @@ async def test_a_pool_that_another_user_creates_meanwhile_is_changed(history: Hi
     monkeypatch.setattr(queries, "lock_slots", lock_before)
 
     assert await pools.set_slots(database, "anna", "reports", 2) == 5
-    (entry,) = await database.pool.fetch("SELECT what, details FROM audit_log WHERE object = 'reports'")
+    (entry,) = await database.pool.fetch("SELECT what, details FROM audit_log WHERE object = 'pool reports'")
     assert tuple(entry) == ("changed a pool", {"slots": 2, "slots_before": 5})
 
 

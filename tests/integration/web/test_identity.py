@@ -94,6 +94,9 @@ async def test_a_log_out_ends_the_session(site: Site) -> None:
 
     assert refused.status_code == HTTPStatus.FORBIDDEN
     assert answer.headers["location"].startswith("/login")
+    entries = "SELECT what, object, details ->> 'would_have' FROM audit_log ORDER BY id"
+    (_, session, _), *others = map(tuple, await site.history.database.pool.fetch(entries))
+    assert others == [("was refused", session, "logged out"), ("logged out", session, None)]
 
 
 async def test_a_link_begins_one_session(site: Site) -> None:
@@ -123,8 +126,8 @@ async def test_a_session_changes_nothing_without_its_csrf_token(site: Site) -> N
     assert form.status_code == HTTPStatus.FORBIDDEN
     refused = "SELECT details ->> 'request' FROM audit_log WHERE what = 'was refused' AND object = 'DAG daily_delays' ORDER BY id"
     assert [row[0] for row in await site.history.database.pool.fetch(refused)] == [
-        "PATCH /api/v1/dags/daily_delays",
-        "POST /dags/daily_delays/pause",
+        "PATCH /dags/{dag_id}",
+        "POST /dags/{dag_id}/pause",
     ]
     assert with_it.status_code == HTTPStatus.OK
 

@@ -154,7 +154,7 @@ async def test_the_audit_log_has_one_row_for_each_act_in_words(site: Site) -> No
         older = (await client.get(unescape(below))).text
 
     assert "this server cannot publish" in refused.text
-    assert ("was refused" in newest, "published an event" in older, "Next 1" in older) == (True, False, True)
+    assert ("was refused" in newest, "asked to publish" in older, "Next 1" in older) == (True, False, True)
     rows = re.findall(r"<td>([^<]*)</td>\s*<td><a href=\"/audit\?[^\"]*\">[^<]*</a></td>\s*<td>([^<]*)", text)
     assert [(what, facts.partition(";")[0]) for what, facts in rows] == [
         ("was refused", "would have: published an event"),

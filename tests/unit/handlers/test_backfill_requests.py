@@ -27,6 +27,7 @@ from tidegate.schemas.queries.backfill_dates import LaggingRun
 from tidegate.schemas.state import BackfillState
 
 NEWEST = msgspec.structs.replace(DAILY, version_id=5)
+NAME = "DAG d, backfill 1"
 STOPPED: dict[str, Any] = {"dates": 3, "failed": 2, "stop_reason": "enough", "kills": True, "run_end_date": NOW}
 
 
@@ -50,7 +51,7 @@ def test_an_action_moves_a_backfill_and_is_recorded(before: str, action: Backfil
     assert isinstance(update, UpdateBackfill)
     assert update.backfill.state == state
     assert update.due_at == (None if state == "success" else NOW)
-    assert record == RecordAudit(f"{backfill_acted.DONE[action]} a backfill", "backfill 1", {"dag_id": "d"})
+    assert record == RecordAudit(f"{backfill_acted.DONE[action]} a backfill", NAME, {})
     assert others == ([DeleteBackfillDates(1)] if action is BackfillAction.DELETE else [])
 
 
@@ -68,7 +69,7 @@ def test_a_cancelled_backfill_plans_no_more_dates() -> None:
     after = update.backfill
     assert (after.stop_reason, after.kills, after.was_cancelled) == ("backfill 1 was cancelled", True, True)
     assert not after.is_planned  # A retry plans the dates that are left.
-    assert record == RecordAudit("cancelled a backfill", "backfill 1", {"dag_id": "d", "kills": True})
+    assert record == RecordAudit("cancelled a backfill", NAME, {"kills": True})
 
 
 @pytest.mark.parametrize(("before", "after"), [("failed", "running"), ("paused", "paused")])
@@ -100,8 +101,8 @@ def test_a_retry_with_the_newest_version_pins_and_records_it() -> None:
     assert pin == PinVersion(1, 5)
     assert isinstance(update, UpdateBackfill)
     assert update.backfill.version_id == 5
-    details = {"dag_id": "d", "version_id": 5, "previous_version_id": 1}
-    assert record == RecordAudit("retried a backfill", "backfill 1", details)
+    details = {"version_id": 5, "previous_version_id": 1}
+    assert record == RecordAudit("retried a backfill", NAME, details)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +138,7 @@ def test_limits_change_and_a_stopped_backfill_may_go_on(before: dict[str, Any], 
     assert retry == ([RetryDates(1, failed=False)] if before and not reason else [])
     after = msgspec.structs.replace(view, max_failed_runs=limit, stop_reason=reason)
     assert (update, limits) == (UpdateBackfill(after, NOW), SetBackfillLimits(after))
-    assert record == RecordAudit("changed a backfill", "backfill 1", {"dag_id": "d", "max_failed_runs": limit})
+    assert record == RecordAudit("changed a backfill", NAME, {"max_failed_runs": limit})
 
 
 def test_a_cascade_whose_stop_is_lifted_begins_anew() -> None:
@@ -176,7 +177,7 @@ def test_an_extended_backfill_goes_on_with_dates_up_to_now(before: str, state: s
     assert isinstance(update, UpdateBackfill)
     after = update.backfill
     assert (after.state, after.end_date, after.horizon, after.is_planned, after.run_end_date) == (state, NOW, NOW, False, None)
-    assert record == RecordAudit("changed a backfill", "backfill 1", {"dag_id": "d", "end_date": NOW})
+    assert record == RecordAudit("changed a backfill", NAME, {"end_date": NOW})
 
 
 @pytest.mark.parametrize(
@@ -205,8 +206,8 @@ def test_a_new_backfill_has_the_newest_version_and_the_stages_of_its_cascade() -
     insert, record = created(view, edges=(("d", "b"), ("b", "c")))
 
     assert insert == InsertBackfill(msgspec.structs.replace(view, stages=("b", "c")))
-    details = {"dag_id": "d", "start_date": view.start_date, "end_date": view.end_date, "reprocess": Reprocess.FAILED}
-    assert record == RecordAudit("created a backfill", "backfill 1", details)
+    details = {"start_date": view.start_date, "end_date": view.end_date, "reprocess": Reprocess.FAILED}
+    assert record == RecordAudit("created a backfill", NAME, details)
 
 
 @pytest.mark.parametrize(
