@@ -128,7 +128,7 @@ async def list_backfills(db: Db, call: Call[BackfillList]) -> Page[BackfillRow]:
 
 async def show_backfill(db: Db, call: Call[BackfillPath]) -> BackfillPage:
     """Show a backfill: what was asked for, how far it has come, and its last dates."""
-    return await read_backfill_page(db, call.params.backfill_id)
+    return await read_backfill_page(db, call.params.backfill_id, call.settings)
 
 
 async def list_dates(db: Db, call: Call[DateList]) -> Page[DateRow]:
@@ -137,7 +137,7 @@ async def list_dates(db: Db, call: Call[DateList]) -> Page[DateRow]:
     backfill = await read_backfill(db, params.backfill_id, deleted=True)
     after = DATES.first(params) or params.after
     rows = await backfill_pages.list_dates(db, params.backfill_id, params.state, after, params.limit + 1)
-    return DATES.page(await with_reasons(db, backfill, rows), params)
+    return DATES.page(await with_reasons(db, backfill, rows, call.settings), params)
 
 
 async def preview_backfill(call: Call[PreviewQuery], body: NewBackfill) -> Preview:

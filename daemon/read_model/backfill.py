@@ -6,6 +6,7 @@ import msgspec
 
 from tidegate.daemon.read_model.backfill_progress import MOST_COUNTED, Progress, read_progress
 from tidegate.daemon.read_model.backfill_reasons import with_reasons
+from tidegate.daemon.settings import Settings
 from tidegate.handlers.backfills.rejections import no_such_backfill
 from tidegate.schemas.error import NotFoundError
 from tidegate.schemas.queries import backfill_pages, backfills
@@ -38,15 +39,20 @@ class Stage(msgspec.Struct, frozen=True):
     row: StageRow
 
 
-async def read_backfill_page(db: Db, backfill_id: int, dates: Sequence[DateRow] | None = None) -> BackfillPage:
-    """The page with these of its dates; without them with the last ones. Raises NotFoundError for an unknown backfill."""
+async def read_backfill_page(
+    db: Db, backfill_id: int, settings: Settings, dates: Sequence[DateRow] | None = None
+) -> BackfillPage:
+    """The page with these of its dates; without them with the last ones. `settings` apply while no daemon is alive.
+
+    Raises NotFoundError for an unknown backfill.
+    """
     row = await read_backfill(db, backfill_id, deleted=True)
     if dates is None:
         dates = await backfill_pages.list_dates(db, backfill_id, None, max(row.dates - LAST_DATES, 0), LAST_DATES)
     return BackfillPage(
         row,
         await read_progress(db, row),
-        await with_reasons(db, row, dates),
+        await with_reasons(db, row, dates, settings),
         await _read_stages(db, row) if row.stages else [],
         await backfill_pages.list_shares(db, row.id, MOST_COUNTED),
     )

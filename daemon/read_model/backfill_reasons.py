@@ -5,15 +5,13 @@ from itertools import groupby
 
 import msgspec
 
-from tidegate.handlers.admission.load import preview_admission
+from tidegate.daemon.read_model.terms import admission_blockers, terms_of
+from tidegate.daemon.settings import Settings
 from tidegate.handlers.backfills.stop import has_dates_to_retry
-from tidegate.handlers.explain.queue import queue_blockers
 from tidegate.schemas.explain.reasons import NoDaemon, Reason
-from tidegate.schemas.message import TasksReady
 from tidegate.schemas.queries import backfill_pages, leases
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, ScheduledTask, UnendedTask
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.leases import Terms
 from tidegate.schemas.state import BACKFILL_ENDED, RUN_ENDED, BackfillState, DateState, RunState, TaskState
 from tidegate.schemas.text import counted, utc
 
@@ -86,10 +84,10 @@ def _by(row: BackfillRow) -> str:
     return f" by {row.stopped_by} at {utc(row.stopped_at)}" if row.stopped_by and row.stopped_at else ""
 
 
-async def with_reasons(db: Db, row: BackfillRow, dates: Sequence[DateRow]) -> list[DateRow]:
-    """The dates, each unended one with what it waits for."""
+async def with_reasons(db: Db, row: BackfillRow, dates: Sequence[DateRow], settings: Settings) -> list[DateRow]:
+    """The dates, each unended one with what it waits for. `settings` apply while no daemon is alive."""
     waiting = [date.ordinal for date in dates if date.task is not None and date.task.state is TaskState.SCHEDULED]
-    blockers = await _blockers(db, await backfill_pages.scheduled(db, row.id, waiting)) if waiting else {}
+    blockers = await _blockers(db, await backfill_pages.scheduled(db, row.id, waiting), settings) if waiting else {}
     queued = {date.dag_id for date in dates if date.dag_id and date.state is DateState.OPEN and date.run_state == RunState.QUEUED}
     inactive = await backfill_pages.inactive_dags(db, queued)
     return [
@@ -100,15 +98,14 @@ async def with_reasons(db: Db, row: BackfillRow, dates: Sequence[DateRow]) -> li
     ]
 
 
-async def _blockers(db: Db, tasks: Sequence[ScheduledTask]) -> Mapping[int, Sequence[Reason]]:
-    """By date, what keeps its task from slots, as the admission of its pool decides with the settings of a daemon."""
+async def _blockers(db: Db, tasks: Sequence[ScheduledTask], settings: Settings) -> Mapping[int, Sequence[Reason]]:
+    """By date, what keeps its task from slots, as the admission of its pool decides."""
     daemons = await leases.live(db)
-    terms, none_alive = (daemons[0].terms, ()) if daemons else (Terms(), (NoDaemon(),))
+    terms, none_alive = terms_of(daemons, settings), () if daemons else (NoDaemon(),)
     found: dict[int, Sequence[Reason]] = {}
     for pool, group in groupby(sorted(tasks, key=lambda task: (task.pool, task.ordinal)), lambda task: task.pool):
         queue = list(group)
-        ready = TasksReady(pool=pool, limit=len(queue), parallelism=terms.parallelism, fair_after_s=terms.fair_after_s)
-        blocked = queue_blockers(await preview_admission(db, ready, [task.key for task in queue]))
+        blocked = await admission_blockers(db, pool, [task.key for task in queue], terms)
         found |= {task.ordinal: (*(blocked.get(task.key) or ()), *none_alive) for task in queue}
     return found
 

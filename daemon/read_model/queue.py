@@ -4,14 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from tidegate.daemon.read_model.terms import terms_of
+from tidegate.daemon.read_model.terms import admission_blockers, terms_of
 from tidegate.daemon.settings import Settings
-from tidegate.handlers.admission.load import preview_admission
-from tidegate.handlers.explain.queue import queue_blockers
 from tidegate.schemas.error import NotFoundError
 from tidegate.schemas.explain.facts import OccupyingTask
 from tidegate.schemas.explain.reasons import AdmissionBlocker
-from tidegate.schemas.message import TasksReady
 from tidegate.schemas.queries import facts, leases, pools, queue_pages
 from tidegate.schemas.queries.counting import COUNTED
 from tidegate.schemas.queries.db import Db
@@ -59,15 +56,14 @@ async def read_queue(db: Db, name: str, settings: Settings, limit: int) -> PoolQ
     if pool is None and not rows:
         raise NotFoundError(f"there is no pool {name!r}; `tidegate pools list` shows all")
     daemons = await leases.live(db)
-    terms = terms_of(daemons, settings)
     shown = rows[:limit]
-    ready = TasksReady(pool=name, limit=limit, parallelism=terms.parallelism, fair_after_s=terms.fair_after_s)
-    blockers = queue_blockers(await preview_admission(db, ready, [(row.dag_run_id, row.task_index) for row in shown]))
+    keys = [(row.dag_run_id, row.task_index) for row in shown]
+    blockers = await admission_blockers(db, name, keys, terms_of(daemons, settings))
     return PoolQueue(
         name=name,
         pool=pool,
         occupying=await facts.occupying(db, pool=name, limit=AT_WORK),
-        queue=[QueuedTask(row, blockers.get((row.dag_run_id, row.task_index), ())) for row in shown],
+        queue=[QueuedTask(row, blockers.get(key, ())) for row, key in zip(shown, keys, strict=True)],
         has_more=len(rows) > limit,
         daemons=len(daemons),
     )

@@ -6,11 +6,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from tidegate.daemon.read_model.terms import terms_of
+from tidegate.daemon.read_model.terms import admission_blockers, terms_of
 from tidegate.daemon.settings import Settings
-from tidegate.handlers.admission.load import preview_admission
-from tidegate.handlers.explain.queue import queue_blockers
-from tidegate.schemas.message import TasksReady
 from tidegate.schemas.queries import grid, leases, now
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.grid import Usual
@@ -65,7 +62,6 @@ async def _reasons(db: Db, stuck: Sequence[WaitingRun], terms: Terms) -> Mapping
         by_pool[run.pool].append((run.dag_run_id, run.task_index))
     found: dict[TaskKey, str] = {}
     for pool, keys in by_pool.items():
-        ready = TasksReady(pool=pool, limit=len(keys), parallelism=terms.parallelism, fair_after_s=terms.fair_after_s)
-        blockers = queue_blockers(await preview_admission(db, ready, keys))
+        blockers = await admission_blockers(db, pool, keys, terms)
         found |= {key: "; ".join(reason.text for reason in blockers.get(key) or ()) for key in keys}
     return found

@@ -173,7 +173,12 @@ def show(context: typer.Context, backfill_id: Id, *, json: Json = False) -> None
     from tidegate.daemon.cli.pages.backfill import print_page
     from tidegate.daemon.read_model.backfill import BackfillPage, read_backfill_page
 
-    page, now = shown(context, at("backfills", backfill_id), BackfillPage, lambda db: read_backfill_page(db, backfill_id))
+    settings = read_settings(context)
+
+    async def read(db: Db) -> BackfillPage:
+        return await read_backfill_page(db, backfill_id, settings)
+
+    page, now = shown(context, at("backfills", backfill_id), BackfillPage, read)
     output.write_page(page, partial(print_page, page, now), json=json)
 
 
@@ -199,9 +204,11 @@ def dates(
     from tidegate.daemon.read_model.backfill import read_backfill
     from tidegate.daemon.read_model.backfill_reasons import with_reasons
 
+    settings = read_settings(context)
+
     async def read(db: Db) -> list[DateRow]:
         row = await read_backfill(db, backfill_id, deleted=True)
-        return await with_reasons(db, row, await backfill_pages.list_dates(db, backfill_id, state, after, limit))
+        return await with_reasons(db, row, await backfill_pages.list_dates(db, backfill_id, state, after, limit), settings)
 
     path = at("backfills", backfill_id, "dates")
     print_list(DATES, *listed(context, path, DateRow, read, limit, state=state, after=after), json=json)

@@ -58,7 +58,7 @@ class BackfillScreen(Struct, frozen=True):
 async def read(db: Db, call: Call[BackfillParams]) -> BackfillScreen:
     params = call.params
     dates = await _dates(db, params)
-    found = await read_backfill_page(db, params.backfill_id, dates[: params.rows])
+    found = await read_backfill_page(db, params.backfill_id, call.settings, dates[: params.rows])
     row = found.backfill
     return BackfillScreen(
         found=found,

@@ -53,6 +53,7 @@ from tidegate.daemon.engine import Batch
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.read_model.backfill import read_backfill
 from tidegate.daemon.read_model.backfill_progress import Progress, read_progress
+from tidegate.daemon.read_model.backfill_reasons import with_reasons
 from tidegate.daemon.read_model.lookup import find_run
 from tidegate.daemon.read_model.queue import PoolQueue, read_queue
 from tidegate.daemon.read_model.run_progress import read_run_progress
@@ -61,7 +62,7 @@ from tidegate.daemon.settings import Settings
 from tidegate.schemas.backfill import LAST_PRIORITY, BackfillSpec, Outlets, Reprocess, limits_version
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, ParamSpec, TaskSpec
 from tidegate.schemas.explain.gates import RunProgress, TaskExplanation
-from tidegate.schemas.explain.reasons import BackfillLimit, DagHeld
+from tidegate.schemas.explain.reasons import BackfillLimit, DagHeld, Parallelism
 from tidegate.schemas.message import (
     BackfillActed,
     BackfillAction,
@@ -76,6 +77,7 @@ from tidegate.schemas.message import (
     RunRequested,
 )
 from tidegate.schemas.queries import backfill_dates, backfills, tasks
+from tidegate.schemas.queries.backfill_pages import DateRow, list_dates
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.facts import run_facts
 from tidegate.schemas.state import RunState
@@ -653,6 +655,11 @@ async def test_pages_say_which_limits_of_its_pool_a_task_waits_for(world: World)
         waits, unstarted = [await read_task_why_not(db, row, "work", settings) for row in (second, third)]
         return await read_run_progress(db, second, settings), waits, unstarted, await read_queue(db, "few", settings, 9)
 
+    async def read_dates(db: Db) -> list[DateRow]:
+        own = Settings(postgres_dsn="", kafka_servers="", parallelism=1)
+        return await with_reasons(db, await read_backfill(db, id_), await list_dates(db, id_, None, 0, 9), own)
+
+    dates = await world.database.run(read_dates)
     progress, waits, unstarted, queue = await world.database.run(read)
     await world.database.pool.execute("UPDATE dag SET held_since = now(), hold_reason = 'a test'")
     held, why_held, why_queued, held_queue = await world.database.run(read)
@@ -662,6 +669,8 @@ async def test_pages_say_which_limits_of_its_pool_a_task_waits_for(world: World)
     unreadable = await world.database.run(partial(read_queue, name="few", settings=settings, limit=9))
 
     share, hold = BackfillLimit(id_, "share", 1), DagHeld("a test")
+    without_daemon = f"{Parallelism(1).text}; a daemon: none is alive"
+    assert [without_daemon in date.reason for date in dates] == [False, True, False]
     assert unreadable == held_queue
     assert [task.blocked_by for task in progress.waiting] == [task.blocked_by for task in queue.queue] == [(share,)]
     assert [task.blocked_by for task in held.waiting] == [task.blocked_by for task in held_queue.queue] == [(hold, share)]

@@ -12,6 +12,7 @@ from tests.integration.engine.chains import command
 from tests.integration.engine.test_backfills import act, counts_agree, created, daily, day, lagging, run_of, settle, state_of
 from tests.integration.engine.world import World, utc
 from tidegate.daemon.read_model.backfill import read_backfill_page
+from tidegate.daemon.settings import Settings
 from tidegate.schemas.backfill import Outlets, Reprocess
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef
 from tidegate.schemas.dag import CommandTask, DagSpec
@@ -574,7 +575,7 @@ async def test_a_cleared_run_of_an_earlier_stage_starts_once_its_dag_may_start_r
     await run_all(world)
 
     assert await world.runs("b") == [(run_id, "queued")]
-    page = await world.database.run(read_backfill_page, id_)
+    page = await world.database.run(read_backfill_page, id_, Settings(postgres_dsn="", kafka_servers=""))
     assert [date.reason.split(";")[0] for date in page.dates if date.dag_id == "b"] == [f"DAG b is {state}"]
     assert await world.rows("SELECT state::text, due_at FROM backfill WHERE id = $1", id_) == [("running", None)]
     alone = (await world.database.run(facts.run_facts, "b", run_id)).inactive
