@@ -36,9 +36,10 @@ class FailingBackfill(msgspec.Struct, frozen=True):
 
 
 class NowPage(msgspec.Struct, frozen=True):
-    """Each list has at most `LISTED` entries. `missed` are deadlines missed within `RECENT`.
+    """`missed` are deadlines missed within `RECENT`. `missing_pools` counts the tasks that wait for each pool that does not
+    exist, `dead_letters` the open ones.
 
-    `missing_pools` counts the tasks that wait for each pool that does not exist, `dead_letters` the open ones.
+    `daemons`, `away` and `missing_pools` are whole; each other list has at most `LISTED` entries.
     """
 
     failed: Sequence[FailedRun]
@@ -82,16 +83,15 @@ class NowPage(msgspec.Struct, frozen=True):
 async def read_now(db: Db, settings: Settings) -> NowPage:
     """`settings` apply while no daemon is alive."""
     daemons = await leases.live(db)
-    missed = await deadlines.list_deadlines(db, missed=True, limit=LISTED)
     return NowPage(
         failed=await now.failed(db, RECENT.total_seconds(), LISTED),
         backfills=await _failing_backfills(db),
         held=await now.held(db, LISTED),
         stuck=await read_stuck(db, daemons, settings, LISTED),
         late=await read_late(db, LISTED),
-        missed=[row for row in missed if row.missed_at and db.now - row.missed_at < RECENT],
+        missed=await deadlines.missed_last(db, RECENT.total_seconds(), LISTED),
         import_errors=await dag_pages.list_import_errors(db, limit=LISTED),
-        halted=(await leases.incidents(db))[:LISTED],
+        halted=await leases.incidents(db, limit=LISTED),
         losses=await losses.list_losses(db, settled=False, limit=LISTED),
         daemons=daemons,
         at_work=await now.at_work(db, LISTED),

@@ -56,6 +56,11 @@ async def list_deadlines(
     return [DeadlineRow(*row) for row in await db.fetch(_SQL["list_deadlines"], dag_id, run_id, missed, limit, before, ids)]
 
 
+async def missed_last(db: Db, within_s: float, limit: int) -> list[DeadlineRow]:
+    """The deadlines that were missed within a time, the last first."""
+    return [DeadlineRow(*row) for row in await db.fetch(_SQL["missed"], within_s, limit)]
+
+
 async def _of_dag(db: Db, dag_id: str, *, missed: bool, before: int | None, limit: int) -> list[int]:
     """The ids of the newest deadlines of a DAG. All its runs are read only where the last deadlines of all DAGs have too few."""
     found = await db.fetch(_SQL["last_of_dag"], dag_id, missed, limit, before)

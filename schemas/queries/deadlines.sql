@@ -73,6 +73,17 @@ WHERE run.dag_id = $1
 ORDER BY deadline.id DESC
 LIMIT $3
 
+-- name: missed
+-- The deadlines that were missed within $1 seconds, the last first.
+SELECT
+    deadline.id, run.dag_id, run.run_id, deadline.task_id, deadline.name, 'missed' AS state, deadline.due_at, deadline.met_at,
+    deadline.missed_at
+FROM deadline
+JOIN dag_run AS run ON run.id = deadline.dag_run_id
+WHERE deadline.missed_at > now() - make_interval(secs => $1)
+ORDER BY deadline.missed_at DESC, deadline.id DESC
+LIMIT $2
+
 -- name: list_deadlines
 SELECT
     deadline.id, run.dag_id, run.run_id, deadline.task_id, deadline.name,

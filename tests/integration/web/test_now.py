@@ -6,6 +6,8 @@ from functools import partial
 
 import pytest
 
+from tests.integration.browser.history import INCIDENT, LOSS
+from tests.integration.cli import dead_letters
 from tests.integration.cli.history import DAILY
 from tests.integration.web.conftest import Site
 from tidegate.daemon import runs
@@ -79,18 +81,44 @@ async def test_a_backfill_with_failed_dates_needs_attention(site: Site) -> None:
     assert '1 of its dates failed (<a href="/backfills/2?state=failed">the page of backfill 2</a>)' in text
 
 
-async def test_trouble_of_all_kinds_is_listed(site: Site) -> None:
+MISSED = """
+INSERT INTO deadline (dag_run_id, name, due_at, missed_at)
+SELECT run.id, CASE n WHEN 1 THEN 'of a long run' ELSE 'of long ago' END, now(),
+    now() - CASE n WHEN 1 THEN interval '1 h' ELSE interval '2 days' END
+FROM dag_run AS run, generate_series(1, 21) AS n
+ORDER BY n
+"""
+"""The deadline that was missed last has the lowest id."""
+
+
+async def test_trouble_of_the_installation_is_listed(site: Site) -> None:
+    """Each kind of which no other test here is."""
     await site.history.daemon(away={"Kafka": "no broker answers"})
     await site.history.file(DAILY.replace("retries=1", "pool='tiny'"))
     await site.history.run()
     await site.history.broken_file("bad.py", "SyntaxError: no", 2)
     await site.history.file(DAILY.replace("daily_delays", "held"), "held.py")
     await site.history.database.pool.execute("UPDATE dag SET held_since = now(), hold_reason = 'it broke' WHERE dag_id = 'held'")
+    await site.history.database.pool.execute(MISSED)
+    await site.history.database.pool.execute(INCIDENT, "updates/3", 7)
+    await site.history.database.pool.execute(LOSS)
+    await dead_letters.written(site.history)
 
     text = await now(site)
 
-    for says in ("no broker answers", "bad.py:2", "it broke", "<b>tiny</b>, which does not exist"):
-        assert says in text
+    kinds = (
+        "no broker answers",
+        "Postgres has lost commits of",
+        "<b>updates/3</b> is not read",
+        "missed the deadline of a long run",
+        "it broke",
+        "bad.py:2",
+        "<b>tiny</b>, which does not exist",
+        "3 records could not be handled",
+    )
+    assert [kind for kind in kinds if kind not in text] == []
+    assert '<div class="big bad-text">8</div><small>need attention</small>' in text
+    assert "of long ago" not in text
 
 
 SUCCESS = """
