@@ -15,6 +15,7 @@ from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.counting import EXTRA_BYTES
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import ConsumedEventRow, Origin, OriginFacts, RunMoveRow, RunRow, Steps
+from tidegate.schemas.text import counted
 
 MOST_ATTEMPTS = 1_000
 
@@ -22,7 +23,7 @@ CAUSES = {
     "dataset_updated": "dataset events arrived",
     "schedule_due": "it was due",
     "backfill_due": "its backfill had room for it",
-    "run_requested": "a request",
+    "run_requested": "it was requested",
     "pause_requested": "its DAG was unpaused",
     "dag_file_changed": "a DAG file changed",
     "task_finished": "a task ended, and with it a run ahead of it",
@@ -58,6 +59,24 @@ class RunOrigin(msgspec.Struct, frozen=True):
     attempts: Sequence[Steps]
     journal: Sequence[RunMoveRow]
     failures: Sequence[FailedTask] = ()
+
+    @property
+    def made_by(self) -> str:
+        """What made the run: `its timetable, with 2 dataset events`."""
+        events = self.origin.events
+        match self.origin.run_type:
+            case "dataset":
+                return "dataset events, all older than the retention" if events is None else _events(events)
+            case "scheduled":
+                return "its timetable" + (f", with {_events(events)}" if events else "")
+            case "manual":
+                return "a request"
+            case _:
+                return f"backfill {self.backfill_id}" if self.backfill_id else "a backfill that was deleted"
+
+
+def _events(number: int) -> str:
+    return counted(number, "dataset event", "dataset events")
 
 
 async def read_run_origin(

@@ -8,7 +8,7 @@ from tidegate.daemon.cli.pages.run import print_events, print_failures
 from tidegate.daemon.read_model.run_origin import RunOrigin
 from tidegate.handlers.explain.stages import Stage
 from tidegate.schemas.queries.run_pages import ConsumedEventRow, Steps
-from tidegate.schemas.text import counted, span, took, utc
+from tidegate.schemas.text import span, took, utc
 
 EVENT_TITLES = ("EVENT", "DATASET", "SOURCE", "ID", "PRODUCER", "OCCURRED", "ARRIVED AFTER", "WAITED")
 STAGE_TITLES = ("STAGE", "AT", "TOOK")
@@ -22,7 +22,7 @@ def print_page(page: RunOrigin, now: datetime) -> None:
     output.facts(
         (
             ("state", run.state),
-            ("made by", _made_by(page)),
+            ("made by", page.made_by),
             ("because", page.cause),
             ("created", run.created_at),
             ("by", run.creator),
@@ -39,23 +39,6 @@ def print_page(page: RunOrigin, now: datetime) -> None:
     output.section("attempts", STEP_TITLES, (_step_cells(steps, now) for steps in page.attempts), empty="none")
     output.section("journal", JOURNAL_TITLES, ((m.state, m.at, m.reason) for m in page.journal), empty="none")
     print_failures(page.failures)
-
-
-def _made_by(page: RunOrigin) -> str:
-    events = page.origin.events
-    match page.origin.run_type:
-        case "dataset":
-            return "dataset events, all older than the retention" if events is None else _events(events)
-        case "scheduled":
-            return "its timetable" + (f", with {_events(events)}" if events else "")
-        case "manual":
-            return "a request"
-        case _:
-            return f"backfill {page.backfill_id}" if page.backfill_id else "a backfill that was deleted"
-
-
-def _events(number: int) -> str:
-    return counted(number, "dataset event", "dataset events")
 
 
 def _event_cells(event: ConsumedEventRow, created_at: datetime) -> tuple[output.Cell, ...]:

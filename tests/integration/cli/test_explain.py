@@ -117,7 +117,7 @@ async def test_a_run_by_hand_names_who_asked_for_it(cli: Cli, history: History) 
 
     page = (await cli("runs", "explain", "d", "r", "--json")).json
 
-    assert (page["origin"]["creator"], page["cause"]) == (f"{getpass.getuser()}@{HOST}", "a request")
+    assert (page["origin"]["creator"], page["cause"]) == (f"{getpass.getuser()}@{HOST}", "it was requested")
     assert (page["events"], page["condition"]) == ([], "")
 
 
