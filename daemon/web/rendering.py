@@ -56,6 +56,9 @@ Every other state waits."""
 
 WAITING = ("wait", "○")
 
+WORDS = {"none": "not begun", "retry": "runs again", "upstream_failed": "upstream failed"}
+"""The states whose names do not say what they mean."""
+
 
 @cache
 def environment() -> Environment:
@@ -78,9 +81,10 @@ def environment() -> Environment:
         "number": "{:,.0f}".format,
     }
     made.globals |= {"url": url, "query": query, "dag_url": dag_url, "run_url": run_url, "task_url": task_url}
-    made.globals |= {"sign": sign, "static": static, "took": took, "in_time": in_time, "known": fact_text}
-    made.globals |= {"leases": leases_text, "ran_s": ran_s, "resume_command": resume_command, "settle_command": settle_command}
-    made.globals |= {"AT_WORK": AT_WORK, "LISTED": LISTED, "LOOKED_AT": (now.WAITING, now.DAGS)}
+    made.globals |= {"sign": sign, "state_word": state_word, "static": static, "known": fact_text, "leases": leases_text}
+    made.globals |= {"took": took, "in_time": in_time, "ran_s": ran_s, "AT_WORK": AT_WORK}
+    made.globals |= {"LISTED": LISTED, "LOOKED_AT": (now.WAITING, now.DAGS)}
+    made.globals |= {"resume_command": resume_command, "settle_command": settle_command}
     return made
 
 
@@ -91,6 +95,11 @@ def render(template: str, status: HTTPStatus = HTTPStatus.OK, **context: Any) ->
 def sign(state: str | None) -> tuple[str, str]:
     """The colour and the sign of a state."""
     return SIGNS.get(state or "", WAITING)
+
+
+def state_word(state: str) -> str:
+    """A state as pages call it."""
+    return WORDS.get(state, state)
 
 
 def url(*parts: object, **query: object) -> str:

@@ -61,7 +61,8 @@ class DagScreen(Struct, frozen=True):
 
     `spec` is None for a held DAG, whose version may be unreadable. `longest_s` scales the bars of the grid.
 
-    `rows` is the number of tasks from one page of the grid to the next. `missing` are the first datasets without a pending event.
+    `rows` is the number of tasks from one page of the grid to the next. `missing` are the first datasets without a pending
+    event, and `more_missing` counts the others.
     `newest_waits_for` are the reasons why the newest run goes no further, beside those of its tasks.
     """
 
@@ -74,6 +75,7 @@ class DagScreen(Struct, frozen=True):
     why: DagWhyNot
     condition: Branch | None
     missing: Mapping[str, Rhythm]
+    more_missing: int
     causes: Sequence[Cause]
     grid: Grid
     rows: int
@@ -109,6 +111,7 @@ async def read(db: Db, call: Call[DagParams]) -> DagScreen:
         why=why,
         condition=_condition(why, db.now),
         missing=await _rhythms(db, missing[:MISSING]),
+        more_missing=max(len(missing) - MISSING, 0),
         causes=await read_causes(db, missing),
         grid=grid,
         rows=rows_shown(params),

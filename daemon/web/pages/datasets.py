@@ -49,7 +49,9 @@ class DatasetScreen(Struct, frozen=True):
     arrivals: Sequence[Arrival]
     causes: Sequence[Cause]
     producers: Sequence[ProducerRow]
+    has_more_producers: bool
     consumers: Sequence[ConsumerRow]
+    has_more_consumers: bool
     events: Page[EventOutcomes]
 
 
@@ -63,16 +65,19 @@ async def read_one(db: Db, call: Call[DatasetParams]) -> DatasetScreen:
     params = call.params
     if params.uri not in await datasets.read(db, [params.uri]):
         raise NotFoundError(f"there is no dataset {params.uri!r}; `tidegate datasets list` shows all")
-    producers = await dataset_pages.list_producers(db, params.uri, SHOWN)
+    producers = await dataset_pages.list_producers(db, params.uri, SHOWN + 1)
+    consumers = await dataset_pages.list_consumers(db, params.uri, SHOWN + 1)
     chosen = params.uri, params.event_id or None
     lines = await read_events(db, *chosen, before=EVENTS.first(params), limit=params.limit + 1, extra_bytes=SHOWN_EXTRA)
-    arrivals = await read_arrivals(db, producers)
+    arrivals = await read_arrivals(db, producers[:SHOWN])
     return DatasetScreen(
         rhythm=(await dataset_pages.rhythms_of(db, [params.uri]))[params.uri],
         arrivals=arrivals,
         causes=await read_causes(db, sorted(further(arrivals))),
-        producers=producers,
-        consumers=await dataset_pages.list_consumers(db, params.uri, SHOWN),
+        producers=producers[:SHOWN],
+        has_more_producers=len(producers) > SHOWN,
+        consumers=consumers[:SHOWN],
+        has_more_consumers=len(consumers) > SHOWN,
         events=EVENTS.page(lines, params),
     )
 

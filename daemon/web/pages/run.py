@@ -46,18 +46,20 @@ class RunParams(TaskList, frozen=True, kw_only=True):
 class RunScreen(Struct, frozen=True):
     """A run with a part of its tasks.
 
-    `reason`: why it has its state. `progress` is None for a run that has ended; `fault` says why it is not known for another one.
-
-    It is not read for a run that `is_large`. `next_cursor` leads to the tasks after those of the page. `waits_for` has the
-    reasons of tasks that wait, by label and state: a removed task may have the same label. `longest_s` scales the bars of the
-    tasks. `newer` is the version that the DAG has now, where the run has another one. `are_more_failures`: the run shows the
-    first ones.
+    `reason`: why it has its state.
+    `progress` is None for a run that has ended, and for one that `is_large`; else `fault` says why it is not known.
+    `next_cursor` leads to the tasks after those of the page.
+    `waits_for` has the reasons of tasks that wait, by label and state: a removed task may have the same label.
+    `longest_s` scales the bars of the tasks.
+    `newer` is the version that the DAG has now, where the run has another one.
+    `has_more_made`, `are_more_failures`: the page has the first ones.
     """
 
     run: RunPage
     reason: str
     origin: RunOrigin
     made: Sequence[EventRow]
+    has_more_made: bool
     progress: RunProgress | None
     fault: str
     is_large: bool
@@ -76,6 +78,7 @@ async def read(db: Db, call: Call[RunParams]) -> RunScreen:
     # The events of the origin are shown. The last failure only tells that there are more.
     page = await run.read_run_page(db, row, found.items, extra_bytes=0, most_failures=MOST_FAILURES + 1)
     failures = page.failures[:MOST_FAILURES]
+    made = await datasets.made_by_runs(db, [(row.dag_id, row.run_id)], MADE + 1, extra_bytes=0)
     progress, fault, is_large = None, "", sum(page.states.values()) > MOST_EXPLAINED
     if row.state not in RUN_ENDED and not is_large:
         try:
@@ -86,7 +89,8 @@ async def read(db: Db, call: Call[RunParams]) -> RunScreen:
         run=structs.replace(page, failures=failures),
         reason=await run_pages.state_reason(db, row.dag_id, row.run_id),
         origin=await run_origin.read_run_origin(db, row, SHOWN_EXTRA, failures),
-        made=await datasets.made_by_runs(db, [(row.dag_id, row.run_id)], MADE, extra_bytes=0),
+        made=made[:MADE],
+        has_more_made=len(made) > MADE,
         progress=progress,
         fault=fault,
         is_large=is_large,

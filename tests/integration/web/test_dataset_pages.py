@@ -4,8 +4,11 @@ import re
 from datetime import UTC, datetime
 from http import HTTPStatus
 
+import pytest
+
 from tests.integration.cli.history import DAILY
 from tests.integration.web.conftest import Site
+from tidegate.daemon.web.pages import datasets
 
 MANY_CONSUMERS = """
 from tidegate import Dag, Dataset
@@ -71,12 +74,15 @@ async def test_a_dataset_shows_what_became_of_each_event(site: Site) -> None:
     assert "There is no such event" in await page(site, "/dataset", uri="lake://flights", event_id="none")
 
 
-async def test_an_event_of_many_consumers_shows_the_first_of_them(site: Site) -> None:
+async def test_an_event_of_many_consumers_shows_the_first_of_them(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     await site.history.file(MANY_CONSUMERS)
     await site.history.updated("lake://a", "1")
 
     text = await page(site, "/dataset", uri="lake://a")
+    monkeypatch.setattr(datasets, "SHOWN", 11)
+    cut = await page(site, "/dataset", uri="lake://a")
 
+    assert ("by their ids" in text, "The first 11, by their ids." in cut) == (False, True)
     events = text[text.index("Events, newest first") :]
     assert re.findall(r">(d\d\d)</a>", events) == [f"d{n:02}" for n in range(10)]
     assert re.search(r'<a href="/events/\d+">and 2 more</a>', events)

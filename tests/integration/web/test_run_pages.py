@@ -284,6 +284,8 @@ async def test_a_task_that_waits_says_for_what(site: Site) -> None:
     assert "join" in of_task
     assert "Why does it not run?" in of_task
     assert '<span class="why grow">no try</span>' in of_task
+    assert ["not begun</span>" in each for each in (text, of_task)] == [True, True]
+    assert re.search(r"<p>A dataset run, created by [^<]+ because dataset events arrived</p>", text)
 
 
 async def test_a_run_whose_version_cannot_be_read_is_shown(site: Site, cli: Cli) -> None:

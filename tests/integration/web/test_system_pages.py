@@ -91,6 +91,7 @@ async def test_what_is_wrong_comes_first(site: Site, cli: Cli) -> None:
     )
     assert [any(says in problem for problem in answer.json["problems"]) for says in expected] == [True] * 7
     assert ([says in text for says in expected], "<script>alert" in text) == ([True] * 7, False)
+    assert max(text.index(says) for says in expected) < text.index("<h2>Halted partitions</h2>") < text.index("<h2>Daemons</h2>")
     assert answer.code == 1
 
 

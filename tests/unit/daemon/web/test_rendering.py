@@ -62,6 +62,13 @@ def form_of(name: str) -> str:
     return " ".join(rule for names, rule in rules if re.search(rf"(^|, ){re.escape(name)}(::before)?(,|$)", names))
 
 
+@pytest.mark.parametrize(("left", "says"), [(-1, ""), (0, ""), (1, ' <span class="why">and 1 more</span>')])
+def test_a_list_that_is_cut_says_so(left: int, says: str) -> None:
+    template = environment().from_string('{% from "parts.html" import and_more with context %}{{ and_more(left) }}')
+
+    assert template.render(left=left) == says
+
+
 def test_the_address_of_a_file_changes_with_its_content() -> None:
     assert re.fullmatch(r"/static/style\.css\?v=[0-9a-f]{12}", static("style.css"))
 
