@@ -4,7 +4,8 @@
 
 document.addEventListener("keydown", (event) => {
   const typing = event.target.closest("input, textarea, select");
-  if (event.key === "/" && !typing) {
+  const isCommand = event.ctrlKey || event.altKey || event.metaKey;
+  if (event.key === "/" && !typing && !isCommand) {
     event.preventDefault();
     document.querySelector(".jump input")?.focus();
   }
@@ -14,12 +15,13 @@ document.addEventListener("keydown", (event) => {
 
 const main = document.querySelector("main[data-live]");
 const sign = document.querySelector("#live");
-const LIVE = { text: "live", title: "This page follows changes" };
-const NO_ANSWER = { text: "no connection", title: "The web server does not answer; this page tries again" };
-const NO_STREAM = { text: "not live", title: "The web server refuses a stream; this page is read once a minute" };
-const LOG_IN = { text: "log in again", title: "The session has ended" };
-const BROKEN = { text: "reload", title: "This page cannot show its changes: its script failed" };
-const RELOAD = { text: "reload", title: "The server has a new version of this page" };
+const reason = document.querySelector("#live-why");
+const LIVE = { text: "live", why: "" };
+const NO_ANSWER = { text: "no connection", why: "The web server does not answer; this page tries again" };
+const NO_STREAM = { text: "not live", why: "The web server refuses a stream; this page is read once a minute" };
+const LOG_IN = { text: "log in again", why: "The session has ended" };
+const BROKEN = { text: "reload", why: "This page cannot show its changes: its script failed" };
+const RELOAD = { text: "reload", why: "The server has a new version of this page" };
 const AGAIN_MS = 5000;
 const CONNECT_MS = 30000;
 const READ_MS = 60000; // a proxy that has lost the connection never says so
@@ -36,8 +38,8 @@ function show(part, what) {
   const shown = state.page ?? state.stream ?? LIVE;
   sign.hidden = false;
   sign.classList.toggle("away", shown !== LIVE);
-  sign.title = shown.title;
   if (sign.textContent !== shown.text) sign.textContent = shown.text;
+  if (reason.textContent !== shown.why) reason.textContent = shown.why;
 }
 
 function readAgain() {
@@ -79,7 +81,7 @@ async function replaced() {
   if (!answer) return NO_ANSWER;
   if (answer.type === "opaqueredirect") return LOG_IN;
   const fresh = new DOMParser().parseFromString(text, "text/html");
-  if (!answer.ok) return { text: "away", title: fresh.querySelector("main")?.innerText.trim() ?? answer.statusText };
+  if (!answer.ok) return { text: "away", why: fresh.querySelector("[role=alert]")?.textContent ?? answer.statusText };
   if (script(fresh) !== script(document)) return RELOAD;
   try {
     replace(fresh);
@@ -157,7 +159,7 @@ function connect() {
   });
   source?.addEventListener("away", (event) => {
     const servers = Object.entries(JSON.parse(event.data).servers);
-    show("stream", { text: `${servers.map(([name]) => name).join(", ")} away`, title: servers.map(([, why]) => why).join("; ") });
+    show("stream", { text: `${servers.map(([name]) => name).join(", ")} away`, why: servers.map(([, why]) => why).join("; ") });
   });
   source?.addEventListener("error", lost);
 }

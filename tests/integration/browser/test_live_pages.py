@@ -73,11 +73,19 @@ async def test_a_server_that_is_away_is_named(installation: Installation, page: 
     await opened(page, DAG)
     outages.begin(UnavailableError("Kafka does not answer at k:9092"))
     await expect(page.locator(SIGN)).to_have_text("Kafka away")
-    title = await page.locator(SIGN).get_attribute("title")
+    await expect(page.get_by_text("Kafka does not answer at k:9092")).to_be_visible()
     outages.end("Kafka")
     await expect(page.locator(SIGN)).to_have_text("live")
 
-    assert title == "Kafka does not answer at k:9092"
+
+async def test_a_slash_jumps_to_the_search_unless_it_is_a_command(installation: Installation, page: Page) -> None:
+    await opened(page, DAG)
+    focus = []
+    for keys in ("Control+/", "/"):
+        await page.keyboard.press(keys)
+        focus.append(await page.evaluate("document.activeElement.name"))
+
+    assert focus == [None, "search"]
 
 
 async def test_a_page_recovers_when_its_server_starts_again(installation: Installation, context: BrowserContext) -> None:

@@ -111,6 +111,7 @@ async def test_all_wrong_fields_are_named_at_once(site: Site) -> None:
         page = (await client.get("/backfills/new", params={**JANUARY, "dag": "daliy", "end": "soon"})).text
 
     assert "there is no DAG" in beside("DAG", page)
+    assert 'aria-label="Last date" aria-describedby="end-problem end-hint" aria-invalid="true" name="end" value="soon"' in page
     assert "write a date or a time like" in beside("Last date", page)
     assert "<h1>New backfill</h1>" in page
     assert '<datalist id="dag-list"><option value="daily"></option></datalist>' in page

@@ -78,9 +78,12 @@ async def test_a_form_that_is_sent_twice_makes_one_run(site: Site) -> None:
     ("fields", "says"),
     [
         ({"param.rows": "0"}, "The conf does not fit DAG"),
-        ({"param.rows": "many"}, '"many"><span class="bad-text" role="alert">param rows: write JSON'),
-        ({"run_id": "a b"}, '"a b"><span class="bad-text" role="alert">a run id is 1 to 250 of'),
-        ({"logical_date": "tomorrow"}, '"tomorrow"><span class="bad-text" role="alert">logical_date: write a date or a time'),
+        ({"param.rows": "many"}, '"many"><span id="param.rows-problem" class="bad-text" role="alert">param rows: write JSON'),
+        ({"run_id": "a b"}, '"a b"><span id="run_id-problem" class="bad-text" role="alert">a run id is 1 to 250 of'),
+        (
+            {"logical_date": "tomorrow"},
+            '<span id="logical_date-problem" class="bad-text" role="alert">logical_date: write a date',
+        ),
     ],
 )
 async def test_a_wrong_field_makes_no_run(site: Site, fields: dict[str, str], says: str) -> None:
