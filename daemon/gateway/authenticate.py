@@ -55,7 +55,7 @@ def token_of(request: Request, service: Service) -> str | None:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         return token.strip()
-    is_of_proxy = service.proxy is not None and service.proxy.believes(address_of(request))
+    is_of_proxy = service.proxy is not None and service.proxy.trusts(address_of(request))
     return None if is_of_proxy or not scheme else ""
 
 

@@ -134,7 +134,7 @@ class Provider:
         headers = {"authorization": f"Bearer {tokens.access_token}"}
         more = _decoded(await _request(client, "GET", address, headers=headers), dict[str, Any])
         if more.get("sub") != claims["sub"]:
-            raise RefusedLoginError("the provider told about another user")
+            raise RefusedLoginError("the userinfo endpoint of the provider answered for another user")
         return {**more, **claims}
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Users that a reverse proxy names in a header of each request. Only the addresses of the settings are believed."""
+"""Users that a reverse proxy names in a header of each request. Only the addresses of the settings are trusted."""
 
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import NamedTuple, Protocol
@@ -31,12 +31,12 @@ class Proxy(NamedTuple):
         named = headers.getlist(self.user_header)
         if not named:
             return None
-        if not self.believes(address):
+        if not self.trusts(address):
             raise RefusedLoginError(f"{self.user_header} from {address} is refused: {PREFIX}PROXY_ADDRESSES does not name it")
         groups = _only(headers, self.groups_header).split(",") if self.groups_header else []
         return member_of(self.grants, _only(headers, self.user_header).strip(), {group.strip() for group in groups} - {""})
 
-    def believes(self, address: str) -> bool:
+    def trusts(self, address: str) -> bool:
         """Whether the settings name the address of a connection."""
         try:
             found = ip_address(address)

@@ -58,10 +58,10 @@ class OpenStream:
         elif len(self._queue) < self._limit:
             self._queue.append(change.content)
         else:
-            self.tell_to_reload(LAGGING)
+            self.replace_by_reload(LAGGING)
         self._signal.set()
 
-    def tell_to_reload(self, reason: str) -> None:
+    def replace_by_reload(self, reason: str) -> None:
         """Changes are missing in this stream."""
         self._queue = deque([notice("reload", {"reason": reason})])
         self._signal.set()
@@ -117,7 +117,7 @@ class Hub:
     def _repeat(self, stream: OpenStream, after: str) -> None:
         missed = self.recent.after(after, stream.wanted)
         if missed is None:
-            stream.tell_to_reload(UNKNOWN)
+            stream.replace_by_reload(UNKNOWN)
         for change in missed or ():
             stream.put(change)
 
@@ -131,7 +131,7 @@ class Hub:
     def begin(self, positions: Positions) -> None:
         """The consumer begins at a position, which is not the one after the last change."""
         self.recent.begin(positions)
-        self._each(lambda stream: stream.tell_to_reload(LOST))
+        self._each(lambda stream: stream.replace_by_reload(LOST))
         self._show_servers()
 
     def resume(self, positions: Positions) -> None:

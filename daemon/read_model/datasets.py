@@ -44,7 +44,7 @@ async def read_events(
     return [EventOutcomes(event, outcomes.get(event.number, ())) for event in found]
 
 
-async def told_if_unawaited(db: Db, uri: str) -> str:
+async def unawaited_text(db: Db, uri: str) -> str:
     """If no DAG waits for the dataset, a sentence with the nearest names that DAGs wait for, at most three; empty if one does.
 
     A broken file may have the DAG.

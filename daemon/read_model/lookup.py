@@ -1,4 +1,4 @@
-"""Finding DAGs, runs and tasks by the arguments of a command."""
+"""Finding DAGs, runs and tasks by the ids that commands, the API and pages get."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import islice

@@ -15,7 +15,7 @@ from tidegate.daemon.cli.pages.datasets import print_audit, print_events, print_
 from tidegate.daemon.cli.pages.lists import DATASETS, print_list
 from tidegate.daemon.cli.session import at, listed, query, read_settings, remote, shown, with_database
 from tidegate.daemon.identity.local_user import current_user
-from tidegate.daemon.read_model.datasets import EventOutcomes, Retention, read_events, read_retention, told_if_unawaited
+from tidegate.daemon.read_model.datasets import EventOutcomes, Retention, read_events, read_retention, unawaited_text
 from tidegate.daemon.read_model.event import EventLife, read_life
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.terminal import printable
@@ -156,7 +156,7 @@ def _say_if_unawaited(settings: Settings, uri: str) -> None:
     async def read() -> str:
         with anyio.move_on_after(ASK_S):
             async with open_database(settings, current_user(settings)) as database:
-                return await database.run(told_if_unawaited, uri)
+                return await database.run(unawaited_text, uri)
         return ""
 
     with suppress(TidegateError, OSError, asyncpg.PostgresError):

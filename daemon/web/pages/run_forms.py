@@ -169,7 +169,7 @@ async def preview_mark(db: Db, call: Call[RunPath]) -> Preview:
 
 
 def _states(state: str) -> Field:
-    """The states to choose from; first the one that the run or the task has not."""
+    """The states to choose from, which preselects another one than that of the run or the task."""
     other = "failed" if state == "success" else "success"
     return Field(name="state", label="State", kind="select", value=other, options=("success", "failed"))
 

@@ -1,4 +1,4 @@
-"""A reverse proxy that names the user: which addresses are believed, and what their headers say."""
+"""A reverse proxy that names the user: which addresses are trusted, and what their headers say."""
 
 import msgspec
 import pytest
@@ -27,7 +27,7 @@ def asked(address: str, *pairs: tuple[str, str], settings: Settings = SET) -> Ca
 
 
 @pytest.mark.parametrize("address", ["10.0.0.5", "192.168.7.9", "::ffff:10.0.0.5", "fd00::1"])
-def test_a_proxy_of_the_settings_is_believed(address: str) -> None:
+def test_a_proxy_of_the_settings_is_trusted(address: str) -> None:
     groups = "x-forwarded-groups", "other, data,platform"
 
     assert asked(address, ("x-forwarded-user", "anna"), groups) == Caller("anna", Role.ADMIN)
@@ -57,5 +57,5 @@ def test_other_headers_are_refused(address: str, pairs: tuple[tuple[str, str], .
     assert reason in str(refused.value)
 
 
-def test_no_proxy_is_believed_unless_the_settings_name_it() -> None:
+def test_no_proxy_is_trusted_unless_the_settings_name_it() -> None:
     assert proxy_of(NONE, {}) is None
