@@ -88,5 +88,13 @@ def test_templates_have_no_script_and_no_style_of_their_own() -> None:
     assert [name for name, text in sources.items() if "| safe" in text or "autoescape false" in text] == []
 
 
+def test_templates_count_one_thing_as_one() -> None:
+    """`counted` writes a number with its noun and its verb."""
+    folder = files("tidegate.daemon.web").joinpath("templates")
+    texts = {name: folder.joinpath(name).read_text() for name in environment().list_templates()}
+
+    assert [name for name, text in texts.items() if re.search(r"}} (events|records|characters|are|further)\b", text)] == []
+
+
 def test_the_script_stays_small() -> None:
     assert len(files("tidegate.daemon.web").joinpath("static/page.js").read_text().splitlines()) <= 300
