@@ -51,8 +51,8 @@ def clear_tasks(
     yield from (DropResult(run.id, index) for index in (*cleared, *elements))
     active = [index for index in (*cleared, *elements) if instances[index].state in TASK_ACTIVE]
     for index in active:
-        reason, cause = (_replaced(cause), KillCause.STOPPED) if index in elements else (cause, KillCause.CLEARED)
-        yield KillSubmissions(run.id, index, reason, cause)
+        reason, kill = (_replaced(cause), KillCause.STOPPED) if index in elements else (cause, KillCause.CLEARED)
+        yield KillSubmissions(run.id, index, reason, kill)
     moves = [*marked, *_moves(instances, cleared, elements, cause)]
     for index in elements:
         instances[index].state, instances[index].next_try_at = TaskState.REMOVED, None
