@@ -103,7 +103,7 @@ async def test_a_daemon_that_waits_for_postgres_extends_its_start(notified: Noti
 
 
 async def test_tasks_survive_a_restart_of_the_documented_unit(settings: MakeSettings, tidegate: Tidegate, tmp_path: Path) -> None:
-    (documented,) = blocks("ini")
+    (documented,) = (block for block in blocks("ini") if "tidegate daemon" in block.text)
     mine = settings(topic_partitions=1)
     await topics.create(mine.kafka_servers, mine.topic_prefix, 1, 1)
     (Path(mine.dags_folder) / "waits.py").write_text(DAG.format(file=tmp_path / "go"))

@@ -73,9 +73,11 @@ async def test_a_mark_and_a_clear_record_who_did_it(cli: Cli, history: History) 
     await cli("tasks", "mark", "mapped", "a", "load", "success")
     marked = (await cli("tasks", "list", "mapped", "a", "--json")).json
     await cli("runs", "clear", "mapped", "a", "--yes")
+    cleared = (await cli("tasks", "list", "mapped", "a", "--json")).json
 
     (reason,) = [task["reason"] for task in marked if (task["task_id"], task["map_index"]) == ("load", None)]
     user = reason.removeprefix("marked by ")
     journal = (await cli("runs", "show", "mapped", "a", "--json")).json["journal"]
     assert "@" in user
-    assert f"cleared by {user}" in [move["reason"] for move in journal]
+    assert f"cleared because task load was marked by {user}" in [move["reason"] for move in journal]
+    assert f"its mapped task was cleared by {user}" in [task["reason"] for task in cleared]

@@ -1199,7 +1199,7 @@ async def test_what_users_do_is_in_the_audit_log_with_their_name(world: World) -
     found = await world.rows("SELECT who, what, object FROM audit_log ORDER BY id")
 
     done = ("created a backfill", "paused a backfill", "changed a backfill")
-    assert found == [("anna@host", what, f"backfill {id_}") for what in done]
+    assert found == [("anna@host", what, f"DAG d, backfill {id_}") for what in done]
     assert await world.rows("SELECT submitted_by, relative_fileloc FROM backfill") == [("anna@host", "dags.py")]
 
 

@@ -177,6 +177,7 @@ async def test_a_dag_that_is_deleted_takes_its_rows_along_and_leaves_the_ledger(
     assert Counter(portions) == ({} if portion > 1 else {"runs": 2, "consumed": 2, "discarded": 1, "dates": 3, "versions": 1})
     assert await world.rows("SELECT count(*) FROM backfill_date") == [(0,)]
     assert [table for table, rows in (await tables(world)).items() if any("gone" in str(row) for row in rows)] == [
+        "audit_log",
         "dag_file",
         "outbox",
     ]
@@ -208,8 +209,8 @@ async def test_a_dag_that_comes_back_while_it_is_deleted_keeps_the_rest(world: W
         await world.updated("s://a")
     await world.file()
 
-    async def comes_back(database: Database, request: Any) -> None:
-        await apply_request(database, request)
+    async def comes_back(database: Database, request: Any, **options: Any) -> None:
+        await apply_request(database, request, **options)
         await world.file(spec("t!", schedule=A))
 
     monkeypatch.setattr(runs, "apply_request", comes_back)

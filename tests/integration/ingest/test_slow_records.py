@@ -105,7 +105,7 @@ async def test_a_record_that_stays_too_slow_is_stepped_over_once(intake: Intake,
         {
             "who": "ada",
             "what": "stepped over a record",
-            "object": partition,
+            "object": f"partition {partition}",
             "details": {"offset": 0, "next_offset": 1, "because": "it has a million keys"},
         }
     ]

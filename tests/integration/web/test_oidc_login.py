@@ -107,7 +107,7 @@ async def test_groups_that_only_the_userinfo_endpoint_tells_count(site: Site, pr
 
     assert "anna, editor" in page.text
     assert other.status_code == HTTPStatus.FORBIDDEN
-    assert "about another user" in other.text
+    assert "for another user" in other.text
 
 
 async def test_a_token_that_is_not_for_this_login_is_refused(site: Site, provider: OidcProvider) -> None:
