@@ -86,16 +86,3 @@ def test_the_files_that_come_first_are_there() -> None:
     assert [name for name in order.COUNTED if not (order.HERE / name).exists()] == []
     tests = [file.relative_to(order.HERE).as_posix() for file in order.HERE.rglob("test_*.py")]
     assert [end for end in order.UNCOUNTED if not any(test.endswith(end) for test in tests)] == []
-
-
-def is_traced() -> bool:
-    return type(sys.gettrace()).__module__.startswith("coverage")
-
-
-@pytest.fixture
-def traced_before() -> bool:
-    return is_traced()
-
-
-def test_coverage_traces_neither_a_test_that_does_not_count_nor_its_fixtures(*, traced_before: bool) -> None:
-    assert (traced_before, is_traced()) == (False, False)
