@@ -42,7 +42,13 @@ async def test_a_user_that_the_proxy_names_has_a_session_of_its_own(make_site: M
     assert "ben, viewer" in other.text
     assert api.status_code == HTTPStatus.UNAUTHORIZED
     assert (out.url.path, unnamed.url.path) == ("/login", "/login")
-    assert entries == [("anna", "logged in"), ("anna", "was refused"), *[("anna", "logged in")] * 3, ("ben", "logged in"), ("ben", "logged out")]
+    assert entries == [
+        ("anna", "logged in"),
+        ("anna", "was refused"),
+        *[("anna", "logged in")] * 3,
+        ("ben", "logged in"),
+        ("ben", "logged out"),
+    ]
 
 
 async def test_failed_logins_of_others_keep_no_session_of_a_user_without_a_role(
