@@ -84,7 +84,7 @@ def copied(part: Part) -> Part:
         return part.__class__(map(copied, part))
     if not isinstance(part, ast.AST):
         return part
-    copy = part.__class__()
+    copy = part.__class__.__new__(part.__class__)  # without arguments, later versions of Python warn of missing fields
     vars(copy).update({name: copied(value) for name, value in vars(part).items()})
     return copy
 
