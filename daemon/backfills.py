@@ -230,8 +230,10 @@ async def _check_rights(
     database: Database, settings: Settings, caller: Caller, dags: Sequence[str], about: str, would_have: str
 ) -> None:
     """The first of the DAGs is that of the backfill. Raises ForbiddenError; the refusal is recorded."""
-    for reason in filter(None, (refusal(settings, caller, Right.BACKFILL, dag_id) for dag_id in dags)):
-        await record_refusal(database, caller.username, about, {"would_have": would_have, "reason": reason})
-        error = ForbiddenError(reason, reason=FORBIDDEN)
-        error.is_recorded = True
-        raise error
+    reason = next(filter(None, (refusal(settings, caller, Right.BACKFILL, dag_id) for dag_id in dags)), None)
+    if reason is None:
+        return
+    await record_refusal(database, caller.username, about, {"would_have": would_have, "reason": reason})
+    error = ForbiddenError(reason, reason=FORBIDDEN)
+    error.is_recorded = True
+    raise error

@@ -84,11 +84,9 @@ def _clear(run: RunView, request: ClearRequested, newest: Graph, state: State) -
         version_effects, instances = change_version(run, graph, newest, instances, state.now)
         graph = newest
     cleared = tasks_to_clear(graph, instances, request)
-    return (
-        [*version_effects, *clear_tasks(run, graph, instances, cleared, state.now, cause=cleared_by(request.user))]
-        if cleared
-        else []
-    )
+    if not cleared:
+        return []
+    return [*version_effects, *clear_tasks(run, graph, instances, cleared, state.now, cause=cleared_by(request.user))]
 
 
 def _changes_version(run: RunView, request: ClearRequested, newest: Graph) -> bool:
