@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from heapq import merge
-from itertools import groupby, pairwise
+from itertools import groupby
+from threading import Lock
 from typing import NamedTuple, Protocol
 
 from tidegate.schemas.timetable import wallclock
@@ -102,33 +103,61 @@ class Grid(NamedTuple):
             at = self.until(at - timedelta.resolution) if is_reverse else self.after(at)
 
 
-# Cached: months with seconds are walked one by one, thousands of them in a century, and each decision asks several times.
-@lru_cache(maxsize=4096)
 def _around(every: Every, anchor: datetime, instant: datetime) -> tuple[datetime, datetime]:
     """The last tick up to an instant and the first one after it."""
     if not every.months:
         period = timedelta(seconds=every.seconds)
         begin = anchor + (instant - anchor) // period * period
         return begin, begin + period
-    if instant < anchor:
-        return next((found, later) for later, found in pairwise(_steps(every, anchor, -1, instant)) if found <= instant)
-    return next((before, found) for before, found in pairwise(_steps(every, anchor, 1, instant)) if found > instant)
+    wall = wallclock.local(anchor, every.timezone)
+    if every.seconds or wall.day > NEVER_CLAMPED:
+        return _chain(every, anchor).around(instant)
+    towards = wallclock.local(instant, every.timezone)
+    index = ((towards.year - wall.year) * 12 + towards.month - wall.month) // every.months
+    near = [_of_whole_months(every, anchor, wall, each) for each in range(index - 1, index + 3)]
+    later = bisect_right(near, instant)
+    return near[later - 1], near[later]
 
 
-def _steps(every: Every, anchor: datetime, direction: int, towards: datetime) -> Iterator[datetime]:
-    """Ticks from the anchor on; they may begin later, at least one period before `towards`."""
-    clock, months = every.timezone, every.months * direction
-    seconds = timedelta(seconds=every.seconds * direction)
-    wall = wallclock.local(anchor, clock)
-    apart = abs((towards.year - wall.year) * 12 + towards.month - wall.month)
-    skipped = 0 if seconds else max(0, apart // every.months - 2)
-    wall = months_later(wall, months * skipped) if wall.day <= NEVER_CLAMPED else _clamped(wall, months, skipped)
-    yield wallclock.instant(wall, clock) if skipped else anchor
-    while True:
-        wall = months_later(wall, months)
+def _of_whole_months(every: Every, anchor: datetime, wall: datetime, index: int) -> datetime:
+    """The tick so many periods after the anchor, whose day every month has."""
+    return wallclock.instant(months_later(wall, every.months * index), every.timezone) if index else anchor
+
+
+class _Chain:
+    """Ticks that depend on the ones before: of months with seconds, or of a day that some months lack. Each is made once."""
+
+    def __init__(self, every: Every, anchor: datetime) -> None:
+        self._every = every
+        self._ticks = [anchor]
+        self._first = self._last = wallclock.local(anchor, every.timezone)
+        self._growing = Lock()  # Previews ask in threads of their own.
+
+    def around(self, instant: datetime) -> tuple[datetime, datetime]:
+        """The last tick up to an instant and the first one after it."""
+        with self._growing:
+            while self._ticks[-1] <= instant:
+                tick, self._last = self._step(self._last, 1)
+                self._ticks.append(tick)
+            while self._ticks[0] > instant:
+                tick, self._first = self._step(self._first, -1)
+                self._ticks.insert(0, tick)
+            later = bisect_right(self._ticks, instant)
+            return self._ticks[later - 1], self._ticks[later]
+
+    def _step(self, wall: datetime, direction: int) -> tuple[datetime, datetime]:
+        """The tick one period after that of a wall clock time, or before it, and its own wall clock time."""
+        clock, seconds = self._every.timezone, timedelta(seconds=self._every.seconds * direction)
+        wall = months_later(wall, self._every.months * direction)
         if seconds:
             wall = wallclock.local(wallclock.instant(wall, clock) + seconds, clock)
-        yield wallclock.instant(wall, clock)
+        return wallclock.instant(wall, clock), wall
+
+
+# Cached: there are thousands of ticks in a century, and each decision asks several times.
+@lru_cache(maxsize=256)
+def _chain(every: Every, anchor: datetime) -> _Chain:
+    return _Chain(every, anchor)
 
 
 def months_later(wall: datetime, months: int) -> datetime:
@@ -136,13 +165,6 @@ def months_later(wall: datetime, months: int) -> datetime:
     years, index = divmod(wall.month - 1 + months, 12)
     year, month = wall.year + years, index + 1
     return wall.replace(year=year, month=month, day=min(wall.day, monthrange(year, month)[1]))
-
-
-def _clamped(wall: datetime, months: int, steps: int) -> datetime:
-    """The wall clock time after so many steps, each of which can change the day; it takes no conversions between time zones."""
-    for _ in range(steps):
-        wall = months_later(wall, months)
-    return wall
 
 
 def ticks_of(timetable: Cron | Dates) -> Ticks:

@@ -1,11 +1,11 @@
 """Ticks at whole periods of months from an anchor, near it and far from it."""
 
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import pytest
 
-from tidegate.schemas.timetable import wallclock
+from tidegate.schemas.timetable import tick_times, wallclock
 from tidegate.schemas.timetable.spec import Every
 from tidegate.schemas.timetable.tick_times import Grid, months_later
 
@@ -42,23 +42,33 @@ def test_ticks_long_before_the_anchor_are_those_of_a_walk(day: int) -> None:
     assert (grid.until(instant), grid.after(instant)) == around
 
 
-def test_a_walk_over_months_of_a_century_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A decision asks for the tick after a time, and for the one before it, again and again."""
-    steps: list[datetime] = []
-    instant_of = wallclock.instant
+@pytest.mark.parametrize("months_and_seconds", [(1, 1), (1, 0)])
+def test_each_tick_of_a_century_is_made_once(monkeypatch: pytest.MonkeyPatch, months_and_seconds: tuple[int, int]) -> None:
+    """A run that a DAG catches up asks for the tick after the last one, and so does each run of a backfill."""
+    steps: list[int] = []
+    months, seconds = months_and_seconds
 
-    def counted(wall: datetime, clock: str) -> datetime:
-        steps.append(wall)
-        return instant_of(wall, clock)
+    def counted(wall: datetime, months: int) -> datetime:
+        steps.append(months)
+        return months_later(wall, months)
 
-    monkeypatch.setattr(wallclock, "instant", counted)
-    grid = Grid(Every(months=1, seconds=1, timezone=ZONE), datetime(1926, 5, 1, tzinfo=UTC))
-    now = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    monkeypatch.setattr(tick_times, "months_later", counted)
+    anchor = datetime(1926, 5, 31, 12, tzinfo=UTC)
+    grid = Grid(Every(months=months, seconds=seconds, timezone=ZONE), anchor)
 
-    begin = grid.until(now)
-    walked = len(steps)
-    end = grid.after(now)
+    onwards = list(islice(grid.walk(anchor, is_reverse=False), 1200))
+    backwards = list(islice(grid.walk(onwards[-1], is_reverse=True), 1200))
 
-    assert begin <= now < end
-    assert walked > 1200
-    assert len(steps) == walked
+    assert onwards == backwards[::-1]
+    assert len(steps) <= 1202
+    assert grid.after(onwards[600]) == onwards[601]
+    assert grid.until(onwards[600]) == onwards[600]
+    assert len(steps) <= 1202
+
+
+def test_a_tick_before_the_anchor_is_one_period_before_the_next() -> None:
+    grid = Grid(Every(months=1, seconds=86400), datetime(2026, 5, 31, tzinfo=UTC))
+
+    assert grid.after(datetime(2026, 4, 2, tzinfo=UTC)) == datetime(2026, 4, 29, tzinfo=UTC)
+    assert grid.until(datetime(2026, 4, 2, tzinfo=UTC)) == datetime(2026, 3, 28, tzinfo=UTC)
+    assert grid.after(datetime(2026, 4, 29, tzinfo=UTC)) == datetime(2026, 5, 31, tzinfo=UTC)
