@@ -11,7 +11,7 @@ from tidegate.daemon.read_model.clusters import ServerOutage, outages_of
 from tidegate.daemon.read_model.lookup import broken_files
 from tidegate.daemon.read_model.retention import Retained, retained
 from tidegate.schemas.queries import dag_pages, dead_letters, inbox, leases, losses, pools, system_pages
-from tidegate.schemas.queries.counting import counted_text, tasks_wait
+from tidegate.schemas.queries.counting import counted_to_bound, tasks_wait
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import IgnoredRow
 from tidegate.schemas.queries.leases import Incident
@@ -81,7 +81,7 @@ def verdict(system: System, problems: int) -> str:
     facts = (
         counted(len(system.daemons), "daemon is alive", "daemons are alive"),
         f"{f'all {number}' if owned == number else f'{owned} of {number}'} leases have one" if number else "",
-        f"{counted_text(system.relay.events)} {'event waits' if system.relay.events == 1 else 'events wait'} to be published",
+        f"{counted_to_bound(system.relay.events, 'event waits', 'events wait')} to be published",
         _open_letters(system.dead_letters) if system.dead_letters else "no dead letter is open",
     )
     return f"{counted(problems, 'problem', 'problems') if problems else 'all well'}: {'; '.join(filter(None, facts))}"
@@ -128,7 +128,7 @@ def _of_input(system: System) -> Iterator[str]:
 
 
 def _open_letters(number: int) -> str:
-    return f"{counted_text(number)} {'dead letter is' if number == 1 else 'dead letters are'} open"
+    return counted_to_bound(number, "dead letter is open", "dead letters are open")
 
 
 def _cause(incident: Incident) -> str:

@@ -21,8 +21,9 @@ from tidegate.daemon.read_model.now import LISTED
 from tidegate.daemon.read_model.queue import AT_WORK
 from tidegate.daemon.read_model.system import resume_command, settle_command
 from tidegate.daemon.read_model.why_not import fact_text
+from tidegate.daemon.web.numbers import together
 from tidegate.schemas.queries import now
-from tidegate.schemas.queries.counting import counted_text, tasks_wait
+from tidegate.schemas.queries.counting import counted_text, counted_to_bound, tasks_wait
 from tidegate.schemas.text import age, counted, span, took, utc
 
 SIGNS = {
@@ -77,7 +78,9 @@ def environment() -> Environment:
         "own_extra": own_extra,
         "counted": counted,
         "counted_text": counted_text,
+        "counted_to_bound": counted_to_bound,
         "tasks_wait": tasks_wait,
+        "together": together,
         "number": "{:,.0f}".format,
     }
     made.globals |= {"url": url, "query": query, "dag_url": dag_url, "run_url": run_url, "task_url": task_url}

@@ -9,7 +9,12 @@ EXTRA_BYTES = 16 << 20
 
 def tasks_wait(number: int) -> str:
     """`1 task waits`, `10,000+ tasks wait`."""
-    return f"{counted_text(number)} {'task waits' if number == 1 else 'tasks wait'}"
+    return counted_to_bound(number, "task waits", "tasks wait")
+
+
+def counted_to_bound(number: int, one: str, many: str) -> str:
+    """`1 event`, `10,000+ events`."""
+    return f"{counted_text(number)} {one if number == 1 else many}"
 
 
 def counted_text(number: int) -> str:

@@ -89,6 +89,11 @@ class Producer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     task_id: str
     map_index: MapIndex | None = None
 
+    @property
+    def label(self) -> str:
+        """The name of the task instance in its run, such as `load` or `load[3]`."""
+        return instance_name(self.task_id, self.map_index)
+
 
 class TaskFinished(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt ended. `submission_id` names the attempt. `reason` is for people; `storable` cuts it.

@@ -10,10 +10,7 @@ from tidegate.schemas.wire.event import Producer
 
 def producer_text(producer: Producer | None) -> str | None:
     """`daily scheduled__2013-01-01 load[3]`: the DAG, the run and the task that produced an event."""
-    if producer is None:
-        return None
-    element = "" if producer.map_index is None else f"[{producer.map_index}]"
-    return f"{producer.dag_id} {producer.run_id} {producer.task_id}{element}"
+    return None if producer is None else f"{producer.dag_id} {producer.run_id} {producer.label}"
 
 
 def extra_text(extra: Mapping[str, Any] | None) -> str:

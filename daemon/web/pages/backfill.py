@@ -10,9 +10,11 @@ from tidegate.daemon.gateway.endpoint import Call, Params, Read
 from tidegate.daemon.gateway.lists import Id, Year
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.backfill import BackfillPage, read_backfill_page, share_text
+from tidegate.daemon.read_model.backfill_progress import Progress
 from tidegate.daemon.read_model.backfill_reasons import why
 from tidegate.daemon.read_model.history import year_of
 from tidegate.daemon.web.heat_map import HeatMap, heat_map
+from tidegate.daemon.web.numbers import UNKNOWN, Stat, at_least, percent
 from tidegate.daemon.web.pages.backfills import ended_dates, per_hour
 from tidegate.daemon.web.screen import Screen
 from tidegate.handlers.backfills.stop import has_dates_to_retry
@@ -21,6 +23,7 @@ from tidegate.schemas.queries import backfill_pages
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, FailedDate, PoolShare
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState, DateState
+from tidegate.schemas.text import span
 
 BACKFILL = "/backfills/{backfill_id}"
 
@@ -44,10 +47,9 @@ class BackfillScreen(Struct, frozen=True):
     """A backfill with those of its dates that match the filters. `next_after` is the filter for the next ones."""
 
     found: BackfillPage
+    stats: Sequence[Stat]
     why: str
     shares: Sequence[tuple[PoolShare, str]]
-    ended: int
-    per_hour: float | None
     actions: Sequence[str]
     failures: Sequence[FailedDate]
     calendar: HeatMap
@@ -62,10 +64,9 @@ async def read(db: Db, call: Call[BackfillParams]) -> BackfillScreen:
     row = found.backfill
     return BackfillScreen(
         found=found,
+        stats=stats(row, found.progress, found.progress.per_hour or per_hour(row, db.now)),
         why=why(row),
         shares=[(share, share_text(share)) for share in found.shares],
-        ended=ended_dates(row),
-        per_hour=found.progress.per_hour or per_hour(row, db.now),
         actions=actions_of(row),
         failures=await backfill_pages.list_failures(db, row.id, FAILURES) if row.failed else (),
         calendar=await _calendar(db, row, params.year),
@@ -84,6 +85,23 @@ async def _calendar(db: Db, row: BackfillRow, year: int | None) -> HeatMap:
     shown = year or (row.planned_until or row.start_date).year
     counts = await backfill_pages.count_days(db, row.id, *year_of(shown))
     return heat_map(shown, row.start_date.date(), row.end_date.date(), counts)
+
+
+def stats(row: BackfillRow, progress: Progress, per_hour: float | None) -> list[Stat]:
+    """`unplanned` dates count only where a backfill that stopped does not plan them."""
+    runs = [
+        f"of {at_least(progress.dagruns, 'run', 'runs', is_exact=progress.is_exact)} ended",
+        *([f"{progress.again:,} to run again"] if progress.again else []),
+        *([f"{progress.unplanned:,} not started"] if progress.unplanned and row.stop_reason else []),
+    ]
+    return [
+        Stat(percent(progress.done), f"of {at_least(progress.tasks, 'task', 'tasks', is_exact=progress.is_exact)}"),
+        Stat(f"{ended_dates(row):,}", "; ".join(runs)),
+        Stat(f"{row.failed:,}", "failed", is_bad=row.failed > 0),
+        Stat(f"{row.running:,}", f"running, at most {row.max_active_runs:,}; {row.queued:,} queued"),
+        Stat(f"{per_hour:,.0f}" if per_hour else UNKNOWN, "runs per hour"),
+        Stat(UNKNOWN if progress.left_s is None else span(progress.left_s), "left at this pace"),
+    ]
 
 
 def actions_of(row: BackfillRow) -> list[str]:

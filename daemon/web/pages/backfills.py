@@ -12,11 +12,13 @@ from tidegate.daemon.gateway.lists import Id, Keyset, Listed
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.backfill_progress import Progress, read_progress
 from tidegate.daemon.read_model.backfill_reasons import why
+from tidegate.daemon.web.numbers import at_least, percent
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.error import DagFaultError
 from tidegate.schemas.queries.backfill_pages import BackfillRow, list_backfills
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
+from tidegate.schemas.text import counted
 
 HOUR_S = 3600.0
 
@@ -40,10 +42,18 @@ class BackfillLine(Struct, frozen=True):
     """
 
     row: BackfillRow
-    ended: int
     progress: Progress | None
     per_hour: float | None
     why: str
+
+    @property
+    def text(self) -> str:
+        """How far it is: `45% of tasks, 9 of 20+ runs`."""
+        ended, found = f"{ended_dates(self.row):,}", self.progress
+        if found is None:
+            return f"{ended} of {counted(self.row.dates - self.row.skipped, 'run', 'runs')} ended"
+        runs = at_least(found.dagruns, "run", "runs", is_exact=found.is_exact)
+        return f"{percent(found.done)} of tasks, {ended} of {runs}"
 
 
 class BackfillsScreen(Struct, frozen=True):
@@ -65,7 +75,7 @@ async def line_of(db: Db, row: BackfillRow) -> BackfillLine:
         progress = None if row.state in BACKFILL_ENDED else await read_progress(db, row)
     except DagFaultError:
         progress = None
-    return BackfillLine(row, ended_dates(row), progress, (progress and progress.per_hour) or per_hour(row, db.now), why(row))
+    return BackfillLine(row, progress, (progress and progress.per_hour) or per_hour(row, db.now), why(row))
 
 
 def ended_dates(row: BackfillRow) -> int:

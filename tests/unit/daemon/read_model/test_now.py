@@ -13,14 +13,14 @@ from tidegate.schemas.queries.now import Counts
 NOW = datetime(2013, 1, 1, tzinfo=UTC)
 
 
-def page(broken: int, dead_letters: int = 0) -> NowPage:
+def page(broken: int, dead_letters: int = 0, counts: Counts = Counts(active=0, waiting=0)) -> NowPage:  # noqa: B008 - frozen
     nothing: dict[str, Any] = dict.fromkeys(NowPage.__struct_fields__, ())
     errors = [ImportErrorRow(f"{number}.py", 1, "it is broken", NOW) for number in range(broken)]
     known = {
         "late": LateDatasets([], has_more=True),
         "missing_pools": {},
         "is_empty": False,
-        "counts": Counts(active=0, waiting=0),
+        "counts": counts,
         "dead_letters": dead_letters,
     }
     return NowPage(**{**nothing, **known, "import_errors": errors})
