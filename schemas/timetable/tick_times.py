@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from heapq import merge
 from itertools import groupby
-from threading import Lock
 from typing import NamedTuple, Protocol
 
 from tidegate.schemas.timetable import wallclock
@@ -16,6 +15,9 @@ from tidegate.schemas.timetable.spec import Cron, Dates, Every
 
 NEVER_CLAMPED = 28
 """The last day that every month has."""
+
+LINK_SPAN = timedelta(days=3 * 365)
+"""How much of a chain of ticks is made together."""
 
 
 class Ticks(Protocol):
@@ -111,7 +113,7 @@ def _around(every: Every, anchor: datetime, instant: datetime) -> tuple[datetime
         return begin, begin + period
     wall = wallclock.local(anchor, every.timezone)
     if every.seconds or wall.day > NEVER_CLAMPED:
-        return _chain(every, anchor).around(instant)
+        return _around_in_chain(every, anchor, instant)
     towards = wallclock.local(instant, every.timezone)
     index = ((towards.year - wall.year) * 12 + towards.month - wall.month) // every.months
     near = [_of_whole_months(every, anchor, wall, each) for each in range(index - 1, index + 3)]
@@ -124,40 +126,37 @@ def _of_whole_months(every: Every, anchor: datetime, wall: datetime, index: int)
     return wallclock.instant(months_later(wall, every.months * index), every.timezone) if index else anchor
 
 
-class _Chain:
-    """Ticks that depend on the ones before: of months with seconds, or of a day that some months lack. Each is made once."""
+def _around_in_chain(every: Every, anchor: datetime, instant: datetime) -> tuple[datetime, datetime]:
+    """As `_around`, for ticks that depend on the ones before: of months with seconds, or of a day that some months lack."""
+    direction = -1 if instant < anchor else 1
+    ticks = _link(every, anchor, direction, abs(instant - anchor) // LINK_SPAN).ticks[::direction]
+    later = bisect_right(ticks, instant)
+    return ticks[later - 1], ticks[later]
 
-    def __init__(self, every: Every, anchor: datetime) -> None:
-        self._every = every
-        self._ticks = [anchor]
-        self._first = self._last = wallclock.local(anchor, every.timezone)
-        self._growing = Lock()  # Previews ask in threads of their own.
 
-    def around(self, instant: datetime) -> tuple[datetime, datetime]:
-        """The last tick up to an instant and the first one after it."""
-        with self._growing:
-            while self._ticks[-1] <= instant:
-                tick, self._last = self._step(self._last, 1)
-                self._ticks.append(tick)
-            while self._ticks[0] > instant:
-                tick, self._first = self._step(self._first, -1)
-                self._ticks.insert(0, tick)
-            later = bisect_right(self._ticks, instant)
-            return self._ticks[later - 1], self._ticks[later]
+class Link(NamedTuple):
+    """The ticks of one `LINK_SPAN` after the anchor, or before it, and the nearest one on each side of it.
 
-    def _step(self, wall: datetime, direction: int) -> tuple[datetime, datetime]:
-        """The tick one period after that of a wall clock time, or before it, and its own wall clock time."""
-        clock, seconds = self._every.timezone, timedelta(seconds=self._every.seconds * direction)
-        wall = months_later(wall, self._every.months * direction)
+    The nearest to the anchor is the first. `wall` is the wall clock time of the last one.
+    """
+
+    ticks: tuple[datetime, ...]
+    wall: datetime
+
+
+# Cached: a century has thousands of ticks, and each decision asks several times.
+@lru_cache(maxsize=2048)
+def _link(every: Every, anchor: datetime, direction: int, index: int) -> Link:
+    """The link that so many spans lie before; the one before it tells where it begins."""
+    clock, months, seconds = every.timezone, every.months * direction, timedelta(seconds=every.seconds * direction)
+    before = _link(every, anchor, direction, index - 1) if index else Link((anchor,), wallclock.local(anchor, clock))
+    ticks, wall = list(before.ticks[-2:]), before.wall
+    while abs(ticks[-1] - anchor) < LINK_SPAN * (index + 1):
+        wall = months_later(wall, months)
         if seconds:
             wall = wallclock.local(wallclock.instant(wall, clock) + seconds, clock)
-        return wallclock.instant(wall, clock), wall
-
-
-# Cached: there are thousands of ticks in a century, and each decision asks several times.
-@lru_cache(maxsize=256)
-def _chain(every: Every, anchor: datetime) -> _Chain:
-    return _Chain(every, anchor)
+        ticks.append(wallclock.instant(wall, clock))
+    return Link(tuple(ticks), wall)
 
 
 def months_later(wall: datetime, months: int) -> datetime:
