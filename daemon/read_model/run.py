@@ -8,7 +8,6 @@ import msgspec
 
 from tidegate.schemas.notice import FailedTask
 from tidegate.schemas.queries import notes, run_pages
-from tidegate.schemas.queries.counting import EXTRA_BYTES
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.deadlines import DeadlineRow, list_deadlines
 from tidegate.schemas.queries.notes import Note
@@ -60,19 +59,11 @@ async def read_open(db: Db, run: RunRow) -> list[RunAttemptRow]:
     return await run_pages.attempts_of(db, run.dag_id, run.run_id, states=SUBMISSION_OPEN)
 
 
-async def read_run_page(
-    db: Db,
-    run: RunRow,
-    found: Sequence[IndexedTask] | None = None,
-    extra_bytes: int = EXTRA_BYTES,
-    most_failures: int = MOST_FAILURES,
-) -> RunPage:
-    """The page with these of the run's tasks; without them with the first ones. Its events have so much extra together."""
+async def read_run_page(db: Db, run: RunRow) -> RunPage:
     key = (run.dag_id, run.run_id)
-    if found is None:
-        found = await run_pages.page_of_tasks(db, *key, limit=MOST_TASKS)
+    found = await run_pages.page_of_tasks(db, *key, limit=MOST_TASKS)
     states = await run_pages.states_of(db, *key)
-    events, count = await run_pages.events_of(db, *key, extra_bytes), await run_pages.event_count(db, *key)
+    events, count = await run_pages.events_of(db, *key), await run_pages.event_count(db, *key)
     return RunPage(
         run=run,
         conf=await run_pages.conf_of(db, *key),
@@ -80,7 +71,7 @@ async def read_run_page(
         forgotten=count.consumed - len(events),
         events_left=count.left_pending,
         journal=await run_pages.journal_of(db, *key),
-        failures=await run_pages.failures_of(db, *key, most_failures) if states.get(TaskState.FAILED) else (),
+        failures=await read_failures(db, run, states, MOST_FAILURES),
         tasks=await _with_attempts(db, run, found),
         deadlines=await list_deadlines(db, dag_id=run.dag_id, run_id=run.run_id),
         notifications=await list_notifications(db, dag_id=run.dag_id, run_id=run.run_id),
@@ -88,6 +79,11 @@ async def read_run_page(
         tasks_left=sum(states.values()) - len(found),
         states=states,
     )
+
+
+async def read_failures(db: Db, run: RunRow, states: Mapping[str, int], limit: int) -> Sequence[FailedTask]:
+    """The first failed tasks of a run with so many tasks in each state."""
+    return await run_pages.failures_of(db, run.dag_id, run.run_id, limit) if states.get(TaskState.FAILED) else ()
 
 
 async def _with_attempts(db: Db, run: RunRow, found: Sequence[IndexedTask]) -> list[TaskPage]:

@@ -25,6 +25,11 @@ async def read_run_progress(db: Db, row: RunRow, settings: Settings) -> RunProgr
     number = sum((await run_pages.states_of(db, row.dag_id, row.run_id)).values())
     if number > MOST_READ:
         raise RequestError(_too_large(row, number))
+    return await progress_of(db, row, settings)
+
+
+async def progress_of(db: Db, row: RunRow, settings: Settings) -> RunProgress:
+    """As `read_run_progress`, of a run whose number of task instances is known to be small."""
     run, dag = await facts.run_facts(db, row.dag_id, row.run_id), await facts.dag_status(db, row.dag_id)
     graphs = await versions.graphs(db, {run.view.version_id, run.newest_version_id})
     graph = graphs[run.view.version_id]

@@ -1,29 +1,34 @@
 """A run: its error first, why it waits, its stages, its tasks and the events that it consumed."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from tidegate.daemon.api.tasks import TaskList, tasks_page
 from tidegate.daemon.gateway.endpoint import Call, Read
 from tidegate.daemon.gateway.lists import Limit
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model import run, run_origin, run_progress
 from tidegate.daemon.read_model.lookup import find_run
-from tidegate.daemon.read_model.run import MOST_FAILURES, RunPage
-from tidegate.daemon.read_model.run_origin import RunOrigin
+from tidegate.daemon.read_model.run import MOST_FAILURES, read_failures
+from tidegate.daemon.read_model.run_origin import RunOrigin, read_run_origin
+from tidegate.daemon.read_model.run_progress import progress_of
 from tidegate.daemon.read_model.version import newer_version
+from tidegate.daemon.settings import Settings
 from tidegate.daemon.web.pages.run_forms import RUN
 from tidegate.daemon.web.rendering import ran_s
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.error import DagFaultError
 from tidegate.schemas.explain.gates import RunProgress
-from tidegate.schemas.queries import datasets, grid, run_pages
+from tidegate.schemas.notice import FailedTask
+from tidegate.schemas.queries import datasets, grid, notes, run_pages
 from tidegate.schemas.queries.datasets import EventRow
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.deadlines import DeadlineRow, list_deadlines
 from tidegate.schemas.queries.grid import Usual, VersionRow
-from tidegate.schemas.state import RUN_ENDED
+from tidegate.schemas.queries.notes import Note
+from tidegate.schemas.queries.run_pages import ConsumedEventRow, RunRow, RunTaskRow
+from tidegate.schemas.state import RUN_ENDED, RunState
 
 SOON = "the next decision of a daemon"
 
@@ -44,10 +49,11 @@ class RunParams(TaskList, frozen=True, kw_only=True):
 
 
 class RunScreen(Struct, frozen=True):
-    """A run with a part of its tasks.
+    """A run with a part of its tasks. `states` counts all of them in each state; `tasks_left` more are not on the page.
 
-    `reason`: why it has its state.
+    `reason` says why it failed, if no task did.
     `progress` is None for a run that has ended, and for one that `is_large`; else `fault` says why it is not known.
+    `forgotten` consumed events are older than the retention; `consumed` are the others.
     `next_cursor` leads to the tasks after those of the page.
     `waits_for` has the reasons of tasks that wait, by label and state: a removed task may have the same label.
     `longest_s` scales the bars of the tasks.
@@ -55,53 +61,75 @@ class RunScreen(Struct, frozen=True):
     `has_more_made`, `are_more_failures`: the page has the first ones.
     """
 
-    run: RunPage
+    run: RunRow
+    conf: Mapping[str, Any]
+    notes: Sequence[Note]
+    deadlines: Sequence[DeadlineRow]
+    failures: Sequence[FailedTask]
+    are_more_failures: bool
     reason: str
     origin: RunOrigin
+    consumed: Sequence[ConsumedEventRow]
+    forgotten: int
     made: Sequence[EventRow]
     has_more_made: bool
+    states: Mapping[str, int]
     progress: RunProgress | None
     fault: str
     is_large: bool
+    tasks: Sequence[RunTaskRow]
+    tasks_left: int
     next_cursor: str | None
     waits_for: Mapping[tuple[str, str], str]
     usual: Usual | None
-    began_at: datetime | None
     longest_s: float
     newer: VersionRow | None
-    are_more_failures: bool
 
 
 async def read(db: Db, call: Call[RunParams]) -> RunScreen:
     row = await find_run(db, call.params.dag_id, call.params.run_id)
-    found = await tasks_page(db, row, call.params)
-    # The events of the origin are shown. The last failure only tells that there are more.
-    page = await run.read_run_page(db, row, found.items, extra_bytes=0, most_failures=MOST_FAILURES + 1)
-    failures = page.failures[:MOST_FAILURES]
-    made = await datasets.made_by_runs(db, [(row.dag_id, row.run_id)], MADE + 1, extra_bytes=0)
-    progress, fault, is_large = None, "", sum(page.states.values()) > MOST_EXPLAINED
-    if row.state not in RUN_ENDED and not is_large:
-        try:
-            progress = await run_progress.read_run_progress(db, row, call.settings)
-        except DagFaultError as error:
-            fault = str(error)
+    key = row.dag_id, row.run_id
+    found, states = await tasks_page(db, row, call.params), await run_pages.states_of(db, *key)
+    # The last failure, like the last event, only tells that there are more.
+    failures = await read_failures(db, row, states, MOST_FAILURES + 1)
+    origin = await read_run_origin(db, row, SHOWN_EXTRA, failures)
+    consumed = [event for event in origin.events if event.uri is not None]
+    made = await datasets.made_by_runs(db, [key], MADE + 1, extra_bytes=0)
+    is_large = sum(states.values()) > MOST_EXPLAINED
+    progress, fault = (None, "") if is_large else await _progress(db, row, call.settings)
     return RunScreen(
-        run=structs.replace(page, failures=failures),
-        reason=await run_pages.state_reason(db, row.dag_id, row.run_id),
-        origin=await run_origin.read_run_origin(db, row, SHOWN_EXTRA, failures),
+        run=row,
+        conf=await run_pages.conf_of(db, *key),
+        notes=await notes.of_run(db, *key),
+        deadlines=await list_deadlines(db, dag_id=row.dag_id, run_id=row.run_id),
+        failures=failures[:MOST_FAILURES],
+        are_more_failures=len(failures) > MOST_FAILURES,
+        reason="" if failures or row.state != RunState.FAILED else await run_pages.state_reason(db, *key),
+        origin=origin,
+        consumed=consumed,
+        forgotten=(origin.origin.events or 0) - len(consumed),
         made=made[:MADE],
         has_more_made=len(made) > MADE,
+        states=states,
         progress=progress,
         fault=fault,
         is_large=is_large,
+        tasks=[task.row for task in found.items],
+        tasks_left=sum(states.values()) - len(found.items),
         next_cursor=found.next_cursor,
         waits_for=_reasons(progress),
         usual=await grid.usual(db, row.dag_id),
-        began_at=row.start_date,
         longest_s=max(ran_s(row.start_date, row.end_date, db.now), 0.1),
         newer=await newer_version(db, row),
-        are_more_failures=len(page.failures) > MOST_FAILURES,
     )
+
+
+async def _progress(db: Db, row: RunRow, settings: Settings) -> tuple[RunProgress | None, str]:
+    """The progress of an unfinished run, or why it is not known."""
+    try:
+        return (None if row.state in RUN_ENDED else await progress_of(db, row, settings)), ""
+    except DagFaultError as error:
+        return None, str(error)
 
 
 def _reasons(progress: RunProgress | None) -> Mapping[tuple[str, str], str]:

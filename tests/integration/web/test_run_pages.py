@@ -244,11 +244,14 @@ async def test_the_extra_of_the_consumed_events_is_bounded(site: Site) -> None:
     run = (await site.history.database.run(run_pages.list_runs, limit=1))[0]
     none = await site.history.database.run(run_pages.events_of, run.dag_id, run.run_id, 10)
     of_dataset = await page(site, "/dataset", uri="lake://weather")
+    await site.history.database.pool.execute("DELETE FROM dataset_event WHERE event_id = 'f-1'")
+    later = await page(site, path)
 
     assert ("small" in text, "too large to be shown here" in text, len(text) < run_page.SHOWN_EXTRA) == (True, True, True)
     assert [event["extra"].keys() for event in (*shown["events"], *origin["events"])] == [{"file"}, {"files"}] * 2
     assert [event.extra for event in none] == [None, None]
     assert "too large to be shown here" in of_dataset
+    assert [("f-1" in each, "1 is older than the retention" in each) for each in (text, later)] == [(True, False), (False, True)]
 
 
 def next_of(text: str) -> str:
