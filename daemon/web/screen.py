@@ -24,6 +24,7 @@ from tidegate.daemon.read_model.lookup import LATEST
 from tidegate.daemon.web.command_links import links_to_pages
 from tidegate.daemon.web.form import Preview, RejectedFormError, preview_of, with_rejection
 from tidegate.daemon.web.links import links_of
+from tidegate.daemon.web.navigation import navigation_of
 from tidegate.daemon.web.rendering import render, url
 from tidegate.schemas.error import FATAL, ForbiddenError, NotFoundError, RequestError
 
@@ -111,7 +112,8 @@ def problem_page(request: Request, problem: Problem, headers: Mapping[str, str] 
     """A page that says what is wrong. It needs no server, so that it also says that one is away."""
     before = request.headers.get("referer", "")
     back = before if _is_own(request, before) else "/"
-    frame = {"path": request.url.path, "caller": None, **links_to_pages(_views)}
+    navigation = navigation_of(request.url.path, may_operate=False)
+    frame = {"navigation": navigation, "caller": None, **links_to_pages(_views)}
     response = render("problem.html", HTTPStatus(problem.status), problem=problem, back=back, **frame)
     response.headers.update(headers or {})
     return response
@@ -230,6 +232,7 @@ def context(request: Request, service: Service, identity: Identity | None) -> Ma
         "caller": identity.caller if identity else None,
         "csrf": identity.csrf if identity else "",
         "path": request.url.path,
+        "navigation": navigation_of(request.url.path, may_operate=may(Right.OPERATE)),
         "settle_s": SETTLE_S if service.settings.web_dsn else 0,
         "scan_s": service.settings.dags_scan_s,
         "now": service.reader.clock.known(),
