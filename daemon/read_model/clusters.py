@@ -45,6 +45,11 @@ class Clusters(msgspec.Struct, frozen=True):
     backends: Sequence[BackendLine]
     outages: Sequence[ServerOutage]
 
+    @property
+    def at_work(self) -> Sequence[BackendRow]:
+        """What is at work, by backend and host."""
+        return [row for backend in self.backends for row in backend.hosts]
+
 
 async def read_clusters(db: Db) -> Clusters:
     daemons = await leases.live(db)

@@ -77,14 +77,24 @@ async def read_system(db: Db) -> System:
 
 def verdict(system: System, problems: int) -> str:
     """`1 problem: 2 daemons are alive; all 60 leases have one; 0 events wait to be published; 2 dead letters are open`."""
+    return f"{headline(problems)}: {'; '.join(facts(system))}"
+
+
+def headline(problems: int) -> str:
+    """The beginning of the verdict."""
+    return counted(problems, "problem", "problems") if problems else "all well"
+
+
+def facts(system: System) -> list[str]:
+    """What the installation is doing, whether that is a problem or not."""
     number, owned = (sum(counts) for counts in zip((0, 0), *((each.number, each.owned) for each in system.leases), strict=True))
-    facts = (
+    found = (
         counted(len(system.daemons), "daemon is alive", "daemons are alive"),
         f"{f'all {number}' if owned == number else f'{owned} of {number}'} leases have one" if number else "",
         f"{counted_to_bound(system.relay.events, 'event waits', 'events wait')} to be published",
         _open_letters(system.dead_letters) if system.dead_letters else "no dead letter is open",
     )
-    return f"{counted(problems, 'problem', 'problems') if problems else 'all well'}: {'; '.join(filter(None, facts))}"
+    return [*filter(None, found)]
 
 
 def resume_command(incident: Incident) -> str:

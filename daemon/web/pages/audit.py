@@ -26,11 +26,20 @@ class AuditList(Listed, frozen=True):
         return AuditFilter(self.who.strip() or None, self.object.strip() or None, *between(self.since, self.until))
 
 
-async def read(db: Db, call: Call[AuditList]) -> Page[CheckedEntry]:
+class AuditScreen(Page[CheckedEntry], frozen=True):
+    """A part of the log."""
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong with entries of this part."""
+        return [row.problem for row in self.items if row.problem]
+
+
+async def read(db: Db, call: Call[AuditList]) -> AuditScreen:
     params = call.params
     rows = await read_entries(db, params.chosen, params.limit + 1, NEWEST.first(params))
     page = NEWEST.page([row.entry for row in rows], params)
-    return Page(rows[: params.limit], page.next_cursor)
+    return AuditScreen(rows[: params.limit], page.next_cursor)
 
 
-SCREEN = Screen(Read("/audit", Right.OPERATE, read, AuditList, Page[CheckedEntry]), "audit.html")
+SCREEN = Screen(Read("/audit", Right.OPERATE, read, AuditList, AuditScreen), "audit.html")

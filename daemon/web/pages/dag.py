@@ -92,6 +92,13 @@ class DagScreen(Struct, frozen=True):
     backfills: Sequence[BackfillRow]
     options: Sequence[Option]
 
+    @property
+    def no_next_run(self) -> str:
+        """Why no next run is known."""
+        if self.spec and self.spec.timetable:
+            return "Its timetable plans no more runs."
+        return f"No time starts this DAG: {'its datasets do' if self.condition else 'only requests do'}."
+
 
 async def read(db: Db, call: Call[DagParams]) -> DagScreen:
     params = call.params

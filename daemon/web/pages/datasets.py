@@ -54,6 +54,12 @@ class DatasetScreen(Struct, frozen=True):
     has_more_consumers: bool
     events: Page[EventOutcomes]
 
+    @property
+    def other_producers(self) -> Sequence[ProducerRow]:
+        """The producers of DAGs that are not among the arrivals."""
+        shown = {arrival.dag_id for arrival in self.arrivals}
+        return [row for row in self.producers if row.dag_id not in shown]
+
 
 async def read_list(db: Db, call: Call[DatasetList]) -> Page[DatasetLine]:
     params = call.params

@@ -1,7 +1,8 @@
 """A run: its error first, why it waits, its stages, its tasks and the events that it consumed."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -15,8 +16,9 @@ from tidegate.daemon.read_model.run_origin import RunOrigin, read_run_origin
 from tidegate.daemon.read_model.run_progress import progress_of
 from tidegate.daemon.read_model.version import newer_version
 from tidegate.daemon.settings import Settings
+from tidegate.daemon.web.pages.dag_forms import json_text
 from tidegate.daemon.web.pages.run_forms import RUN
-from tidegate.daemon.web.rendering import ran_s
+from tidegate.daemon.web.rendering import dag_url, ran_s, url
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.error import DagFaultError
 from tidegate.schemas.explain.gates import RunProgress
@@ -28,7 +30,11 @@ from tidegate.schemas.queries.deadlines import DeadlineRow, list_deadlines
 from tidegate.schemas.queries.grid import Usual, VersionRow
 from tidegate.schemas.queries.notes import Note
 from tidegate.schemas.queries.run_pages import ConsumedEventRow, RunRow, RunTaskRow
-from tidegate.schemas.state import RUN_ENDED, RunState
+from tidegate.schemas.state import RUN_ENDED, RunState, TaskState
+from tidegate.schemas.text import utc
+
+UNDECIDED = (TaskState.NONE, TaskState.SCHEDULED)
+"""The states of tasks that have no reason of their own."""
 
 SOON = "the next decision of a daemon"
 
@@ -48,10 +54,18 @@ class RunParams(TaskList, frozen=True, kw_only=True):
     limit: Limit = 200
 
 
+class Fact(NamedTuple):
+    """A fact about a run; `address`: of the page that has more about it."""
+
+    name: str
+    text: str
+    address: str = ""
+
+
 class RunScreen(Struct, frozen=True):
     """A run with a part of its tasks. `states` counts all of them in each state; `tasks_left` more are not on the page.
 
-    `reason` says why it failed, if no task did.
+    `reason` says why it failed, if no task did. `notes` are by the labels of their tasks; that on the run has none.
     `progress` is None for a run that has ended, and for one that `is_large`; else `fault` says why it is not known.
     `forgotten` consumed events are older than the retention; `consumed` are the others.
     `next_cursor` leads to the tasks after those of the page.
@@ -63,7 +77,7 @@ class RunScreen(Struct, frozen=True):
 
     run: RunRow
     conf: Mapping[str, Any]
-    notes: Sequence[Note]
+    notes: Mapping[str | None, Note]
     deadlines: Sequence[DeadlineRow]
     failures: Sequence[FailedTask]
     are_more_failures: bool
@@ -85,6 +99,45 @@ class RunScreen(Struct, frozen=True):
     longest_s: float
     newer: VersionRow | None
 
+    @property
+    def facts(self) -> Sequence[Fact]:
+        row, start, end = self.run, self.run.data_interval_start, self.run.data_interval_end
+        found = (
+            Fact("type", row.run_type),
+            Fact("version", str(row.version), dag_url(row.dag_id, "versions", row.version)),
+            Fact("backfill", str(row.backfill_id or ""), url("backfills", row.backfill_id)),
+            Fact("logical date", utc(row.logical_date) if row.logical_date else ""),
+            Fact("data interval", f"{utc(start)} to {utc(end)}" if start and end else ""),
+            Fact("run after", utc(row.run_after)),
+            Fact("conf", json_text(self.conf) if self.conf else ""),
+            Fact("condition", self.origin.condition),
+        )
+        return [fact for fact in found if fact.text]
+
+    @property
+    def no_tasks(self) -> str:
+        """Why the run has no task."""
+        if self.run.start_date:
+            return "Its version has no tasks."
+        return (
+            "It ended before it started: it has no tasks."
+            if self.run.end_date
+            else "The run has not started: it has no tasks yet."
+        )
+
+    def next_try_of(self, task: RunTaskRow) -> datetime | None:
+        """When a task is tried again; None where `reason_of` says it."""
+        is_said = task.state != TaskState.UP_FOR_RETRY or (task.label, task.state) in self.waits_for
+        return None if is_said else task.next_try_at
+
+    def reason_of(self, task: RunTaskRow) -> str:
+        """Why a task has its state, or what it waits for."""
+        if (task.label, task.state) in self.waits_for:
+            return self.waits_for[task.label, task.state]
+        if task.state in UNDECIDED:
+            return "not decided yet" if self.progress else ""
+        return task.reason or ""
+
 
 async def read(db: Db, call: Call[RunParams]) -> RunScreen:
     row = await find_run(db, call.params.dag_id, call.params.run_id)
@@ -100,7 +153,7 @@ async def read(db: Db, call: Call[RunParams]) -> RunScreen:
     return RunScreen(
         run=row,
         conf=await run_pages.conf_of(db, *key),
-        notes=await notes.of_run(db, *key),
+        notes={note.task: note for note in await notes.of_run(db, *key)},
         deadlines=await list_deadlines(db, dag_id=row.dag_id, run_id=row.run_id),
         failures=failures[:MOST_FAILURES],
         are_more_failures=len(failures) > MOST_FAILURES,

@@ -11,10 +11,11 @@ from tidegate.daemon.gateway.endpoint import Call, Load, Params
 from tidegate.daemon.intake.lag import PartitionRow, list_partitions, with_ranges
 from tidegate.daemon.live.hub import KAFKA
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.system import System, read_system
+from tidegate.daemon.read_model.system import System, facts, headline, read_system
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import system_pages
+from tidegate.schemas.text import counted
 
 SHOWN = 200
 """The partitions that the page shows."""
@@ -42,6 +43,18 @@ class SystemScreen(Struct, frozen=True):
     web: WebProcess
 
     @property
+    def headline(self) -> str:
+        return headline(len(self.system.problems))
+
+    @property
+    def facts(self) -> str:
+        """All facts in a line: those of the installation, and how far its partitions are behind."""
+        records = counted(sum(row.lag or 0 for row in self.partitions), "record is", "records are")
+        first = f" of the first {len(self.partitions)} partitions" if self.are_more else ""
+        behind = "how far partitions are behind is not known" if self.no_ends else f"{records} not read yet{first}"
+        return "; ".join((*facts(self.system), behind))
+
+    @property
     def behind(self) -> Sequence[PartitionRow]:
         """The partitions with unread records, and the partitions without a daemon."""
         return [row for row in self.partitions if row.lag or row.halted or row.host is None]
@@ -50,11 +63,6 @@ class SystemScreen(Struct, frozen=True):
     def others(self) -> Sequence[PartitionRow]:
         behind = self.behind
         return [row for row in self.partitions if row not in behind]
-
-    @property
-    def lag(self) -> int:
-        """The records that are not read, of the partitions that are shown."""
-        return sum(row.lag or 0 for row in self.partitions)
 
 
 async def read(call: Call[Params]) -> SystemScreen:

@@ -16,6 +16,7 @@ from tidegate.daemon.read_model.why_not import read_task_why_not
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.web.pages.dag_forms import json_text
 from tidegate.daemon.web.pages.run_forms import TASK
+from tidegate.daemon.web.rendering import state_word
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.error import DagFaultError, RequestError, UnavailableError
 from tidegate.schemas.explain.gates import TaskExplanation
@@ -54,6 +55,18 @@ class TaskScreen(Struct, frozen=True):
     log: str
     no_log: str
     cut: int
+
+    @property
+    def log_tail(self) -> str:
+        """The last lines of the log, which are kept of a try that did not succeed."""
+        shown = (attempt for attempt in self.facts.attempts if attempt.try_number == self.shown_try)
+        return next((attempt.log_tail or "" for attempt in shown), "")
+
+    @property
+    def no_attempt(self) -> str:
+        """Why the task has no attempt."""
+        state = self.facts.task.state
+        return f"Nothing was run for it: {state_word(state)}." if state in TASK_ENDED else "No attempt yet."
 
 
 async def read(call: Call[TaskParams]) -> TaskScreen:
