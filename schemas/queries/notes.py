@@ -27,7 +27,17 @@ async def lock_run(db: Db, dag_id: str, run_id: str) -> int | None:
 
 async def of_run(db: Db, dag_id: str, run_id: str) -> list[Note]:
     """The notes of a run: first the one on the run, then those on its tasks by name."""
-    return [Note(*row) for row in await db.fetch(_SQL["of_run"], dag_id, run_id)]
+    return await _of_run(db, dag_id, run_id, None)
+
+
+async def note_on(db: Db, dag_id: str, run_id: str, task: str | None) -> Note | None:
+    """The note on a task of a run, or on the run if `task` is None; None without one."""
+    found = await _of_run(db, dag_id, run_id, task or "")
+    return found[0] if found else None
+
+
+async def _of_run(db: Db, dag_id: str, run_id: str, label: str | None) -> list[Note]:
+    return [Note(*row) for row in await db.fetch(_SQL["of_run"], dag_id, run_id, label)]
 
 
 async def write(db: Db, run: int, task: str | None, content: str, user: str) -> None:

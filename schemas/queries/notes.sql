@@ -6,7 +6,7 @@ SELECT id FROM dag_run WHERE dag_id = $1 AND run_id = $2 FOR NO KEY UPDATE
 SELECT nullif(note.task_label, '') AS task, note.content, note.written_at, note.written_by
 FROM dag_run AS run
 JOIN note ON note.dag_run_id = run.id
-WHERE run.dag_id = $1 AND run.run_id = $2
+WHERE run.dag_id = $1 AND run.run_id = $2 AND ($3::text IS NULL OR note.task_label = $3)
 ORDER BY note.task_label
 
 -- name: write

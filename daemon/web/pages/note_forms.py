@@ -10,7 +10,8 @@ from tidegate.daemon.web.pages.run_forms import RUN, TASK
 from tidegate.daemon.web.rendering import run_url, task_url
 from tidegate.daemon.web.screen import Form
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.notes import of_run
+from tidegate.schemas.queries.notes import note_on
+from tidegate.schemas.queries.run_pages import RunRow
 
 
 class Text(Params, frozen=True):
@@ -20,17 +21,16 @@ class Text(Params, frozen=True):
 
 
 async def preview_run(db: Db, call: Call[RunPath]) -> Preview:
-    return await _preview(db, call.params, None)
+    return await _preview(db, await find_run(db, call.params.dag_id, call.params.run_id), None)
 
 
 async def preview_task(db: Db, call: Call[TaskPath]) -> Preview:
     run = await find_run(db, call.params.dag_id, call.params.run_id)
-    return await _preview(db, call.params, (await find_task(db, run, call.params.task_id)).label)
+    return await _preview(db, run, (await find_task(db, run, call.params.task_id)).label)
 
 
-async def _preview(db: Db, path: RunPath, task: str | None) -> Preview:
-    run = await find_run(db, path.dag_id, path.run_id)
-    before = next((note.content for note in await of_run(db, run.dag_id, run.run_id) if note.task == task), "")
+async def _preview(db: Db, run: RunRow, task: str | None) -> Preview:
+    before = await note_on(db, run.dag_id, run.run_id, task)
     hint = f"at most {notes.LONGEST} characters; an empty one removes the note"
     return Preview(
         title=f"Note on {task or run.dag_id} {'of ' if task else ''}{run.run_id}",
@@ -38,7 +38,7 @@ async def _preview(db: Db, path: RunPath, task: str | None) -> Preview:
         back=_address(run.dag_id, run.run_id, task),
         action=_address(run.dag_id, run.run_id, task, "note"),
         button="Save the note",
-        fields=[Field(name="content", label="Note", kind="textarea", value=before, hint=hint)],
+        fields=[Field(name="content", label="Note", kind="textarea", value=before.content if before else "", hint=hint)],
     )
 
 

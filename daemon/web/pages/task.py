@@ -88,7 +88,7 @@ async def _facts(db: Db, params: TaskParams, settings: Settings) -> Facts:
             why = await read_task_why_not(db, run, task.label, settings)
         elif task.state == TaskState.SUCCESS:
             result = await result_of(db, run, task.label)
-    note = next((note for note in await notes.of_run(db, run.dag_id, run.run_id) if note.task == task.label), None)
+    note = await notes.note_on(db, run.dag_id, run.run_id, task.label)
     return Facts(run, task, attempts, why, "" if result is None else json_text(result), note)
 
 
