@@ -1,6 +1,6 @@
 """How far a backfill has come, and the time that it has left."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from weakref import WeakKeyDictionary
 
@@ -8,10 +8,9 @@ import msgspec
 
 from tidegate.daemon.read_model.backfill_reasons import is_stuck
 from tidegate.handlers.backfills.dates import is_replay, next_ticks
-from tidegate.schemas.error import DagFaultError
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.queries import versions
-from tidegate.schemas.queries.backfill_pages import BackfillRow, Pace, read_pace
+from tidegate.schemas.queries.backfill_pages import BackfillRow, Pace, read_paces
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
 
@@ -57,12 +56,18 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 async def read_progress(db: Db, row: BackfillRow) -> Progress:
     """The dates to come are counted from the timetable, up to a bound; not at all if the version cannot be read."""
-    try:
-        graph: Graph | None = (await versions.graphs(db, {row.version_id}))[row.version_id]
-    except DagFaultError:
-        graph = None
-    left = 0 if graph is None or row.is_planned else dates_left(row, graph)
-    return progress(row, graph, left, db.now, await read_pace(db, row.dag_id, row.id, RECENT_DATES))
+    return (await read_all_progress(db, [row]))[row.id]
+
+
+async def read_all_progress(db: Db, rows: Sequence[BackfillRow]) -> Mapping[int, Progress]:
+    """As `read_progress`, by backfill."""
+    graphs = await versions.readable(db, {row.version_id for row in rows})
+    paces = await read_paces(db, rows, RECENT_DATES)
+    return {row.id: _progress(row, graphs.get(row.version_id), db.now, paces[row.id]) for row in rows}
+
+
+def _progress(row: BackfillRow, graph: Graph | None, now: datetime, recent: Pace) -> Progress:
+    return progress(row, graph, 0 if graph is None or row.is_planned else dates_left(row, graph), now, recent)
 
 
 def dates_left(row: BackfillRow, graph: Graph) -> int:

@@ -190,11 +190,13 @@ async def list_failures(db: Db, backfill_id: int, limit: int) -> list[FailedDate
     return [FailedDate(logical_date, dag_id, run_id, first.get(id_)) for id_, logical_date, dag_id, run_id in rows]
 
 
-async def read_pace(db: Db, dag_id: str, backfill_id: int, dates: int) -> Pace:
-    """The recent runs of a backfill, of its last `dates`, since its last change."""
-    name = object_name(OF_DAG, dag_id=dag_id, backfill_id=backfill_id)
-    of_former_versions = object_name(OF_DAG, backfill_id=backfill_id)
-    return Pace(*(await db.fetch(_SQL["pace"], backfill_id, dates, [name, of_former_versions]))[0])
+async def read_paces(db: Db, backfills: Sequence[BackfillRow], dates: int) -> Mapping[int, Pace]:
+    """By backfill, its recent runs: of its last `dates`, since its last change."""
+    ids = [row.id for row in backfills]
+    names = [object_name(OF_DAG, dag_id=row.dag_id, backfill_id=row.id) for row in backfills]
+    of_former_versions = [object_name(OF_DAG, backfill_id=id_) for id_ in ids]
+    rows = await db.fetch(_SQL["paces"], ids, names, of_former_versions, dates) if ids else ()
+    return {id_: Pace(*pace) for id_, *pace in rows}
 
 
 async def list_shares(db: Db, backfill_id: int, counted: int) -> list[PoolShare]:

@@ -154,20 +154,25 @@ CROSS JOIN LATERAL (
 ) AS others
 ORDER BY mine.pool
 
--- name: pace
--- The runs of the last $2 dates that ended since the last change of the backfill, or since the first of their ends. $3: the names
--- of the backfill in the audit log.
-WITH ended AS (
-    SELECT run.end_date AS at, date.tasks_succeeded + date.tasks_skipped + date.tasks_failed AS tasks
-    FROM (SELECT * FROM backfill_date WHERE backfill_id = $1 ORDER BY ordinal DESC LIMIT $2) AS date
-    JOIN dag_run AS run ON run.id = date.dag_run_id
-    WHERE date.state IN ('success', 'failed') AND run.end_date IS NOT NULL
-),
-changed AS MATERIALIZED (
-    SELECT at FROM audit_log
-    WHERE object = ANY ($3::text[]) AND what IN ('changed a backfill', 'resumed a backfill', 'retried a backfill')
-),
-since AS (SELECT greatest((SELECT min(at) FROM ended), (SELECT max(at) FROM changed)) AS at)
-SELECT count(*) AS runs, coalesce(sum(ended.tasks), 0)::bigint AS tasks, min(since.at) AS since
-FROM since
-JOIN ended ON ended.at > since.at
+-- name: paces
+-- Of each backfill, the runs of its last $4 dates that ended since its last change, or since the first of their ends. $2 and $3:
+-- the names of the backfills in the audit log.
+SELECT chosen.id, pace.runs, pace.tasks, pace.since
+FROM unnest($1::bigint[], $2::text[], $3::text[]) AS chosen (id, name, former_name)
+CROSS JOIN LATERAL (
+    WITH ended AS (
+        SELECT run.end_date AS at, date.tasks_succeeded + date.tasks_skipped + date.tasks_failed AS tasks
+        FROM (SELECT * FROM backfill_date WHERE backfill_id = chosen.id ORDER BY ordinal DESC LIMIT $4) AS date
+        JOIN dag_run AS run ON run.id = date.dag_run_id
+        WHERE date.state IN ('success', 'failed') AND run.end_date IS NOT NULL
+    ),
+    changed AS MATERIALIZED (
+        SELECT at FROM audit_log
+        WHERE object IN (chosen.name, chosen.former_name)
+          AND what IN ('changed a backfill', 'resumed a backfill', 'retried a backfill')
+    ),
+    since AS (SELECT greatest((SELECT min(at) FROM ended), (SELECT max(at) FROM changed)) AS at)
+    SELECT count(*) AS runs, coalesce(sum(ended.tasks), 0)::bigint AS tasks, min(since.at) AS since
+    FROM since
+    JOIN ended ON ended.at > since.at
+) AS pace

@@ -32,6 +32,11 @@ async def graphs(db: Db, version_ids: Collection[int]) -> Mapping[int, Graph]:
     return found
 
 
+async def readable(db: Db, version_ids: Collection[int]) -> Mapping[int, Graph]:
+    """As `graphs`, without the versions that cannot be read."""
+    return (await _known(db, version_ids)).graphs
+
+
 async def of_runs(db: Db, runs: Collection[RunView]) -> Mapping[int, Graph]:
     """The graphs of these runs' versions. An ended run whose version cannot be read gets one of `names_only`.
 

@@ -10,11 +10,10 @@ from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Call, Read
 from tidegate.daemon.gateway.lists import Id, Keyset, Listed
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.backfill_progress import Progress, read_progress
+from tidegate.daemon.read_model.backfill_progress import Progress, read_all_progress
 from tidegate.daemon.read_model.backfill_reasons import why
 from tidegate.daemon.web.numbers import at_least, percent
 from tidegate.daemon.web.screen import Screen
-from tidegate.schemas.error import DagFaultError
 from tidegate.schemas.queries.backfill_pages import BackfillRow, list_backfills
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
@@ -23,7 +22,7 @@ from tidegate.schemas.text import counted
 HOUR_S = 3600.0
 
 
-NEWEST = Keyset("backfills", ("row.id",), (Id,))
+NEWEST = Keyset("backfills", ("id",), (Id,))
 
 
 class BackfillList(Listed, frozen=True):
@@ -36,7 +35,7 @@ class BackfillList(Listed, frozen=True):
 
 
 class BackfillLine(Struct, frozen=True):
-    """A line of the list. `progress` is None for one that has ended, and if its version cannot be read.
+    """A line of the list. `progress` is None for one that has ended.
 
     `per_hour` is the number of dates that ended in an hour, None before the first one. `why` is the reason of its state.
     """
@@ -67,15 +66,14 @@ async def read(db: Db, call: Call[BackfillList]) -> BackfillsScreen:
     params = call.params
     filters = {"state": params.state, "deleted": params.deleted, "before": NEWEST.first(params)}
     rows = await list_backfills(db, dag_id=params.dag or None, limit=params.limit + 1, **filters)
-    return BackfillsScreen(NEWEST.page([await line_of(db, row) for row in rows], params), list(BackfillState))
+    shown = NEWEST.page(rows, params)
+    progress = await read_all_progress(db, [row for row in shown.items if row.state not in BACKFILL_ENDED])
+    lines = [_line(row, progress.get(row.id), db.now) for row in shown.items]
+    return BackfillsScreen(Page(lines, shown.next_cursor), list(BackfillState))
 
 
-async def line_of(db: Db, row: BackfillRow) -> BackfillLine:
-    try:
-        progress = None if row.state in BACKFILL_ENDED else await read_progress(db, row)
-    except DagFaultError:
-        progress = None
-    return BackfillLine(row, progress, (progress and progress.per_hour) or per_hour(row, db.now), why(row))
+def _line(row: BackfillRow, progress: Progress | None, now: datetime) -> BackfillLine:
+    return BackfillLine(row, progress, (progress and progress.per_hour) or per_hour(row, now), why(row))
 
 
 def ended_dates(row: BackfillRow) -> int:

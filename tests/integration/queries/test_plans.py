@@ -110,8 +110,8 @@ READ = {
     "pools.pools_in_demand": ("", "task_instance_oldest"),
     "backfill_pages.failures": ("1, 20", "backfill_date_failed dag_run_pkey"),
     "backfill_pages.stages": ("1", "backfill_stage_pkey"),
-    "backfill_pages.pace": (
-        "1, 50, ARRAY['DAG d, backfill 1', 'backfill 1']",
+    "backfill_pages.paces": (
+        "ARRAY[1, 2], ARRAY['DAG d, backfill 1', 'DAG d, backfill 2'], ARRAY['backfill 1', 'backfill 2'], 50",
         "backfill_date_pkey dag_run_pkey audit_log_object",
     ),
     "backfill_dates.lagging": ("", "backfill_active dag_run_backfill dag_run_pkey"),

@@ -86,7 +86,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("backfills.replayed", "backfills.consumers"), ("backfill_id", "order_at", *ExistingRun._fields, "ordinal")),
     "backfill_pages.scheduled": ScheduledTask._fields,
     "backfill_pages.stages": fields(StageRow),
-    "backfill_pages.pace": Pace._fields,
+    "backfill_pages.paces": ("id", *Pace._fields),
     "backfill_pages.pool_shares": fields(PoolShare),
     "backfill_pages.list": (*fields(BackfillRow), "ended_succeeded", "ended_failed"),
     "now.expected": ("has_more", *fields(ExpectedDataset)),
