@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from tidegate.daemon.gateway.authenticate import Identity, check_csrf, require
 from tidegate.daemon.gateway.conversion import converted
-from tidegate.daemon.gateway.endpoint import Act, Call, Facts, Load, Params, Read, call_of, perform
+from tidegate.daemon.gateway.endpoint import Act, B, Call, Facts, Load, P, Params, Read, call_of, perform
 from tidegate.daemon.gateway.json_input import NUL
 from tidegate.daemon.gateway.problem import InvalidError, Problem, UnauthenticatedError, problem_of, retry_of
 from tidegate.daemon.gateway.refusals import Attempt, recording_refusals
@@ -26,10 +26,15 @@ from tidegate.daemon.web.form import Preview, RejectedFormError, preview_of, wit
 from tidegate.daemon.web.links import links_of
 from tidegate.daemon.web.navigation import navigation_of
 from tidegate.daemon.web.rendering import render, url
+from tidegate.schemas.effect.audit import OF_DAG
+from tidegate.schemas.effect.audit import Form as Name
 from tidegate.schemas.error import FATAL, ForbiddenError, NotFoundError, RequestError
 
 FIELDS = 10_000
 """The most fields of a form."""
+
+FORM = "form.html"
+"""The template of all forms."""
 
 PREVIEWED = "previewed"
 """The field with the address of the preview that a form shows: with other texts in its fields it only shows what they do."""
@@ -73,10 +78,25 @@ class Form(msgspec.Struct, frozen=True):
     is about: they come from the path and from the fields of the same names.
     """
 
-    preview: Read[Any, Any] | Load[Any, Any]
+    preview: Read[Any, Preview] | Load[Any, Preview]
     act: Act[Any, Any, str]
-    template: str = "form.html"
     keeps_texts: bool = False
+
+    @staticmethod
+    def of(
+        preview: Read[Any, Preview] | Load[Any, Preview],
+        work: Callable[[Call[P], B], Awaitable[str]],
+        params: type[P],
+        body: type[B],
+        *,
+        does: str,
+        says: Callable[[B], str] | None = None,
+        about: Name = OF_DAG,
+        keeps_texts: bool = False,
+    ) -> "Form":
+        """The change has the path and the right of its preview."""
+        act = Act("POST", preview.path, preview.right, work, params, body, str, does=does, says=says, about=about)
+        return Form(preview, act, keeps_texts)
 
 
 def routes(screens: tuple[Screen | Form, ...], service: Service) -> list[Route]:
@@ -88,7 +108,7 @@ def _routes(screen: Screen | Form, service: Service) -> list[Route]:
     if isinstance(screen, Screen):
         shows_page = _shows(screen.read, screen.template, service, is_live=screen.is_live, is_shared=True)
         return [Route(screen.read.path, guarded(shows_page))]
-    shows = Route(screen.preview.path, guarded(_shows(screen.preview, screen.template, service)), methods=["GET"])
+    shows = Route(screen.preview.path, guarded(_shows(screen.preview, FORM, service)), methods=["GET"])
     return [shows, Route(screen.act.path, guarded(_acts(screen, service)), methods=["POST"])]
 
 
@@ -168,7 +188,7 @@ def _acts(form: Form, service: Service) -> Answer:
         except RejectedFormError as error:
             status = HTTPStatus(problem_of(error.rejection, request.url.path).status)
             frame = context(request, service, identity)
-            return render(form.template, status, page=error.page, params=call.params, live=None, **frame)
+            return render(FORM, status, page=error.page, params=call.params, live=None, **frame)
         return RedirectResponse(address, HTTPStatus.SEE_OTHER)
 
     return acts

@@ -8,7 +8,7 @@ import msgspec
 from tidegate.daemon import backfills
 from tidegate.daemon.api.backfills import permitted
 from tidegate.daemon.gateway import json_input
-from tidegate.daemon.gateway.endpoint import Act, Call, Load, Params
+from tidegate.daemon.gateway.endpoint import Call, Load, Params
 from tidegate.daemon.gateway.paths import BackfillPath
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
@@ -190,26 +190,14 @@ def _shown(row: BackfillRow) -> dict[str, str]:
 
 
 def _form(action: BackfillAction) -> Form:
-    path, does = f"{BACKFILL}/{action}", f"{backfill_acted.DONE[action]} a backfill"
-    return Form(
-        Load(path, Right.BACKFILL, partial(preview, action), BackfillPath, Preview),
-        Act("POST", path, Right.BACKFILL, partial(act, action), BackfillPath, ActionOptions, str, does=does),
-    )
+    shows = Load(f"{BACKFILL}/{action}", Right.BACKFILL, partial(preview, action), BackfillPath, Preview)
+    does = f"{backfill_acted.DONE[action]} a backfill"
+    return Form.of(shows, partial(act, action), BackfillPath, ActionOptions, does=does)
 
+
+CHANGES = Load(f"{BACKFILL}/{CHANGE}", Right.BACKFILL, preview_change, BackfillPath, Preview)
 
 FORMS = (
     *map(_form, BackfillAction),
-    Form(
-        Load(f"{BACKFILL}/{CHANGE}", Right.BACKFILL, preview_change, BackfillPath, Preview),
-        Act(
-            "POST",
-            f"{BACKFILL}/{CHANGE}",
-            Right.BACKFILL,
-            change,
-            BackfillPath,
-            dict[str, str],
-            str,
-            does="changed a backfill",
-        ),
-    ),
+    Form.of(CHANGES, change, BackfillPath, dict[str, str], does="changed a backfill"),
 )

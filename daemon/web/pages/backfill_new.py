@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from tidegate.daemon import backfills
-from tidegate.daemon.gateway.endpoint import Act, Call, Load, Params, check_rights
+from tidegate.daemon.gateway.endpoint import Call, Load, Params, check_rights
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model import backfill_preview
@@ -183,18 +183,5 @@ def _inputs(fields: Fields, dags: Sequence[str]) -> list[Field]:
     return [*made, newest_first, *limit_fields(texts, problems)]
 
 
-FORM = Form(
-    Load("/backfills/new", Right.BACKFILL, preview, NewParams, Preview),
-    Act(
-        "POST",
-        "/backfills/new",
-        Right.BACKFILL,
-        create,
-        Params,
-        dict[str, str],
-        str,
-        does="created a backfill",
-        about=(("dag", "DAG"),),
-    ),
-    keeps_texts=True,
-)
+NEW = Load("/backfills/new", Right.BACKFILL, preview, NewParams, Preview)
+FORM = Form.of(NEW, create, Params, dict[str, str], does="created a backfill", about=(("dag", "DAG"),), keeps_texts=True)

@@ -10,7 +10,7 @@ from tidegate.daemon import runs
 from tidegate.daemon.api.dags import DagPatch
 from tidegate.daemon.audit_entry import pause_text
 from tidegate.daemon.gateway import json_input
-from tidegate.daemon.gateway.endpoint import Act, Call, Nothing, Read
+from tidegate.daemon.gateway.endpoint import Call, Nothing, Read
 from tidegate.daemon.gateway.paths import DagPath
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
@@ -171,37 +171,19 @@ def moment_of(name: str, body: Mapping[str, str]) -> datetime | None:
         raise InvalidError(f"{name}: {error}", field=name) from error
 
 
+PAUSE = Read("/dags/{dag_id}/pause", Right.EDIT, preview_pause, DagPath, Preview)
+TRIGGER = Read("/dags/{dag_id}/trigger", Right.EDIT, preview_trigger, DagPath, Preview)
+RELEASE = Read("/dags/{dag_id}/release", Right.EDIT, preview_release, DagPath, Preview)
+
 FORMS = (
-    Form(
-        Read("/dags/{dag_id}/pause", Right.EDIT, preview_pause, DagPath, Preview),
-        Act(
-            "POST",
-            "/dags/{dag_id}/pause",
-            Right.EDIT,
-            pause,
-            DagPath,
-            DagPatch,
-            str,
-            does="paused or unpaused a DAG",
-            says=lambda body: pause_text(is_paused=body.is_paused),
-        ),
+    Form.of(
+        PAUSE,
+        pause,
+        DagPath,
+        DagPatch,
+        does="paused or unpaused a DAG",
+        says=lambda body: pause_text(is_paused=body.is_paused),
     ),
-    Form(
-        Read("/dags/{dag_id}/trigger", Right.EDIT, preview_trigger, DagPath, Preview),
-        Act(
-            "POST",
-            "/dags/{dag_id}/trigger",
-            Right.EDIT,
-            trigger,
-            DagPath,
-            dict[str, str],
-            str,
-            does="triggered a run",
-        ),
-        keeps_texts=True,
-    ),
-    Form(
-        Read("/dags/{dag_id}/release", Right.EDIT, preview_release, DagPath, Preview),
-        Act("POST", "/dags/{dag_id}/release", Right.EDIT, release, DagPath, Nothing, str, does="released a DAG"),
-    ),
+    Form.of(TRIGGER, trigger, DagPath, dict[str, str], does="triggered a run", keeps_texts=True),
+    Form.of(RELEASE, release, DagPath, Nothing, does="released a DAG"),
 )

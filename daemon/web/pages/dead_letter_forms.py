@@ -6,7 +6,7 @@ from functools import partial
 from tidegate.daemon.api.dead_letters import Ids, check_because
 from tidegate.daemon.dead_letters import Changes
 from tidegate.daemon.gateway.conversion import converted
-from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
+from tidegate.daemon.gateway.endpoint import Call, Params, Read
 from tidegate.daemon.gateway.lists import Id
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.dead_letter import BATCH_LETTERS, Change, Outcome, letters_text
@@ -106,21 +106,8 @@ class Discarded(Chosen, frozen=True):
 
 
 def _form(change: Change, body: type[Chosen]) -> Form:
-    path = f"/dead-letters/{change}"
-    return Form(
-        Read(path, Right.OPERATE, partial(preview, change), Selection, Preview),
-        Act(
-            "POST",
-            path,
-            Right.OPERATE,
-            partial(act, change),
-            Params,
-            body,
-            str,
-            does=f"{change}ed dead letters",
-            about=(),
-        ),
-    )
+    shows = Read(f"/dead-letters/{change}", Right.OPERATE, partial(preview, change), Selection, Preview)
+    return Form.of(shows, partial(act, change), Params, body, does=f"{change}ed dead letters", about=())
 
 
 FORMS = (_form(Change.REPLAY, Chosen), _form(Change.DISCARD, Discarded))

@@ -1,7 +1,7 @@
 """The note of a run, or of a task of it: write, change, remove."""
 
 from tidegate.daemon import notes
-from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
+from tidegate.daemon.gateway.endpoint import Call, Params, Read
 from tidegate.daemon.gateway.paths import RunPath, TaskPath
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.lookup import find_run, find_task
@@ -60,15 +60,10 @@ def _address(dag_id: str, run_id: str, task: str | None, *below: str) -> str:
     return task_url(dag_id, run_id, task, *below) if task else run_url(dag_id, run_id, *below)
 
 
+OF_RUN = Read(f"{RUN}/note", Right.EDIT, preview_run, RunPath, Preview)
+OF_TASK = Read(f"{TASK}/note", Right.EDIT, preview_task, TaskPath, Preview)
+
 FORMS = (
-    Form(
-        Read(f"{RUN}/note", Right.EDIT, preview_run, RunPath, Preview),
-        Act("POST", f"{RUN}/note", Right.EDIT, write_run, RunPath, Text, str, does="wrote a note"),
-        keeps_texts=True,
-    ),
-    Form(
-        Read(f"{TASK}/note", Right.EDIT, preview_task, TaskPath, Preview),
-        Act("POST", f"{TASK}/note", Right.EDIT, write_task, TaskPath, Text, str, does="wrote a note"),
-        keeps_texts=True,
-    ),
+    Form.of(OF_RUN, write_run, RunPath, Text, does="wrote a note", keeps_texts=True),
+    Form.of(OF_TASK, write_task, TaskPath, Text, does="wrote a note", keeps_texts=True),
 )

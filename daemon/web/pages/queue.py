@@ -5,7 +5,7 @@ The name of a pool may have slashes, so it is a parameter of the query.
 
 from tidegate.daemon import pools as changes
 from tidegate.daemon.api.pools import PoolPath, QueuePath, SlotCount, check_name, list_queue
-from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
+from tidegate.daemon.gateway.endpoint import Call, Params, Read
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.queue import PoolQueue, Pools, read_pools
 from tidegate.daemon.web.form import Field, Preview
@@ -17,8 +17,6 @@ from tidegate.schemas.queries.counting import COUNTED, tasks_wait
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.pools import PoolRow
 from tidegate.schemas.text import counted
-
-SLOTS = "/queue/slots"
 
 
 class PoolName(Params, frozen=True):
@@ -75,9 +73,6 @@ async def set_slots(call: Call[Params], body: SlotsBody) -> str:
 
 
 LIST = Screen(Read("/queue", Right.VIEW, read_all, Params, Pools), "queue.html")
-FORM = Form(
-    Read(SLOTS, Right.OPERATE, preview_slots, PoolName, Preview),
-    Act("POST", SLOTS, Right.OPERATE, set_slots, Params, SlotsBody, str, does="changed a pool", about=OF_POOL),
-    keeps_texts=True,
-)
+SLOTS = Read("/queue/slots", Right.OPERATE, preview_slots, PoolName, Preview)
+FORM = Form.of(SLOTS, set_slots, Params, SlotsBody, does="changed a pool", about=OF_POOL, keeps_texts=True)
 ONE = Screen(Read("/queue/pool", Right.VIEW, list_queue, QueuePath, PoolQueue), "pool.html")

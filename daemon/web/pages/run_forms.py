@@ -7,7 +7,7 @@ import msgspec
 
 from tidegate.daemon import runs
 from tidegate.daemon.audit_entry import clearing_text
-from tidegate.daemon.gateway.endpoint import Act, Call, Load, Nothing, Params, Read
+from tidegate.daemon.gateway.endpoint import Call, Load, Nothing, Params, Read
 from tidegate.daemon.gateway.paths import RunPath, TaskPath
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.clearing import cleared_text
@@ -200,31 +200,14 @@ async def mark_task(call: Call[TaskPath], body: State) -> str:
     return task_url(path.dag_id, path.run_id, path.task_id)
 
 
+CLEAR = Load(f"{RUN}/clear", Right.EDIT, preview_clear, ClearParams, Preview)
+CANCEL = Read(f"{RUN}/cancel", Right.EDIT, preview_cancel, RunPath, Preview)
+MARK = Read(f"{RUN}/mark", Right.EDIT, preview_mark, RunPath, Preview)
+MARK_TASK = Read(f"{TASK}/mark", Right.EDIT, preview_mark_task, TaskPath, Preview)
+
 FORMS = (
-    Form(
-        Load(f"{RUN}/clear", Right.EDIT, preview_clear, ClearParams, Preview),
-        Act(
-            "POST",
-            f"{RUN}/clear",
-            Right.EDIT,
-            clear,
-            RunPath,
-            ClearOptions,
-            str,
-            does="cleared tasks",
-            says=_clearing_text,
-        ),
-    ),
-    Form(
-        Read(f"{RUN}/cancel", Right.EDIT, preview_cancel, RunPath, Preview),
-        Act("POST", f"{RUN}/cancel", Right.EDIT, cancel, RunPath, Nothing, str, does="cancelled a run"),
-    ),
-    Form(
-        Read(f"{RUN}/mark", Right.EDIT, preview_mark, RunPath, Preview),
-        Act("POST", f"{RUN}/mark", Right.EDIT, mark, RunPath, State, str, does="marked a run"),
-    ),
-    Form(
-        Read(f"{TASK}/mark", Right.EDIT, preview_mark_task, TaskPath, Preview),
-        Act("POST", f"{TASK}/mark", Right.EDIT, mark_task, TaskPath, State, str, does="marked a task"),
-    ),
+    Form.of(CLEAR, clear, RunPath, ClearOptions, does="cleared tasks", says=_clearing_text),
+    Form.of(CANCEL, cancel, RunPath, Nothing, does="cancelled a run"),
+    Form.of(MARK, mark, RunPath, State, does="marked a run"),
+    Form.of(MARK_TASK, mark_task, TaskPath, State, does="marked a task"),
 )

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from tidegate.daemon.api.installation import LossPath, Settle, settle_loss
-from tidegate.daemon.gateway.endpoint import Act, Call, Load, Params, Read
+from tidegate.daemon.gateway.endpoint import Call, Load, Params, Read
 from tidegate.daemon.intake import resumption
 from tidegate.daemon.intake.resumption import BackwardsError, Halted, OffsetError, find_halted
 from tidegate.daemon.permissions import Right
@@ -18,9 +18,6 @@ from tidegate.schemas.error import NotFoundError, StaleError
 from tidegate.schemas.queries import losses
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.text import utc
-
-RESUME = "/topics/resume"
-SETTLE = "/losses/{id}/settle"
 
 Topic = Literal["", "lost its end", "was created again"]
 
@@ -148,14 +145,10 @@ async def settle(call: Call[LossPath], body: Settle) -> str:
     return url("system")
 
 
+RESUME = Load("/topics/resume", Right.OPERATE, preview_resume, PartitionName, Preview)
+SETTLE = Read("/losses/{id}/settle", Right.OPERATE, preview_settle, LossPath, Preview)
+
 FORMS = (
-    Form(
-        Load(RESUME, Right.OPERATE, preview_resume, PartitionName, Preview),
-        Act("POST", RESUME, Right.OPERATE, resume, Params, ResumeBody, str, does="resumed a partition", about=OF_PARTITION),
-    ),
-    Form(
-        Read(SETTLE, Right.OPERATE, preview_settle, LossPath, Preview),
-        Act("POST", SETTLE, Right.OPERATE, settle, LossPath, Settle, str, does="settled a loss of commits", about=OF_LOSS),
-        keeps_texts=True,
-    ),
+    Form.of(RESUME, resume, Params, ResumeBody, does="resumed a partition", about=OF_PARTITION),
+    Form.of(SETTLE, settle, LossPath, Settle, does="settled a loss of commits", about=OF_LOSS, keeps_texts=True),
 )
