@@ -1,29 +1,38 @@
 -- name: list_runs
--- The bounds of the id are there also without $10: by them, a plan for all parameters finds that run alone.
+-- The bounds of the id are there also without $10: by them, a plan for all parameters finds that run alone. A version may have
+-- thousands of tasks: it is unpacked once for all of its runs.
+WITH run AS MATERIALIZED (
+    SELECT run.*
+    FROM dag_run AS run
+    WHERE ($1::text IS NULL OR run.dag_id = $1)
+      AND ($2::run_state IS NULL OR run.state = $2)
+      AND ($3::text IS NULL OR run.run_id = $3)
+      AND ($5::run_type IS NULL OR run.run_type = $5)
+      AND ($6::timestamptz IS NULL OR run.order_at >= $6)
+      AND ($7::timestamptz IS NULL OR run.order_at <= $7)
+      AND ($8::bigint IS NULL OR run.id IN (
+          SELECT dag_run_id FROM backfill_date WHERE backfill_id = $8 AND state <> 'skipped'
+      ))
+      AND ($9::bigint IS NULL OR run.id < $9)
+      AND run.id BETWEEN coalesce($10::bigint, 0) AND coalesce($10, 9223372036854775807)
+    ORDER BY run.id DESC
+    LIMIT $4
+),
+version AS MATERIALIZED (
+    SELECT id, number, CASE jsonb_typeof(tasks) WHEN 'array' THEN jsonb_array_length(tasks) ELSE 0 END AS tasks
+    FROM (SELECT id, number, spec -> 'tasks' AS tasks FROM dag_version WHERE id IN (SELECT version_id FROM run) OFFSET 0) AS unpacked
+)
 SELECT
     run.dag_id, run.run_id, run.run_type, run.state, run.run_after, run.created_at, run.start_date, run.end_date,
-    version.number AS version, run.unfinished,
-    CASE jsonb_typeof(version.spec -> 'tasks') WHEN 'array' THEN jsonb_array_length(version.spec -> 'tasks') ELSE 0 END AS tasks,
+    version.number AS version, run.unfinished, version.tasks,
     run.logical_date, run.data_interval_start, run.data_interval_end,
     extract(epoch FROM run.start_date - run.run_after)::double precision AS schedule_delay_s,
     (
         SELECT max(backfill_id) FROM backfill_date AS date WHERE date.dag_run_id = run.id AND date.state <> 'skipped'
     ) AS backfill_id
-FROM dag_run AS run
-JOIN dag_version AS version ON version.id = run.version_id
-WHERE ($1::text IS NULL OR run.dag_id = $1)
-  AND ($2::run_state IS NULL OR run.state = $2)
-  AND ($3::text IS NULL OR run.run_id = $3)
-  AND ($5::run_type IS NULL OR run.run_type = $5)
-  AND ($6::timestamptz IS NULL OR run.order_at >= $6)
-  AND ($7::timestamptz IS NULL OR run.order_at <= $7)
-  AND ($8::bigint IS NULL OR run.id IN (
-      SELECT dag_run_id FROM backfill_date WHERE backfill_id = $8 AND state <> 'skipped'
-  ))
-  AND ($9::bigint IS NULL OR run.id < $9)
-  AND run.id BETWEEN coalesce($10::bigint, 0) AND coalesce($10, 9223372036854775807)
+FROM run
+JOIN version ON version.id = run.version_id
 ORDER BY run.id DESC
-LIMIT $4
 
 -- name: run_number
 SELECT id FROM dag_run WHERE dag_id = $1 AND run_id = $2
