@@ -20,7 +20,9 @@ WITH run AS MATERIALIZED (
 ),
 version AS MATERIALIZED (
     SELECT id, number, CASE jsonb_typeof(tasks) WHEN 'array' THEN jsonb_array_length(tasks) ELSE 0 END AS tasks
-    FROM (SELECT id, number, spec -> 'tasks' AS tasks FROM dag_version WHERE id IN (SELECT version_id FROM run) OFFSET 0) AS unpacked
+    FROM (
+        SELECT id, number, spec -> 'tasks' AS tasks FROM dag_version WHERE id IN (SELECT version_id FROM run) OFFSET 0
+    ) AS unpacked
 )
 SELECT
     run.dag_id, run.run_id, run.run_type, run.state, run.run_after, run.created_at, run.start_date, run.end_date,
