@@ -34,7 +34,7 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     now: datetime
     daemons: Sequence[DaemonLine]
     outages: Sequence[ServerOutage] = ()
-    leases: Sequence[LeaseLine] = msgspec.field(default=(), name="duties")
+    leases: Sequence[LeaseLine] = ()
     halted: Sequence[Incident] = ()
     losses: Sequence[LossRow] = ()
     retention: Sequence[Retained] = ()
