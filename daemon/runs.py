@@ -13,7 +13,7 @@ import msgspec
 from tidegate.daemon.conf import checked_conf
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.read_model.clearing import ClearedRun, preview
-from tidegate.daemon.read_model.lookup import LATEST, find_dag, find_run, find_task
+from tidegate.daemon.read_model.lookup import NEWEST_RUN, find_dag, find_run, find_task
 from tidegate.daemon.request import apply_request
 from tidegate.handlers.runs.run_ids import manual_run_id
 from tidegate.schemas.error import NotFoundError, RequestError, UnavailableError
@@ -84,7 +84,7 @@ def new_run_id(given: str | None) -> str:
     """The id of a new run; made from the time unless the user gives one. Raises RequestError for one that no run can have."""
     if given is None:
         return manual_run_id(datetime.now(UTC))
-    if not _RUN_ID.fullmatch(given) or given == LATEST:
+    if not _RUN_ID.fullmatch(given) or given == NEWEST_RUN:
         raise RequestError("a run id is 1 to 250 of A-Z a-z 0-9 _ . ~ : + -, and not `latest`, `.` or `..`", field="run_id")
     return given
 

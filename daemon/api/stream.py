@@ -9,7 +9,7 @@ from tidegate.daemon.gateway.problem import InvalidError, TooManyError
 from tidegate.daemon.live.hub import OpenStream, Owner
 from tidegate.daemon.live.recent import Wanted
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.lookup import LATEST, find_dag
+from tidegate.daemon.read_model.lookup import NEWEST_RUN, find_dag
 from tidegate.schemas.wire.event import Kind
 
 RETRY_S = 30
@@ -30,7 +30,7 @@ class Changes(Params, frozen=True):
 async def stream(call: Call[Changes]) -> OpenStream:
     """Follow the changes of runs and tasks as server-sent events. With `Last-Event-ID` it continues after that event."""
     hub, params, most = call.service.hub, call.params, call.settings.web_streams
-    if params.run_id == LATEST:
+    if params.run_id == NEWEST_RUN:
         raise InvalidError("run_id: a stream follows a run by its id; `latest` would be another run later")
     if params.dag_id is not None:
         await call.service.reader.run(find_dag, params.dag_id)

@@ -7,7 +7,7 @@ from typing import Any
 from tidegate.daemon.audit_entry import record_refusal
 from tidegate.daemon.gateway.endpoint import Act, Call, Endpoint, Stream, check_right, names_of
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.lookup import LATEST
+from tidegate.daemon.read_model.lookup import NEWEST_RUN
 from tidegate.schemas.effect.audit import OF_DAG, object_name
 from tidegate.schemas.error import DagFaultError, ForbiddenError, RequestError
 from tidegate.schemas.queries import backfill_pages, run_pages
@@ -56,7 +56,7 @@ async def _record(call: Call[Any], endpoint: Endpoint | Stream[Any], body: Any, 
 
 async def _resolved(db: Db, names: Mapping[str, Any], backfill_id: int | None) -> Mapping[str, Any]:
     """The names with the run that `latest` is, and the DAG of a backfill; without what does not exist."""
-    if names.get("run_id") == LATEST:
+    if names.get("run_id") == NEWEST_RUN:
         run = await run_pages.run_of(db, names["dag_id"], None)
         return {**names, "run_id": run and run.run_id}
     if backfill_id is not None:

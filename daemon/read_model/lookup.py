@@ -12,7 +12,7 @@ from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
 from tidegate.schemas.text import counted
 from tidegate.schemas.view import DagView
 
-LATEST = "latest"
+NEWEST_RUN = "latest"
 
 NAMED = 20
 """The tasks that a message names."""
@@ -55,11 +55,11 @@ async def list_of_dag(db: Db, list_rows: Callable[..., Awaitable[list[Row]]], da
 
 async def find_run(db: Db, dag_id: str, run_id: str) -> RunRow:
     """The run of this id, or the newest run for `latest`. Raises NotFoundError for an unknown run."""
-    found = await run_pages.run_of(db, dag_id, None if run_id == LATEST else run_id)
+    found = await run_pages.run_of(db, dag_id, None if run_id == NEWEST_RUN else run_id)
     if found is not None:
         return found
     await find_dag(db, dag_id)
-    if run_id == LATEST:
+    if run_id == NEWEST_RUN:
         raise NotFoundError(f"DAG {dag_id!r} has no runs yet")
     raise NotFoundError(f"DAG {dag_id!r} has no run {run_id!r}; `tidegate runs list {dag_id}` shows all")
 

@@ -20,7 +20,7 @@ from tidegate.daemon.gateway.refusals import Attempt, recording_refusals
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.live.hub import Hub
 from tidegate.daemon.permissions import Caller, Right, Role, refusal
-from tidegate.daemon.read_model.lookup import LATEST
+from tidegate.daemon.read_model.lookup import NEWEST_RUN
 from tidegate.daemon.web.command_links import links_to_pages
 from tidegate.daemon.web.form import Preview, RejectedFormError, preview_of, with_rejection
 from tidegate.daemon.web.links import links_of
@@ -223,7 +223,7 @@ async def _shown_again(form: Form, given: Mapping[str, str], call: Call[Any]) ->
 def live_of(params: Params, hub: Hub) -> Live:
     """The stream of the changes of the DAG or the run that the parameters name, or of all."""
     dag_id, run_id = getattr(params, "dag_id", None) or None, getattr(params, "run_id", None)
-    run_id = None if run_id == LATEST else run_id
+    run_id = None if run_id == NEWEST_RUN else run_id
     address = url(*STREAM, coalesce="true", dag_id=dag_id, run_id=run_id, after=hub.recent.encode() or None)
     return Live(address, LIST_PAUSE_S if dag_id is None else PAUSE_S)
 
