@@ -8,7 +8,7 @@ from tidegate.daemon.gateway.problem import CsrfError, UnauthenticatedError
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.identity import credentials
 from tidegate.daemon.identity.credentials import SESSION_S, Session
-from tidegate.daemon.identity.login_settings import is_loopback
+from tidegate.daemon.identity.loopback import is_loopback
 from tidegate.daemon.identity.secret import csrf_token, is_csrf_token
 from tidegate.daemon.permissions import Caller
 

@@ -1,10 +1,10 @@
 """The settings of logins by other services, checked when a web process starts."""
 
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from tidegate.daemon.identity.grants import grants_of
+from tidegate.daemon.identity.loopback import is_loopback
 from tidegate.daemon.identity.proxy import networks_of
 from tidegate.daemon.settings import PREFIX, Settings, SettingsError
 
@@ -33,14 +33,6 @@ def _check_issuer(settings: Settings) -> None:
     if "openid" not in settings.oidc_scopes.split():
         raise SettingsError(f"{PREFIX}OIDC_SCOPES is {settings.oidc_scopes!r}, but must contain openid")
     client_secret(settings)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host name of a URL is this machine."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def client_secret(settings: Settings) -> str:

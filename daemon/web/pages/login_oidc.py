@@ -12,7 +12,7 @@ from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.identity import credentials, login_attempt
 from tidegate.daemon.identity.grants import RefusedLoginError
 from tidegate.daemon.identity.login_attempt import Attempt
-from tidegate.daemon.identity.login_settings import is_loopback
+from tidegate.daemon.identity.loopback import is_loopback
 from tidegate.daemon.web.pages.login_page import begun, login_of, own_path, page, refuse
 from tidegate.daemon.web.screen import Answer, guarded
 from tidegate.schemas.error import UnavailableError
