@@ -35,7 +35,7 @@ READ_S = 5.0
 """The time of a statement that reads."""
 
 
-class Service(msgspec.Struct, frozen=True):
+class Service(msgspec.Struct, frozen=True, kw_only=True):
     """`database` changes state; `reader` only reads, and may be a standby; `primary` only reads, and knows every change.
 
     `identities` finds callers, on connections of its own: a change that waits for a lock delays no other request by that.
@@ -81,11 +81,25 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
         aclosing(LogRanges(partial(ranges_of, settings))) as log_ranges,
         Sink(settings.kafka_servers, security=settings.kafka_security, delivery_timeout_s=DELIVERY_S) as sink,
     ):
-        rates = settings.web_requests_per_s, FAILED_LOGINS_PER_S, PROVIDER_LOGINS_PER_S
-        limit, failed, by_provider = (RateLimit(per_s, time.monotonic) for per_s in rates)
-        pools = database, reader, primary, identities
-        known = proxy_of(settings, grants), grants, log_ranges, open_backends(settings)
-        yield Service(settings, *pools, limit, Hub(), SharedReads(), failed, by_provider, *known, sink, Turns(), set())
+        yield Service(
+            settings=settings,
+            database=database,
+            reader=reader,
+            primary=primary,
+            identities=identities,
+            limit=RateLimit(settings.web_requests_per_s, time.monotonic),
+            hub=Hub(),
+            shared_reads=SharedReads(),
+            failed_logins=RateLimit(FAILED_LOGINS_PER_S, time.monotonic),
+            provider_logins=RateLimit(PROVIDER_LOGINS_PER_S, time.monotonic),
+            proxy=proxy_of(settings, grants),
+            grants=grants,
+            log_ranges=log_ranges,
+            backends=open_backends(settings),
+            sink=sink,
+            turns=Turns(),
+            given_up=set(),
+        )
 
 
 def _reader(settings: Settings, dsn: str, *, prefers_standby: bool = False) -> AbstractAsyncContextManager[Database]:
