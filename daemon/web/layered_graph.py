@@ -5,11 +5,19 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from tidegate.daemon.web.rendering import sign
+
 WIDTH, HEIGHT = 190, 24
 """The size of a node."""
 
 ACROSS, DOWN = WIDTH + 60, HEIGHT + 10
 """The distance of layers, and of nodes in a layer."""
+
+MARGIN = 2
+"""So much of the frame of a node may be outside its size."""
+
+LETTERS = 27
+"""The letters that fit into a node."""
 
 SWEEPS = 4
 
@@ -43,6 +51,54 @@ class Layout(Struct, frozen=True):
     paths: Sequence[str]
     width: int
     height: int
+
+
+class Node(Struct, frozen=True):
+    """A box where it is drawn. `title` is all of its text, of which `text` fits into it."""
+
+    box: Box
+    x: int
+    y: int
+
+    @property
+    def colour(self) -> str:
+        return sign(self.box.state)[0] if self.box.state else self.box.kind or "none"
+
+    @property
+    def title(self) -> str:
+        return f"{self.box.text}: {self.box.state}" if self.box.state else self.box.text
+
+    @property
+    def text(self) -> str:
+        text = self.box.text if len(self.box.text) <= LETTERS else f"{self.box.text[: LETTERS - 1]}…"
+        return f"{sign(self.box.state)[1]} {text}" if self.box.state else text
+
+    @property
+    def text_x(self) -> int:
+        return self.x + 8
+
+    @property
+    def text_y(self) -> int:
+        return self.y + HEIGHT * 2 // 3
+
+
+class Drawing(Struct, frozen=True):
+    """A graph as it is drawn; each node has the same size."""
+
+    nodes: Sequence[Node]
+    paths: Sequence[str]
+    width: int
+    height: int
+    margin: int = MARGIN
+    node_width: int = WIDTH
+    node_height: int = HEIGHT
+
+
+def drawing(boxes: Mapping[str, Box], edges: Sequence[Edge]) -> Drawing:
+    """The boxes by name. Edges between other names are left out."""
+    found = layout(list(boxes), edges)
+    nodes = [Node(boxes[place.name], place.x, place.y) for place in found.nodes]
+    return Drawing(nodes, found.paths, found.width + 2 * MARGIN, found.height + 2 * MARGIN)
 
 
 def layout(names: Sequence[str], edges: Sequence[Edge]) -> Layout:

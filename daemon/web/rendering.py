@@ -21,6 +21,7 @@ from tidegate.daemon.read_model.now import LISTED
 from tidegate.daemon.read_model.queue import AT_WORK
 from tidegate.daemon.read_model.system import resume_command, settle_command
 from tidegate.daemon.read_model.why_not import fact_text
+from tidegate.daemon.web.bars import duration_bar, span_bar
 from tidegate.daemon.web.numbers import together
 from tidegate.schemas.queries import now
 from tidegate.schemas.queries.counting import counted_text, counted_to_bound, tasks_wait
@@ -86,6 +87,7 @@ def environment() -> Environment:
     made.globals |= {"url": url, "query": query, "dag_url": dag_url, "run_url": run_url, "task_url": task_url}
     made.globals |= {"sign": sign, "state_word": state_word, "static": static, "known": fact_text, "leases": leases_text}
     made.globals |= {"took": took, "in_time": in_time, "ran_s": ran_s, "AT_WORK": AT_WORK}
+    made.globals |= {"duration_bar": duration_bar, "span_bar": span_bar}
     made.globals |= {"LISTED": LISTED, "LOOKED_AT": (now.WAITING, now.DAGS)}
     made.globals |= {"resume_command": resume_command, "settle_command": settle_command}
     return made

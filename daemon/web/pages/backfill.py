@@ -13,7 +13,7 @@ from tidegate.daemon.read_model.backfill import BackfillPage, read_backfill_page
 from tidegate.daemon.read_model.backfill_progress import Progress
 from tidegate.daemon.read_model.backfill_reasons import why
 from tidegate.daemon.read_model.history import year_of
-from tidegate.daemon.web.heat_map import HeatMap, heat_map
+from tidegate.daemon.web.heat_map import HeatMap, Square, heat_map, legend
 from tidegate.daemon.web.numbers import UNKNOWN, Stat, at_least, percent
 from tidegate.daemon.web.pages.backfills import ended_dates, per_hour
 from tidegate.daemon.web.screen import Screen
@@ -55,6 +55,7 @@ class BackfillScreen(Struct, frozen=True):
     calendar: HeatMap
     next_after: int | None
     states: Sequence[DateState]
+    legend: Sequence[tuple[str, Square]] = legend("success", "open", "failed", "retry", skipped="skipped or cancelled")
 
 
 async def read(db: Db, call: Call[BackfillParams]) -> BackfillScreen:

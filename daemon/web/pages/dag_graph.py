@@ -6,7 +6,7 @@ from tidegate.daemon.api.dags import GraphOf, show_graph
 from tidegate.daemon.gateway.endpoint import Call, Read
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.task_graph import GraphNode, TaskGraph
-from tidegate.daemon.web.layered_graph import Box, Layout, layout
+from tidegate.daemon.web.layered_graph import Box, Drawing, drawing
 from tidegate.daemon.web.rendering import dag_url, task_url
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.queries.db import Db
@@ -15,17 +15,16 @@ from tidegate.schemas.text import counted
 
 
 class GraphScreen(Struct, frozen=True):
-    """The tasks of a DAG and how they are drawn. `boxes` are the nodes by name."""
+    """The tasks of a DAG and how they are drawn."""
 
     graph: TaskGraph
-    boxes: dict[str, Box]
-    layout: Layout
+    drawing: Drawing
 
 
 async def read(db: Db, call: Call[GraphOf]) -> GraphScreen:
     graph = await show_graph(db, call)
     boxes = {node.name: box(call.params.dag_id, node, graph.run) for node in graph.nodes}
-    return GraphScreen(graph, boxes, layout(list(boxes), graph.edges))
+    return GraphScreen(graph, drawing(boxes, graph.edges))
 
 
 def box(dag_id: str, node: GraphNode, run: GridRun | None) -> Box:

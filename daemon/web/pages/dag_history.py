@@ -1,5 +1,6 @@
 """The past of a DAG: a calendar of its runs, and how long they took."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -9,7 +10,7 @@ from tidegate.daemon.gateway.lists import Year
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.history import DagHistory, read_history
 from tidegate.daemon.web.duration_chart import Chart, duration_chart
-from tidegate.daemon.web.heat_map import HeatMap, heat_map
+from tidegate.daemon.web.heat_map import HeatMap, Square, heat_map, legend
 from tidegate.daemon.web.pages.dag import GRID, place
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.queries.db import Db
@@ -31,6 +32,7 @@ class HistoryScreen(Struct, frozen=True):
     calendar: HeatMap | None
     chart: Chart
     older: str | None
+    legend: Sequence[tuple[str, Square]] = legend("success", "running", "failed", "queued")
 
 
 async def read(db: Db, call: Call[HistoryParams]) -> HistoryScreen:

@@ -6,25 +6,24 @@ from tidegate.daemon.api.datasets import DataGraphOf, show_dataset_graph
 from tidegate.daemon.gateway.endpoint import Call, Read
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.dataset_graph import DataNode, DatasetGraph
-from tidegate.daemon.web.layered_graph import Box, Layout, layout
+from tidegate.daemon.web.layered_graph import Box, Drawing, drawing
 from tidegate.daemon.web.rendering import dag_url, url
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.queries.db import Db
 
 
 class DatasetGraphScreen(Struct, frozen=True):
-    """A graph and how it is drawn. `boxes` are the nodes by a key."""
+    """A graph and how it is drawn."""
 
     graph: DatasetGraph
-    boxes: dict[str, Box]
-    layout: Layout
+    drawing: Drawing
 
 
 async def read(db: Db, call: Call[DataGraphOf]) -> DatasetGraphScreen:
     graph = await show_dataset_graph(db, call)
     boxes = {key(node): box(node) for node in graph.nodes}
     edges = [(key(before), key(after)) for before, after in graph.edges]
-    return DatasetGraphScreen(graph, boxes, layout(list(boxes), edges))
+    return DatasetGraphScreen(graph, drawing(boxes, edges))
 
 
 def key(node: DataNode) -> str:

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from tidegate.daemon.web.duration_chart import HEIGHT, PITCH, duration_chart
+from tidegate.daemon.web.duration_chart import HEIGHT, LEFT, PITCH, TOP, duration_chart
 from tidegate.schemas.queries.grid import GridRun, Usual
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -18,17 +18,17 @@ def test_bars_are_as_high_as_their_runs_are_long() -> None:
     chart = duration_chart([run(1, 10), run(2, None), run(3, 5, ended=False)], None, NOW)
 
     assert [(bar.run.id, bar.x, bar.y, bar.height) for bar in chart.bars] == [
-        (1, 0, 0.0, HEIGHT),
-        (3, 2 * PITCH, HEIGHT / 2, HEIGHT / 2),
+        (1, LEFT + 1, TOP, HEIGHT),
+        (3, LEFT + 1 + 2 * PITCH, TOP + HEIGHT / 2, HEIGHT / 2),
     ]
-    assert chart.lines[-1] == (0.0, "10m00s")
-    assert (chart.width, chart.usual_height) == (3 * PITCH, 0.0)
+    assert (chart.lines[-1].y, chart.lines[-1].text) == (TOP, "10m00s")
+    assert (chart.right, chart.usual_width, chart.usual_height) == (LEFT + 3 * PITCH, 3 * PITCH, 0.0)
 
 
 def test_the_usual_range_is_a_band_and_part_of_the_scale() -> None:
     chart = duration_chart([run(1, 5)], Usual(300.0, 450.0, 600.0, 9), NOW)
 
-    assert (chart.usual_y, chart.usual_height) == (0.0, HEIGHT / 2)
+    assert (chart.usual_y, chart.usual_height) == (TOP, HEIGHT / 2)
 
 
 def test_a_run_that_takes_no_time_can_be_seen() -> None:

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from tidegate.daemon.web.layered_graph import ACROSS, DOWN, HEIGHT, WIDTH, layers_of, layout
+from tidegate.daemon.web.layered_graph import ACROSS, DOWN, HEIGHT, LETTERS, WIDTH, Box, drawing, layers_of, layout
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,29 @@ def test_nodes_do_not_overlap() -> None:
 
 def test_a_graph_without_nodes_is_empty() -> None:
     assert (layout([], [("a", "b")]).paths, layout([], []).width) == ([], 0)
+
+
+LONG = "x" * (LETTERS + 1)
+
+
+@pytest.mark.parametrize(
+    ("box", "colour", "title", "text"),
+    [
+        (Box("load"), "none", "load", "load"),
+        (Box("load", state="failed"), "bad", "load: failed", "✕ load"),
+        (Box("daily", kind="dag"), "dag", "daily", "daily"),
+        (Box(LONG[1:]), "none", LONG[1:], LONG[1:]),
+        (Box(LONG, state="success"), "ok", f"{LONG}: success", f"● {LONG[2:]}…"),
+    ],
+)
+def test_a_node_says_what_fits_into_it(box: Box, colour: str, title: str, text: str) -> None:
+    node = drawing({"a": box}, []).nodes[0]
+
+    assert (node.colour, node.title, node.text) == (colour, title, text)
+
+
+def test_the_frames_of_nodes_are_within_the_drawing() -> None:
+    found = drawing({"a": Box("a"), "b": Box("b")}, [("a", "b")])
+
+    assert max(node.x + found.node_width for node in found.nodes) + 2 * found.margin == found.width
+    assert max(node.y + found.node_height for node in found.nodes) < found.height
