@@ -8,11 +8,21 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from tidegate.daemon.read_model.grid import Grid, GridLine
-from tidegate.daemon.web.rendering import run_url, sign
+from tidegate.daemon.web.rendering import colour, run_url, state_word
 from tidegate.schemas.queries.grid import GridCell, GridRun
 from tidegate.schemas.text import utc
 
 EMPTY = "<td></td>"
+
+LEGEND = tuple(
+    (colour(state), word)
+    for state, word in (
+        *((state, state_word(state)) for state in ("success", "running", "failed", "upstream_failed")),
+        ("scheduled", "waiting"),
+        ("skipped", "skipped"),
+    )
+)
+"""The colours of cells, and what they mean."""
 
 
 def rows_of(grid: Grid, dag_id: str) -> list[Markup]:
@@ -50,7 +60,7 @@ def _cell(cell: GridCell | None, column: _Column, between: str) -> str:
 @lru_cache(maxsize=1024)
 def _look(cell: GridCell) -> tuple[str, str]:
     """What comes before the address of the cell, and after its time. The cells of a page are few different ones."""
-    begin = f'<td><a class="cell c-{sign(cell.state)[0]}" href="'
+    begin = f'<td><a class="cell c-{colour(cell.state)}" href="'
     return begin, f': {_escaped(cell.state)}{_details(cell)}"></a></td>'
 
 

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 
 from msgspec import Struct
 
-from tidegate.daemon.web.rendering import sign, state_word
+from tidegate.daemon.web.rendering import MARKS, colour, state_word
 
 WORST = ("failed", "retry", "open", "running", "queued", "cancelled", "skipped", "success")
 """The states from the worst to the best. A day shows the worst one of its dates and runs."""
@@ -68,8 +68,8 @@ class HeatMap(Struct, frozen=True):
 
 def square(state: str, week: int = 0, weekday: int = 0, left: int = 0, top: int = 0) -> Square:
     """The square of a state; that of a legend stands by itself. Its edges are between two pixels."""
-    colour, mark = sign(state) if state else ("none", "")
-    return Square(left + week * PITCH + 0.5, top + weekday * PITCH + 0.5, colour, mark if colour == "bad" else "")
+    shown = colour(state) if state else "none"
+    return Square(left + week * PITCH + 0.5, top + weekday * PITCH + 0.5, shown, MARKS[shown] if shown == "bad" else "")
 
 
 def legend(*states: str, **words: str) -> tuple[tuple[str, Square], ...]:

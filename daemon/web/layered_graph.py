@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from tidegate.daemon.web.rendering import sign
+from tidegate.daemon.web.rendering import MARKS, colour
 
 WIDTH, HEIGHT = 190, 24
 """The size of a node."""
@@ -62,7 +62,7 @@ class Node(Struct, frozen=True):
 
     @property
     def colour(self) -> str:
-        return sign(self.box.state)[0] if self.box.state else self.box.kind or "none"
+        return colour(self.box.state) if self.box.state else self.box.kind or "none"
 
     @property
     def title(self) -> str:
@@ -71,7 +71,7 @@ class Node(Struct, frozen=True):
     @property
     def text(self) -> str:
         text = self.box.text if len(self.box.text) <= LETTERS else f"{self.box.text[: LETTERS - 1]}…"
-        return f"{sign(self.box.state)[1]} {text}" if self.box.state else text
+        return f"{MARKS[self.colour]} {text}" if self.box.state else text
 
     @property
     def text_x(self) -> int:

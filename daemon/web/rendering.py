@@ -27,36 +27,31 @@ from tidegate.schemas.queries import now
 from tidegate.schemas.queries.counting import counted_text, counted_to_bound, tasks_wait
 from tidegate.schemas.text import age, counted, span, took, utc
 
-SIGNS = {
-    "success": ("ok", "●"),
-    "active": ("ok", "●"),
-    "running": ("run", "◐"),
-    "open": ("run", "◐"),
-    "failed": ("bad", "✕"),
-    "upstream_failed": ("up", "↑"),
-    "broken": ("bad", "✕"),
-    "held": ("held", "‖"),
-    "paused": ("held", "‖"),
-    "cancelled": ("skip", "\N{EN DASH}"),
-    "skipped": ("skip", "\N{EN DASH}"),
-    "removed": ("skip", "\N{EN DASH}"),
-    "stale": ("skip", "\N{EN DASH}"),
-    "accepted": ("run", "◐"),
-    "sending": ("run", "◐"),
-    "succeeded": ("ok", "●"),
-    "consumed": ("ok", "●"),
-    "replayed": ("ok", "●"),
-    "sent": ("ok", "●"),
-    "met": ("ok", "●"),
-    "lost": ("bad", "✕"),
-    "missed": ("bad", "✕"),
-    "killed": ("skip", "\N{EN DASH}"),
-    "discarded": ("skip", "\N{EN DASH}"),
+MARKS = {
+    "ok": "●",
+    "run": "◐",
+    "bad": "✕",
+    "up": "↑",
+    "held": "‖",
+    "skip": "\N{EN DASH}",
+    "wait": "○",
 }
-"""By state, its colour and its sign, so that colour alone never tells; in cells and drawings each colour has a form of its own.
-Every other state waits."""
+"""By colour, the mark beside a word: colour alone never tells. In cells and drawings each colour has a form of its own."""
 
-WAITING = ("wait", "○")
+STATES = {
+    "ok": ("success", "active", "succeeded", "consumed", "replayed", "sent", "met"),
+    "run": ("running", "open", "accepted", "sending"),
+    "bad": ("failed", "broken", "lost", "missed"),
+    "up": ("upstream_failed",),
+    "held": ("held", "paused"),
+    "skip": ("cancelled", "skipped", "removed", "stale", "killed", "discarded"),
+}
+COLOURS = {state: colour for colour, states in STATES.items() for state in states}
+WAITING = "wait"
+"""The colour of every other state."""
+
+GATES = {"open": "ok", "closed": WAITING}
+"""By state of a gate, its colour; the others do not matter to its task."""
 
 WORDS = {"none": "not begun", "retry": "runs again", "upstream_failed": "upstream failed"}
 """The states whose names do not say what they mean."""
@@ -85,7 +80,8 @@ def environment() -> Environment:
         "number": "{:,.0f}".format,
     }
     made.globals |= {"url": url, "query": query, "dag_url": dag_url, "run_url": run_url, "task_url": task_url}
-    made.globals |= {"sign": sign, "state_word": state_word, "static": static, "known": fact_text, "leases": leases_text}
+    made.globals |= {"colour": colour, "gate_colour": gate_colour, "letter_colour": letter_colour, "MARKS": MARKS}
+    made.globals |= {"state_word": state_word, "static": static, "known": fact_text, "leases": leases_text}
     made.globals |= {"took": took, "in_time": in_time, "ran_s": ran_s, "AT_WORK": AT_WORK}
     made.globals |= {"duration_bar": duration_bar, "span_bar": span_bar}
     made.globals |= {"LISTED": LISTED, "LOOKED_AT": (now.WAITING, now.DAGS)}
@@ -97,9 +93,18 @@ def render(template: str, status: HTTPStatus = HTTPStatus.OK, **context: Any) ->
     return HTMLResponse(environment().get_template(template).render(context), status)
 
 
-def sign(state: str | None) -> tuple[str, str]:
-    """The colour and the sign of a state."""
-    return SIGNS.get(state or "", WAITING)
+def colour(state: str | None) -> str:
+    """The colour of the state of a run, a task or another object."""
+    return COLOURS.get(state or "", WAITING)
+
+
+def gate_colour(state: str) -> str:
+    return GATES.get(state, "skip")
+
+
+def letter_colour(state: str) -> str:
+    """An open dead letter needs a user, unlike other open objects."""
+    return "bad" if state == "open" else colour(state)
 
 
 def state_word(state: str) -> str:

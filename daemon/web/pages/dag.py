@@ -23,7 +23,7 @@ from tidegate.daemon.read_model.plan import Planned, list_planned, timezone_of
 from tidegate.daemon.read_model.run_progress import read_run_blockers
 from tidegate.daemon.read_model.stuck import StuckRun, read_stuck_of
 from tidegate.daemon.read_model.why_not import DagWhyNot, read_dag_why_not
-from tidegate.daemon.web.cells import rows_of
+from tidegate.daemon.web.cells import LEGEND, rows_of
 from tidegate.daemon.web.rendering import ran_s
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.dag import DagSpec
@@ -91,6 +91,7 @@ class DagScreen(Struct, frozen=True):
     versions: Page[VersionRow]
     backfills: Sequence[BackfillRow]
     options: Sequence[Option]
+    legend: Sequence[tuple[str, str]] = LEGEND
 
     @property
     def no_next_run(self) -> str:

@@ -9,10 +9,30 @@ from typing import Any
 import pytest
 
 from tidegate.daemon.web.pages.dag import DagParams
-from tidegate.daemon.web.rendering import WAITING, environment, in_time, query, sign, static, url
+from tidegate.daemon.web.rendering import (
+    COLOURS,
+    MARKS,
+    WAITING,
+    colour,
+    environment,
+    gate_colour,
+    in_time,
+    letter_colour,
+    query,
+    static,
+    url,
+)
+from tidegate.schemas.explain.gates import GateState
+from tidegate.schemas.queries.dead_letters import DeadLetterState
 from tidegate.schemas.state import BackfillState, DateState, RunState, SubmissionState, TaskState
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
+
+
+def sources() -> dict[str, str]:
+    """The templates by name."""
+    folder = files("tidegate.daemon.web").joinpath("templates")
+    return {name: folder.joinpath(name).read_text() for name in environment().list_templates()}
 
 
 def test_the_parts_of_an_address_are_escaped() -> None:
@@ -35,9 +55,29 @@ def test_a_link_keeps_what_it_does_not_change(given: dict[str, Any], changes: di
 def test_the_states_that_wait_are_these() -> None:
     states = {state.value for kind in (RunState, TaskState, SubmissionState, BackfillState, DateState) for state in kind}
 
-    assert {state for state in states if sign(state) == WAITING} == {
+    assert {state for state in states if colour(state) == WAITING} == {
         *("none", "scheduled", "queued", "up_for_retry", "retry", "planned", "intent", "submitting", "cancelling"),
     }
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ([gate_colour(state) for state in GateState], ["ok", "wait", "skip"]),
+        ([letter_colour(state) for state in DeadLetterState], ["bad", "ok", "skip"]),
+        ([colour("open"), colour(None), colour("unknown")], ["run", "wait", "wait"]),
+    ],
+)
+def test_a_state_has_the_colour_of_its_kind(found: list[str], expected: list[str]) -> None:
+    assert found == expected
+
+
+def test_chips_have_a_colour_or_a_state() -> None:
+    """A state in a template is one; another word has a colour, which has a mark."""
+    chips = [found for text in sources().values() for found in re.findall(r"(\w*)chip\(\"(\w+)\"", text)]
+
+    assert {colour for kind, colour in chips if not kind} <= MARKS.keys()
+    assert {state for kind, state in chips if kind} <= COLOURS.keys()
 
 
 @pytest.mark.parametrize(
@@ -49,7 +89,7 @@ def test_the_states_that_wait_are_these() -> None:
 )
 def test_each_colour_has_a_form_of_its_own(kind: str, states: Sequence[str]) -> None:
     """No text in a cell or a drawing tells its state. The forms are the rules of the style without colours."""
-    forms = {form_of(f".{kind}-{sign(state)[0]}") for state in states}
+    forms = {form_of(f".{kind}-{colour(state)}") for state in states}
 
     assert (len(forms), "" in forms) == (len(states), False)
 
@@ -80,21 +120,18 @@ def test_a_time_is_said_relative_to_now() -> None:
 
 def test_templates_have_no_script_and_no_style_of_their_own() -> None:
     """The policy of the server forbids both."""
-    names = environment().list_templates()
-    sources = {name: files("tidegate.daemon.web").joinpath("templates", name).read_text() for name in names}
+    texts = sources()
 
-    assert names
-    assert [name for name, text in sources.items() if re.search(r"<style|\sstyle=|\son[a-z]+=\"|<script(?! src)", text)] == []
-    assert [name for name, text in sources.items() if "| safe" in text or "autoescape false" in text] == []
+    assert texts
+    assert [name for name, text in texts.items() if re.search(r"<style|\sstyle=|\son[a-z]+=\"|<script(?! src)", text)] == []
+    assert [name for name, text in texts.items() if "| safe" in text or "autoescape false" in text] == []
 
 
 def test_templates_count_one_thing_as_one() -> None:
     """`counted` and the functions beside it write a number with its noun and its verb."""
-    folder = files("tidegate.daemon.web").joinpath("templates")
-    texts = {name: folder.joinpath(name).read_text() for name in environment().list_templates()}
-
     plural = re.compile(r"}} (events|records|characters|are|further)\b|== 1 else")
-    assert [name for name, text in texts.items() if plural.search(text)] == []
+
+    assert [name for name, text in sources().items() if plural.search(text)] == []
 
 
 def test_the_script_stays_small() -> None:
