@@ -70,9 +70,9 @@ class RunScreen(Struct, frozen=True):
     `forgotten` consumed events are older than the retention; `consumed` are the others.
     `next_cursor` leads to the tasks after those of the page.
     `waits_for` has the reasons of tasks that wait, by label and state: a removed task may have the same label.
-    `longest_s` scales the bars of the tasks.
+    `took_s` of the run scales the bars of its tasks.
     `newer` is the version that the DAG has now, where the run has another one.
-    `has_more_made`, `are_more_failures`: the page has the first ones.
+    `has_more_made`, `has_more_failures`: the page has the first ones.
     """
 
     run: RunRow
@@ -80,7 +80,7 @@ class RunScreen(Struct, frozen=True):
     notes: Mapping[str | None, Note]
     deadlines: Sequence[DeadlineRow]
     failures: Sequence[FailedTask]
-    are_more_failures: bool
+    has_more_failures: bool
     reason: str
     origin: RunOrigin
     consumed: Sequence[ConsumedEventRow]
@@ -96,7 +96,7 @@ class RunScreen(Struct, frozen=True):
     next_cursor: str | None
     waits_for: Mapping[tuple[str, str], str]
     usual: Usual | None
-    longest_s: float
+    took_s: float
     newer: VersionRow | None
 
     @property
@@ -156,7 +156,7 @@ async def read(db: Db, call: Call[RunParams]) -> RunScreen:
         notes={note.task: note for note in await notes.of_run(db, *key)},
         deadlines=await list_deadlines(db, dag_id=row.dag_id, run_id=row.run_id),
         failures=failures[:MOST_FAILURES],
-        are_more_failures=len(failures) > MOST_FAILURES,
+        has_more_failures=len(failures) > MOST_FAILURES,
         reason="" if failures or row.state != RunState.FAILED else await run_pages.state_reason(db, *key),
         origin=origin,
         consumed=consumed,
@@ -172,7 +172,7 @@ async def read(db: Db, call: Call[RunParams]) -> RunScreen:
         next_cursor=found.next_cursor,
         waits_for=_reasons(progress),
         usual=await grid.usual(db, row.dag_id),
-        longest_s=max(ran_s(row.start_date, row.end_date, db.now), 0.1),
+        took_s=max(ran_s(row.start_date, row.end_date, db.now), 0.1),
         newer=await newer_version(db, row),
     )
 

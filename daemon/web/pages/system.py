@@ -39,7 +39,7 @@ class SystemScreen(Struct, frozen=True):
     system: System
     partitions: Sequence[PartitionRow]
     no_ends: str
-    are_more: bool
+    has_more: bool
     web: WebProcess
 
     @property
@@ -50,7 +50,7 @@ class SystemScreen(Struct, frozen=True):
     def facts(self) -> str:
         """All facts in a line: those of the installation, and how far its partitions are behind."""
         records = counted(sum(row.lag or 0 for row in self.partitions), "record is", "records are")
-        first = f" of the first {len(self.partitions)} partitions" if self.are_more else ""
+        first = f" of the first {len(self.partitions)} partitions" if self.has_more else ""
         behind = "how far partitions are behind is not known" if self.no_ends else f"{records} not read yet{first}"
         return "; ".join((*facts(self.system), behind))
 

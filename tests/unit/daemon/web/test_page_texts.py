@@ -23,7 +23,7 @@ def partition(lag: int | None) -> PartitionRow:
 
 
 @pytest.mark.parametrize(
-    ("lags", "no_ends", "are_more", "behind"),
+    ("lags", "no_ends", "has_more", "behind"),
     [
         ([], "", False, "0 records are not read yet"),
         ([1, None, 0], "", False, "1 record is not read yet"),
@@ -31,9 +31,9 @@ def partition(lag: int | None) -> PartitionRow:
         ([None], "Kafka is away", False, "how far partitions are behind is not known"),
     ],
 )
-def test_the_system_says_how_far_it_is_behind(lags: list[int | None], no_ends: str, behind: str, *, are_more: bool) -> None:
+def test_the_system_says_how_far_it_is_behind(lags: list[int | None], no_ends: str, behind: str, *, has_more: bool) -> None:
     web: Any = None
-    page = SystemScreen(HEALTHY, [partition(lag) for lag in lags], no_ends, are_more, web)
+    page = SystemScreen(HEALTHY, [partition(lag) for lag in lags], no_ends, has_more, web)
 
     assert (page.headline, page.facts) == ("all well", f"{ALIVE}; {behind}")
 
