@@ -41,7 +41,7 @@ class Nothing(Params, frozen=True):
     """The body of a change that needs none."""
 
 
-class Facts(msgspec.Struct, frozen=True):
+class RequestFacts(msgspec.Struct, frozen=True):
     """A request beside its parameters: the address it came from, its id, and what its headers ask for.
 
     `key_since`: when the key was new. `is_resumed`: the request failed before, or its server ended, and may have done it.
@@ -72,7 +72,7 @@ class Call(msgspec.Struct, Generic[P], frozen=True):
     service: Service
     caller: Caller
     params: P
-    facts: Facts = Facts()
+    facts: RequestFacts = RequestFacts()
     credential_id: int = 0
 
     @property
@@ -173,7 +173,7 @@ Endpoint = Read[Any, Any] | Load[Any, Any] | Act[Any, Any, Any]
 def call_of(request: Request, service: Service, identity: Identity, endpoint: Endpoint | Stream[Any]) -> Call[Any]:
     """The call, whose right is not checked yet. Raises InvalidError for parameters of another shape."""
     params = params_of(request, endpoint.params)
-    return Call(service, identity.caller, params, facts_of(request), identity.credential_id)
+    return Call(service, identity.caller, params, request_facts(request), identity.credential_id)
 
 
 def check_rights(call: Call[Any], right: Right, dags: Sequence[str]) -> None:
@@ -188,12 +188,12 @@ def check_right(call: Call[Any], right: Right, dag_id: str | None) -> None:
         raise ForbiddenError(reason)
 
 
-def facts_of(request: Request) -> Facts:
+def request_facts(request: Request) -> RequestFacts:
     headers = request.headers
     request_id = getattr(request.state, "request_id", "")
     if_match, key = (_only(headers, name) for name in ("If-Match", "Idempotency-Key"))
     if_none_match, last = map(headers.get, ("if-none-match", "last-event-id"))
-    return Facts(address_of(request), request_id, if_match, if_none_match, key, last_event_id=last)
+    return RequestFacts(address_of(request), request_id, if_match, if_none_match, key, last_event_id=last)
 
 
 def _only(headers: Headers, name: str) -> str | None:

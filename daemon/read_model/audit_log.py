@@ -57,7 +57,7 @@ class CheckedEntry(msgspec.Struct, frozen=True):
     problem: str | None
 
 
-def facts_of(details: Mapping[str, Any]) -> list[str]:
+def in_words(details: Mapping[str, Any]) -> list[str]:
     """The details in words: `slots before: 3`. Without the request, unless nothing else says what was done."""
     apart = ORIGIN if details.keys() & {"body", "would_have"} else ORIGIN - {"request"}
     told = {name: value for name, value in details.items() if name not in apart and name != "body"} | details.get("body", {})

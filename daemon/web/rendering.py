@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import fields, replace
 from starlette.responses import HTMLResponse
 
-from tidegate.daemon.read_model.audit_log import facts_of
+from tidegate.daemon.read_model.audit_log import in_words
 from tidegate.daemon.read_model.event import own_extra
 from tidegate.daemon.read_model.leases import leases_text
 from tidegate.daemon.read_model.now import LISTED
@@ -68,7 +68,7 @@ def environment() -> Environment:
     )
     made.filters |= {
         "age": age,
-        "facts": facts_of,
+        "in_words": in_words,
         "utc": utc,
         "span": span,
         "own_extra": own_extra,

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from tidegate.daemon.gateway.authenticate import Identity, check_csrf, require
 from tidegate.daemon.gateway.conversion import converted
-from tidegate.daemon.gateway.endpoint import Act, B, Call, Facts, Load, P, Params, Read, call_of, perform
+from tidegate.daemon.gateway.endpoint import Act, B, Call, Load, P, Params, Read, RequestFacts, call_of, perform
 from tidegate.daemon.gateway.json_input import NUL
 from tidegate.daemon.gateway.problem import InvalidError, Problem, UnauthenticatedError, problem_of, retry_of
 from tidegate.daemon.gateway.refusals import Attempt, recording_refusals
@@ -170,7 +170,7 @@ def _shows(
 
 async def _shared(read: Read[Any, Any] | Load[Any, Any], call: Call[Any]) -> Any:
     """What the page shows, for all users that read it at the same time: it is the same for each user."""
-    of_all = msgspec.structs.replace(call, caller=ANYONE, facts=Facts(), credential_id=0)
+    of_all = msgspec.structs.replace(call, caller=ANYONE, facts=RequestFacts(), credential_id=0)
     return await call.service.shared_reads.read((read.path, call.params), partial(perform, read, of_all))
 
 

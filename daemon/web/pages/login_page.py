@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from tidegate.daemon.gateway.authenticate import set_cookie
-from tidegate.daemon.gateway.endpoint import facts_of
+from tidegate.daemon.gateway.endpoint import request_facts
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.identity import credentials
 from tidegate.daemon.identity.credentials import Login, Way
@@ -30,7 +30,7 @@ def own_path(text: str) -> str:
 
 def login_of(request: Request, way: Way) -> Login:
     """A login by a request, for the audit log."""
-    facts = facts_of(request)
+    facts = request_facts(request)
     return Login(way, facts.address, facts.request_id)
 
 

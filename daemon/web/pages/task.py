@@ -36,7 +36,7 @@ class TaskParams(TaskPath, frozen=True):
     try_: Annotated[int, Meta(ge=1)] | None = field(default=None, name="try")
 
 
-class Facts(Struct, frozen=True):
+class TaskRecord(Struct, frozen=True):
     """What the database knows of a task. `why` is None for a task that has ended, or whose version cannot be read."""
 
     run: RunRow
@@ -50,7 +50,7 @@ class Facts(Struct, frozen=True):
 class TaskScreen(Struct, frozen=True):
     """A task with the end of a log. `no_log` says why there is no log. `cut` bytes were left out at the beginning of the log."""
 
-    facts: Facts
+    record: TaskRecord
     shown_try: int | None
     log: str
     no_log: str
@@ -59,26 +59,26 @@ class TaskScreen(Struct, frozen=True):
     @property
     def log_tail(self) -> str:
         """The last lines of the log, which are kept of a try that did not succeed."""
-        shown = (attempt for attempt in self.facts.attempts if attempt.try_number == self.shown_try)
+        shown = (attempt for attempt in self.record.attempts if attempt.try_number == self.shown_try)
         return next((attempt.log_tail or "" for attempt in shown), "")
 
     @property
     def no_attempt(self) -> str:
         """Why the task has no attempt."""
-        state = self.facts.task.state
+        state = self.record.task.state
         return f"Nothing was run for it: {state_word(state)}." if state in TASK_ENDED else "No attempt yet."
 
 
 async def read(call: Call[TaskParams]) -> TaskScreen:
     """The log is read after the transaction: it may be long, and its backend slow."""
-    facts = await call.service.reader.run(_facts, call.params, call.settings)
-    last = facts.attempts[-1].try_number if facts.attempts else None
+    record = await call.service.reader.run(_record, call.params, call.settings)
+    last = record.attempts[-1].try_number if record.attempts else None
     shown_try = call.params.try_ or last
-    log, no_log = await _log(call, facts.run)
-    return TaskScreen(facts, shown_try, log.content if log else "", no_log, log.offset if log else 0)
+    log, no_log = await _log(call, record.run)
+    return TaskScreen(record, shown_try, log.content if log else "", no_log, log.offset if log else 0)
 
 
-async def _facts(db: Db, params: TaskParams, settings: Settings) -> Facts:
+async def _record(db: Db, params: TaskParams, settings: Settings) -> TaskRecord:
     run = await find_run(db, params.dag_id, params.run_id)
     task = await find_task(db, run, params.task_id)
     attempts = await run_pages.attempts_of(db, run.dag_id, run.run_id, task.label)
@@ -89,7 +89,7 @@ async def _facts(db: Db, params: TaskParams, settings: Settings) -> Facts:
         elif task.state == TaskState.SUCCESS:
             result = await result_of(db, run, task.label)
     note = await notes.note_on(db, run.dag_id, run.run_id, task.label)
-    return Facts(run, task, attempts, why, "" if result is None else json_text(result), note)
+    return TaskRecord(run, task, attempts, why, "" if result is None else json_text(result), note)
 
 
 async def _log(call: Call[TaskParams], run: RunRow) -> tuple[Log | None, str]:

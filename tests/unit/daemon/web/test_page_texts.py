@@ -10,7 +10,7 @@ from tidegate.daemon.intake.lag import PartitionRow
 from tidegate.daemon.read_model.arrival import Arrival
 from tidegate.daemon.web.pages.datasets import DatasetScreen
 from tidegate.daemon.web.pages.system import SystemScreen
-from tidegate.daemon.web.pages.task import Facts, TaskScreen
+from tidegate.daemon.web.pages.task import TaskRecord, TaskScreen
 from tidegate.schemas.queries.dataset_pages import ProducerRow
 from tidegate.schemas.queries.run_pages import RunAttemptRow
 
@@ -64,7 +64,7 @@ def attempt(number: int, log_tail: str | None) -> RunAttemptRow:
 )
 def test_a_task_says_what_it_has_of_its_attempts(state: str, shown_try: int | None, no_attempt: str, log_tail: str) -> None:
     run: Any = None
-    facts = Facts(run, task(state), [attempt(1, "it fails"), attempt(2, None)], None, "", None)
-    page = TaskScreen(facts, shown_try, "", "", 0)
+    record = TaskRecord(run, task(state), [attempt(1, "it fails"), attempt(2, None)], None, "", None)
+    page = TaskScreen(record, shown_try, "", "", 0)
 
     assert (page.no_attempt, page.log_tail) == (no_attempt, log_tail)
