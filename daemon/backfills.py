@@ -19,7 +19,7 @@ from tidegate.daemon.permissions import Caller, Right, refusal
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.read_model.backfill import read_backfill
 from tidegate.daemon.read_model.backfill_effects import ChangedBackfill, read_changed
-from tidegate.daemon.read_model.backfill_preview import Preview, PreviewDate, most_counted, preview_of
+from tidegate.daemon.read_model.backfill_preview import Preview, PreviewAction, PreviewDate, most_counted, preview_of
 from tidegate.daemon.read_model.backfill_progress import MOST_COUNTED
 from tidegate.daemon.request import apply_request
 from tidegate.daemon.settings import Settings
@@ -196,7 +196,7 @@ async def _timed_dates(db: Db, backfill: BackfillView, graph: Graph, most: int) 
 
 def _preview_date(date: PlannedDate) -> PreviewDate:
     run_id = date.existing.run_id if date.existing else None
-    action = "skip" if date.reason else "rerun" if date.existing else "create"
+    action: PreviewAction = "skip" if date.reason else "rerun" if date.existing else "create"
     return PreviewDate(date.tick.logical_date, action, run_id, date.reason or "")
 
 

@@ -3,20 +3,27 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Literal
 
 import msgspec
 
 from tidegate.daemon.read_model.backfill_progress import MOST_COUNTED
 from tidegate.schemas.text import counted
 
-ACTIONS = {"create": ("gets a run", "get a run"), "rerun": ("runs again", "run again"), "skip": ("is skipped", "are skipped")}
+PreviewAction = Literal["create", "rerun", "skip"]
+
+ACTIONS: Mapping[PreviewAction, tuple[str, str]] = {
+    "create": ("gets a run", "get a run"),
+    "rerun": ("runs again", "run again"),
+    "skip": ("is skipped", "are skipped"),
+}
 
 
 class PreviewDate(msgspec.Struct, frozen=True):
     """A date, and what a backfill would do with it: `create` a run, `rerun` the existing one, or `skip` it for a reason."""
 
     logical_date: datetime
-    action: str
+    action: PreviewAction
     run_id: str | None
     reason: str
 
@@ -30,7 +37,7 @@ class Preview(msgspec.Struct, frozen=True):
 
     dates: Sequence[PreviewDate]
     more: bool
-    counts: Mapping[str, int] = {}
+    counts: Mapping[PreviewAction, int] = {}
     is_exact: bool = True
     not_due: int = 0
     consumers: Sequence[str] = ()

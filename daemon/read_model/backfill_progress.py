@@ -89,7 +89,7 @@ _COUNTED: WeakKeyDictionary[Graph, dict[tuple[object, ...], tuple[int, int]]] = 
 def progress(row: BackfillRow, graph: Graph | None, left: int, now: datetime, recent: Pace | None = None) -> Progress:
     """`left` dates are not planned yet, and the runs of others wait to run again: their tasks are as many as the version has."""
     size = 0 if graph is None else len(graph.nodes)
-    again = max(row.dates - row.succeeded - row.failed - row.skipped - row.cancelled - row.queued - row.running, 0)
+    again = max(row.dates - row.ended - row.skipped - row.queued - row.running, 0)
     without_tasks = left + row.unstarted + again
     found = Progress(
         dagruns=row.dates - row.skipped + left,
@@ -107,7 +107,20 @@ def progress(row: BackfillRow, graph: Graph | None, left: int, now: datetime, re
         return found
     taken_s, runs, tasks = pace
     left_s = taken_s * (found.tasks - found.finished) / tasks if tasks else None
-    return msgspec.structs.replace(found, left_s=left_s, per_hour=runs * HOUR_S / max(taken_s, 1.0) if runs else None)
+    return msgspec.structs.replace(found, left_s=left_s, per_hour=_rate(runs, taken_s))
+
+
+def per_hour(row: BackfillRow, now: datetime, found: Progress | None) -> float | None:
+    """The dates that end in an hour, at the pace of its progress or else on average; None before the first one."""
+    if found and found.per_hour:
+        return found.per_hour
+    start = row.run_start_date
+    return None if start is None else _rate(row.ended, ((row.run_end_date or now) - start).total_seconds())
+
+
+def _rate(runs: int, taken_s: float) -> float | None:
+    """The runs of an hour; None without a run."""
+    return runs * HOUR_S / max(taken_s, 1.0) if runs else None
 
 
 def _is_counted(row: BackfillRow, graph: Graph, left: int) -> bool:
@@ -142,4 +155,4 @@ def _pace(row: BackfillRow, found: Progress, now: datetime, recent: Pace | None)
         return None
     if recent is not None and recent.since is not None and recent.runs >= FEWEST_RUNS:
         return (now - recent.since).total_seconds(), recent.runs, recent.tasks
-    return (now - row.run_start_date).total_seconds(), row.succeeded + row.failed + row.cancelled, found.finished
+    return (now - row.run_start_date).total_seconds(), row.ended, found.finished

@@ -32,7 +32,10 @@ class Fields:
     def check(self) -> None:
         """Raises InvalidError, which names the fields that cannot be read."""
         if self.problems:
-            raise InvalidError("; ".join(f"{name}: {problem}" for name, problem in self.problems.items()))
+            raise self.error()
+
+    def error(self) -> InvalidError:
+        return InvalidError("; ".join(f"{name}: {problem}" for name, problem in self.problems.items()))
 
 
 def between(since: str, until: str) -> tuple[datetime | None, datetime | None]:

@@ -53,6 +53,11 @@ class BackfillRow(BackfillView, frozen=True, kw_only=True):
         """The DAGs whose runs it runs. A change of the backfill takes the right to change each of them."""
         return (self.dag_id, *self.stages)
 
+    @property
+    def ended(self) -> int:
+        """The dates whose runs have ended."""
+        return self.succeeded + self.failed + self.cancelled
+
 
 class PoolShare(msgspec.Struct, frozen=True):
     """The slots that tasks of a backfill hold in a pool, of its `slots`; and the tasks of other runs that wait there.

@@ -20,7 +20,7 @@ def line(row: BackfillRow, found: Progress, *, with_time: bool = True) -> str:
     more = "" if found.is_exact else "+"
     parts = [
         f"[backfill progress: {found.done:.1%}]",
-        f"total dagruns: {found.dagruns}{more}, {_ended(row)} ended, {row.failed} failed",
+        f"total dagruns: {found.dagruns}{more}, {row.ended} ended, {row.failed} failed",
         f"total tasks: {found.tasks}{more}",
         f"finished: {found.finished}",
         f"succeeded: {found.succeeded}",
@@ -32,12 +32,8 @@ def line(row: BackfillRow, found: Progress, *, with_time: bool = True) -> str:
     return " | ".join(parts)
 
 
-def _ended(row: BackfillRow) -> int:
-    return row.succeeded + row.failed + row.cancelled
-
-
 def _cells(row: BackfillRow, now: datetime) -> Sequence[output.Cell]:
-    runs = f"{_ended(row)}/{row.dates - row.skipped}{'' if has_all_dates(row) else '+'}"
+    runs = f"{row.ended}/{row.dates - row.skipped}{'' if has_all_dates(row) else '+'}"
     limit = f"{row.running}/{row.max_active_runs}"
     times = (age(row.submitted_at, now), took(row.run_start_date, row.run_end_date, now))
     return row.id, row.dag_id, _state(row), row.start_date, row.end_date, runs, row.failed, limit, row.submitted_by, *times

@@ -10,12 +10,11 @@ from tidegate.daemon.gateway.endpoint import Call, Params, Read
 from tidegate.daemon.gateway.lists import Id, Year
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.backfill import BackfillPage, read_backfill_page, share_text
-from tidegate.daemon.read_model.backfill_progress import Progress
+from tidegate.daemon.read_model.backfill_progress import Progress, per_hour
 from tidegate.daemon.read_model.backfill_reasons import why
 from tidegate.daemon.read_model.history import year_of
 from tidegate.daemon.web.heat_map import HeatMap, Square, heat_map, legend
 from tidegate.daemon.web.numbers import UNKNOWN, Stat, at_least, percent
-from tidegate.daemon.web.pages.backfills import ended_dates, per_hour
 from tidegate.daemon.web.screen import Screen
 from tidegate.handlers.backfills.stop import has_dates_to_retry
 from tidegate.schemas.message import BackfillAction
@@ -65,7 +64,7 @@ async def read(db: Db, call: Call[BackfillParams]) -> BackfillScreen:
     row = found.backfill
     return BackfillScreen(
         found=found,
-        stats=stats(row, found.progress, found.progress.per_hour or per_hour(row, db.now)),
+        stats=stats(row, found.progress, per_hour(row, db.now, found.progress)),
         why=why(row),
         shares=[(share, share_text(share)) for share in found.shares],
         actions=actions_of(row),
@@ -88,7 +87,7 @@ async def _calendar(db: Db, row: BackfillRow, year: int | None) -> HeatMap:
     return heat_map(shown, row.start_date.date(), row.end_date.date(), counts)
 
 
-def stats(row: BackfillRow, progress: Progress, per_hour: float | None) -> list[Stat]:
+def stats(row: BackfillRow, progress: Progress, rate: float | None) -> list[Stat]:
     """`unplanned` dates count only where a backfill that stopped does not plan them."""
     runs = [
         f"of {at_least(progress.dagruns, 'run', 'runs', is_exact=progress.is_exact)} ended",
@@ -97,10 +96,10 @@ def stats(row: BackfillRow, progress: Progress, per_hour: float | None) -> list[
     ]
     return [
         Stat(percent(progress.done), f"of {at_least(progress.tasks, 'task', 'tasks', is_exact=progress.is_exact)}"),
-        Stat(f"{ended_dates(row):,}", "; ".join(runs)),
+        Stat(f"{row.ended:,}", "; ".join(runs)),
         Stat(f"{row.failed:,}", "failed", is_bad=row.failed > 0),
         Stat(f"{row.running:,}", f"running, at most {row.max_active_runs:,}; {row.queued:,} queued"),
-        Stat(f"{per_hour:,.0f}" if per_hour else UNKNOWN, "runs per hour"),
+        Stat(f"{rate:,.0f}" if rate else UNKNOWN, "runs per hour"),
         Stat(UNKNOWN if progress.left_s is None else span(progress.left_s), "left at this pace"),
     ]
 

@@ -18,6 +18,7 @@ from tidegate.daemon.web.fields import Fields, end_text
 from tidegate.daemon.web.form import Field, Preview, RejectedFormError, checkbox, sentence
 from tidegate.daemon.web.pages.backfill import BACKFILL, CHANGE
 from tidegate.daemon.web.pages.backfill_limits import LABELS, changed_limits, limit_fields, texts_of
+from tidegate.daemon.web.pages.backfill_new import field_of
 from tidegate.daemon.web.rendering import url
 from tidegate.daemon.web.screen import Form
 from tidegate.handlers import backfill_acted
@@ -169,11 +170,6 @@ async def change(call: Call[BackfillPath], body: dict[str, str]) -> str:
         problems = fields.problems or {field_of(error): sentence(error)}
         raise RejectedFormError(error, _change_form(row, shown, body, problems)) from error
     return url("backfills", row.id)
-
-
-def field_of(error: RequestError) -> str:
-    """The field beside which a rejection stands; "" for one that is about none."""
-    return "end" if error.field == "end_date" else error.field
 
 
 def shown_of(body: Mapping[str, str]) -> dict[str, str]:

@@ -6,7 +6,6 @@ import msgspec
 
 from tidegate.daemon import backfills
 from tidegate.daemon.gateway.endpoint import Call, Load, Params, check_rights
-from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model import backfill_preview
 from tidegate.daemon.read_model.lookup import find_dag
@@ -29,8 +28,6 @@ OFFERED = 500
 """The DAGs that the field of the DAG offers."""
 
 LIMITS = texts_of(DEFAULTS)
-
-WOULD = {"create": "gets a run", "rerun": "runs again", "skip": "is skipped"}
 
 NAMES = {"dag_id": "dag", "start_date": "start", "end_date": "end", "logical_dates": "dates"}
 """The fields of the form that have another name in the request."""
@@ -68,7 +65,7 @@ async def preview(call: Call[NewParams]) -> Preview:
             found = await backfills.preview(call.database, spec, SHOWN)
         return _form(fields, found, dags)
     except RequestError as error:
-        fields.problems[field_of(error)] = str(error)
+        fields.problems[field_of(error) or "dag"] = str(error)
         return _form(fields, None, dags)
 
 
@@ -86,7 +83,7 @@ async def create(call: Call[Params], body: dict[str, str]) -> str:
     fields = Fields({"dag": "", **body})
     spec = spec_of(fields)
     if spec is None:
-        raise InvalidError("; ".join(f"{name}: {problem}" for name, problem in fields.problems.items()))
+        raise fields.error()
     await _check_rights(call, spec)
     row = await backfills.create(call.database, call.settings, call.caller, spec)
     return url("backfills", row.id)
@@ -141,8 +138,8 @@ def _problems(fields: Fields, dates: int) -> Mapping[str, str]:
 
 
 def field_of(error: RequestError) -> str:
-    """The field beside which a rejection stands; that of the DAG for one that is about none."""
-    return NAMES.get(error.field, error.field) or "dag"
+    """The field beside which a rejection stands; "" for one that is about none."""
+    return NAMES.get(error.field, error.field)
 
 
 def _form(fields: Fields, found: backfill_preview.Preview | None, dags: Sequence[str]) -> Preview:
@@ -155,7 +152,9 @@ def _form(fields: Fields, found: backfill_preview.Preview | None, dags: Sequence
         back=url("backfills"),
         button="Create the backfill" if dates else "",
         titles=("Logical date", "What happens", "Existing run", "Reason"),
-        rows=[(utc(date.logical_date), WOULD[date.action], date.run_id or "", date.reason) for date in dates],
+        rows=[
+            (utc(date.logical_date), backfill_preview.ACTIONS[date.action][0], date.run_id or "", date.reason) for date in dates
+        ],
         fields=_inputs(fields, dags),
         has_choices=True,
         is_wide=True,

@@ -10,7 +10,7 @@ from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Call, Read
 from tidegate.daemon.gateway.lists import Id, Keyset, Listed
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.backfill_progress import Progress, read_all_progress
+from tidegate.daemon.read_model.backfill_progress import Progress, per_hour, read_all_progress
 from tidegate.daemon.read_model.backfill_reasons import why
 from tidegate.daemon.web.numbers import at_least, percent
 from tidegate.daemon.web.screen import Screen
@@ -18,9 +18,6 @@ from tidegate.schemas.queries.backfill_pages import BackfillRow, list_backfills
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
 from tidegate.schemas.text import counted
-
-HOUR_S = 3600.0
-
 
 NEWEST = Keyset("backfills", ("id",), (Id,))
 
@@ -48,7 +45,7 @@ class BackfillLine(Struct, frozen=True):
     @property
     def text(self) -> str:
         """How far it is: `45% of tasks, 9 of 20+ runs`."""
-        ended, found = f"{ended_dates(self.row):,}", self.progress
+        ended, found = f"{self.row.ended:,}", self.progress
         if found is None:
             return f"{ended} of {counted(self.row.dates - self.row.skipped, 'run', 'runs')} ended"
         runs = at_least(found.dagruns, "run", "runs", is_exact=found.is_exact)
@@ -73,20 +70,7 @@ async def read(db: Db, call: Call[BackfillList]) -> BackfillsScreen:
 
 
 def _line(row: BackfillRow, progress: Progress | None, now: datetime) -> BackfillLine:
-    return BackfillLine(row, progress, (progress and progress.per_hour) or per_hour(row, now), why(row))
-
-
-def ended_dates(row: BackfillRow) -> int:
-    """The dates whose runs have ended."""
-    return row.succeeded + row.failed + row.cancelled
-
-
-def per_hour(row: BackfillRow, now: datetime) -> float | None:
-    """The dates that ended in an hour, on average; None before the first one."""
-    if row.run_start_date is None or not ended_dates(row):
-        return None
-    took_s = ((row.run_end_date or now) - row.run_start_date).total_seconds()
-    return ended_dates(row) * HOUR_S / max(took_s, 1.0)
+    return BackfillLine(row, progress, per_hour(row, now, progress), why(row))
 
 
 SCREEN = Screen(Read("/backfills", Right.VIEW, read, BackfillList, BackfillsScreen), "backfills.html")

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW
-from tidegate.daemon.read_model.backfill_preview import Preview, PreviewDate, preview_of, says
+from tidegate.daemon.read_model.backfill_preview import Preview, PreviewAction, PreviewDate, preview_of, says
 
 
-def dates(number: int, action: str = "create") -> list[PreviewDate]:
+def dates(number: int, action: PreviewAction = "create") -> list[PreviewDate]:
     return [PreviewDate(NOW, action, None, "")] * number
 
 

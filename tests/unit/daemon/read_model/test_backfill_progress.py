@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
+import msgspec
 import pytest
 
 from tests.shapes import graph
@@ -55,3 +57,20 @@ def test_each_backfill_of_a_version_has_dates_of_its_own() -> None:
     rows = [row(id=days, start_date=NOW - timedelta(days=days)) for days in (1, 2)]
 
     assert [backfill_progress.dates_left(found, daily) for found in rows] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("given", "pace", "rate"),
+    [
+        ({}, None, None),
+        ({"run_start_date": NOW - timedelta(hours=2)}, None, None),
+        ({"run_start_date": NOW - timedelta(hours=2), "succeeded": 5, "failed": 2, "cancelled": 1}, None, 4.0),
+        ({"run_start_date": NOW - timedelta(hours=2), "succeeded": 5}, 7.0, 7.0),
+        ({"run_start_date": NOW - timedelta(hours=2), "run_end_date": NOW - timedelta(hours=1), "succeeded": 8}, None, 8.0),
+    ],
+)
+def test_the_rate_counts_ended_dates(given: dict[str, Any], pace: float | None, rate: float | None) -> None:
+    of = row(**given)
+    found = msgspec.structs.replace(backfill_progress.progress(of, graph("a"), 0, NOW), per_hour=pace)
+
+    assert backfill_progress.per_hour(of, NOW, found) == rate

@@ -13,7 +13,6 @@ from tidegate.daemon.web.fields import Fields
 from tidegate.daemon.web.pages.backfill import actions_of
 from tidegate.daemon.web.pages.backfill_limits import DEFAULTS, changed_limits, limits_of, texts_of
 from tidegate.daemon.web.pages.backfill_new import field_of, spec_of
-from tidegate.daemon.web.pages.backfills import per_hour
 from tidegate.schemas.backfill import MAX_LISTED_DATES
 from tidegate.schemas.error import NotFoundError, RequestError
 from tidegate.schemas.graph import Graph
@@ -38,22 +37,9 @@ def test_a_state_has_its_actions(given: dict[str, Any], actions: list[str]) -> N
 
 
 @pytest.mark.parametrize(
-    ("given", "rate"),
-    [
-        ({}, None),
-        ({"run_start_date": NOW - timedelta(hours=2)}, None),
-        ({"run_start_date": NOW - timedelta(hours=2), "succeeded": 5, "failed": 2, "cancelled": 1}, 4.0),
-        ({"run_start_date": NOW - timedelta(hours=2), "run_end_date": NOW - timedelta(hours=1), "succeeded": 8}, 8.0),
-    ],
-)
-def test_the_rate_counts_ended_dates(given: dict[str, Any], rate: float | None) -> None:
-    assert per_hour(row(**given), NOW) == rate
-
-
-@pytest.mark.parametrize(
     ("error", "field"),
     [
-        (NotFoundError("there is no DAG 'reverse --date'"), "dag"),
+        (NotFoundError("there is no DAG 'reverse --date'"), ""),
         (RequestError("the conf does not fit", field="conf"), "conf"),
         (RequestError("list each date", field="logical_dates"), "dates"),
         (RequestError("has dates of the same time", field="start_date"), "start"),
