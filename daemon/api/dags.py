@@ -37,6 +37,12 @@ class DagList(Listed, frozen=True):
     search: Annotated[str | None, Meta(description="Only DAGs with this text in their id.")] = None
 
 
+class ImportErrorList(Listed, frozen=True):
+    """The broken DAG files, or some of them."""
+
+    search: Annotated[str | None, Meta(description="Only files with this text in their path.")] = None
+
+
 class NextRuns(Listed, frozen=True, kw_only=True):
     """The next runs of a DAG, from the one that starts next or from a time on."""
 
@@ -161,10 +167,11 @@ async def delete_dag(call: Call[DagPath], _body: Nothing) -> DagRow:
     return await runs.delete(call.database, call.params.dag_id)
 
 
-async def import_errors(db: Db, call: Call[Listed]) -> Page[ImportErrorRow]:
+async def import_errors(db: Db, call: Call[ImportErrorList]) -> Page[ImportErrorRow]:
     """List the DAG files that cannot be parsed, and why, by path."""
     params = call.params
-    return BY_PATH.page(await list_import_errors(db, after=BY_PATH.first(params), limit=params.limit + 1), params)
+    rows = await list_import_errors(db, params.search or None, BY_PATH.first(params), params.limit + 1)
+    return BY_PATH.page(rows, params)
 
 
 ENDPOINTS = (
@@ -200,5 +207,5 @@ ENDPOINTS = (
         does="released a DAG",
     ),
     Act("DELETE", "/dags/{dag_id}", Right.EDIT, delete_dag, DagPath, Nothing, DagRow, does="deleted a DAG"),
-    Read("/import-errors", Right.VIEW, import_errors, Listed, Page[ImportErrorRow]),
+    Read("/import-errors", Right.VIEW, import_errors, ImportErrorList, Page[ImportErrorRow]),
 )

@@ -6,9 +6,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from tidegate.daemon.api.backfills import NEWEST
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Call, Read
-from tidegate.daemon.gateway.lists import Id, Keyset, Listed
+from tidegate.daemon.gateway.lists import Listed
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.backfill_progress import Progress, per_hour, read_all_progress
 from tidegate.daemon.read_model.backfill_reasons import why
@@ -18,8 +19,6 @@ from tidegate.schemas.queries.backfill_pages import BackfillRow, list_backfills
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState
 from tidegate.schemas.text import counted
-
-NEWEST = Keyset("backfills", ("id",), (Id,))
 
 
 class BackfillList(Listed, frozen=True):

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from tidegate.daemon.api.dags import DagList, list_dags
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Call, Read
-from tidegate.daemon.gateway.lists import Keyset, Listed
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.condition import schedule_of
-from tidegate.daemon.read_model.dag import ListedDag, read_list, state_of
+from tidegate.daemon.read_model.dag import ListedDag, state_of
 from tidegate.daemon.read_model.stuck import StuckRun, read_stuck_of
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.queries.dag_pages import DagRow, LastRun, last_runs
@@ -21,15 +21,6 @@ RUNS = 12
 
 DATASETS = 5
 """The datasets that a search shows beside DAGs."""
-
-
-BY_ID = Keyset("dags", ("listed.dag.dag_id",), (str,))
-
-
-class DagList(Listed, frozen=True):
-    """`search` is a part of the DAG's id."""
-
-    search: str | None = None
 
 
 class DagLine(Struct, frozen=True):
@@ -55,12 +46,12 @@ class DagsScreen(Page[DagLine], frozen=True):
 
 async def read(db: Db, call: Call[DagList]) -> DagsScreen:
     params = call.params
-    listed = await read_list(db, after=BY_ID.first(params), search=params.search, limit=params.limit + 1)
-    dag_ids = [row.dag.dag_id for row in listed]
+    listed = await list_dags(db, call)
+    dag_ids = [row.dag.dag_id for row in listed.items]
     runs, stuck = await last_runs(db, dag_ids, RUNS), await read_stuck_of(db, dag_ids, call.settings)
-    found = BY_ID.page([_line(row, runs[row.dag.dag_id], stuck.get(row.dag.dag_id)) for row in listed], params)
+    lines = [_line(row, runs[row.dag.dag_id], stuck.get(row.dag.dag_id)) for row in listed.items]
     datasets = await search(db, params.search, DATASETS) if params.search and not params.cursor else ()
-    return DagsScreen(found.items, found.next_cursor, datasets)
+    return DagsScreen(lines, listed.next_cursor, datasets)
 
 
 def _line(listed: ListedDag, runs: Sequence[LastRun], stuck: StuckRun | None) -> DagLine:

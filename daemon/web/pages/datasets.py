@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from tidegate.daemon.api.datasets import BY_URI, EVENTS
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Call, Read
-from tidegate.daemon.gateway.lists import Id, Keyset, Listed
+from tidegate.daemon.gateway.lists import Listed
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.arrival import Arrival, read_arrivals
 from tidegate.daemon.read_model.causes import Cause, further, read_causes
@@ -20,10 +21,6 @@ from tidegate.schemas.queries.db import Db
 
 SHOWN = 100
 """The producers and the consumers of a page."""
-
-
-BY_URI = Keyset("datasets", ("uri",), (str,))
-EVENTS = Keyset("events", ("event.number",), (Id,))
 
 
 class DatasetList(Listed, frozen=True):

@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from tidegate.daemon.api.dead_letters import DeadLetterPath
+from tidegate.daemon.api.dead_letters import NEWEST, DeadLetterPath
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Call, Read
-from tidegate.daemon.gateway.lists import Listed, newest_first
+from tidegate.daemon.gateway.lists import Listed
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.dead_letter import ListedState, content_text, find_dead_letter
 from tidegate.daemon.web.fields import between
@@ -16,8 +16,6 @@ from tidegate.schemas.queries import dead_letters
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.dead_letters import DeadLetterFilter, DeadLetterRow, DeadLetterState
 from tidegate.schemas.wire.event import ADVICE, Rejection
-
-NEWEST = newest_first("dead letters")
 
 SHOWN = 20_000
 """The most characters of a record on its page."""

@@ -1,11 +1,11 @@
 """Clear, cancel and mark a run, and mark a task."""
 
 from collections.abc import Mapping
-from typing import Literal
 
 import msgspec
 
 from tidegate.daemon import runs
+from tidegate.daemon.api.runs import Mark
 from tidegate.daemon.audit_entry import clearing_text
 from tidegate.daemon.gateway.endpoint import Call, Load, Nothing, Params, Read
 from tidegate.daemon.gateway.paths import RunPath, TaskPath
@@ -28,12 +28,6 @@ from tidegate.schemas.text import counted, utc
 
 RUN = "/dags/{dag_id}/runs/{run_id}"
 TASK = f"{RUN}/tasks/{{task_id}}"
-
-
-class State(Params, frozen=True):
-    """The state to set."""
-
-    state: Literal["success", "failed"]
 
 
 class ClearOptions(Params, frozen=True, kw_only=True):
@@ -174,7 +168,7 @@ def _states(state: str) -> Field:
     return Field(name="state", label="State", kind="select", value=other, options=("success", "failed"))
 
 
-async def mark(call: Call[RunPath], body: State) -> str:
+async def mark(call: Call[RunPath], body: Mark) -> str:
     await runs.mark(call.database, call.caller.username, call.params.dag_id, call.params.run_id, RunState(body.state))
     return run_url(call.params.dag_id, call.params.run_id)
 
@@ -194,7 +188,7 @@ async def preview_mark_task(db: Db, call: Call[TaskPath]) -> Preview:
     )
 
 
-async def mark_task(call: Call[TaskPath], body: State) -> str:
+async def mark_task(call: Call[TaskPath], body: Mark) -> str:
     path = call.params
     await runs.mark_task(call.database, call.caller.username, path.dag_id, path.run_id, path.task_id, TaskState(body.state))
     return task_url(path.dag_id, path.run_id, path.task_id)
@@ -208,6 +202,6 @@ MARK_TASK = Read(f"{TASK}/mark", Right.EDIT, preview_mark_task, TaskPath, Previe
 FORMS = (
     Form.of(CLEAR, clear, RunPath, ClearOptions, does="cleared tasks", says=_clearing_text),
     Form.of(CANCEL, cancel, RunPath, Nothing, does="cancelled a run"),
-    Form.of(MARK, mark, RunPath, State, does="marked a run"),
-    Form.of(MARK_TASK, mark_task, TaskPath, State, does="marked a task"),
+    Form.of(MARK, mark, RunPath, Mark, does="marked a run"),
+    Form.of(MARK_TASK, mark_task, TaskPath, Mark, does="marked a task"),
 )

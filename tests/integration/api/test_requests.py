@@ -462,6 +462,7 @@ LISTS = (
     ("/events?uri=lake://a", 5),
     ("/backfills", 3),
     ("/import-errors", 3),
+    ("/import-errors?search=_2", 1),
     ("/losses", 3),
     ("/tokens", 4),
     ("/pools", 4),
