@@ -18,7 +18,7 @@ from tidegate.daemon.read_model.lookup import find_timed_dag
 from tidegate.daemon.read_model.plan import DagClock, Planned, list_planned, read_clock
 from tidegate.daemon.read_model.task_graph import TaskGraph, read_graph
 from tidegate.daemon.read_model.version import VersionFiles, list_versions, read_files
-from tidegate.daemon.read_model.why_not import dag_document, read_dag_why_not
+from tidegate.daemon.read_model.why_not import DagInWords, dag_in_words, read_dag_why_not
 from tidegate.schemas.queries.dag_pages import DagRow, ImportErrorRow, list_import_errors
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.grid import VersionRow
@@ -101,9 +101,9 @@ async def show_dag(db: Db, call: Call[DagPath]) -> DagPage:
     return await read_dag_page(db, call.params.dag_id)
 
 
-async def why_not_dag(db: Db, call: Call[DagPath]) -> dict[str, Any]:
+async def why_not_dag(db: Db, call: Call[DagPath]) -> DagInWords:
     """Explain why a DAG has no new run: the state of each gate, and the change that opens it."""
-    return dag_document(await read_dag_why_not(db, call.params.dag_id))
+    return dag_in_words(await read_dag_why_not(db, call.params.dag_id))
 
 
 async def show_timetable(db: Db, call: Call[DagPath]) -> DagClock:
@@ -177,7 +177,7 @@ async def import_errors(db: Db, call: Call[ImportErrorList]) -> Page[ImportError
 ENDPOINTS = (
     Read("/dags", Right.VIEW, list_dags, DagList, Page[ListedDag]),
     Read("/dags/{dag_id}", Right.VIEW, show_dag, DagPath, DagPage),
-    Read("/dags/{dag_id}/why-not", Right.VIEW, why_not_dag, DagPath, dict[str, Any]),
+    Read("/dags/{dag_id}/why-not", Right.VIEW, why_not_dag, DagPath, DagInWords),
     Read("/dags/{dag_id}/timetable", Right.VIEW, show_timetable, DagPath, DagClock),
     Read("/dags/{dag_id}/next-runs", Right.VIEW, next_runs, NextRuns, Page[Planned]),
     Read("/dags/{dag_id}/history", Right.VIEW, show_history, HistoryOf, DagHistory),

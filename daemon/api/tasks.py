@@ -16,7 +16,7 @@ from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.logs import Encoding, Log, LogReader, LogRequest
 from tidegate.daemon.read_model.lookup import find_run
 from tidegate.daemon.read_model.results import read_result
-from tidegate.daemon.read_model.why_not import read_task_why_not, task_document
+from tidegate.daemon.read_model.why_not import TaskInWords, read_task_why_not, task_in_words
 from tidegate.schemas.graph import is_removed
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
@@ -92,9 +92,9 @@ async def task_result(db: Db, call: Call[TaskPath]) -> Any:
     return await read_result(db, await _run(db, call), call.params.task_id)
 
 
-async def why_not_task(db: Db, call: Call[TaskPath]) -> dict[str, Any]:
+async def why_not_task(db: Db, call: Call[TaskPath]) -> TaskInWords:
     """Explain why a task does not run: the state of each gate, and the change that opens it."""
-    return task_document(await read_task_why_not(db, await _run(db, call), call.params.task_id, call.settings))
+    return task_in_words(await read_task_why_not(db, await _run(db, call), call.params.task_id, call.settings))
 
 
 async def mark_task(call: Call[TaskPath], body: Mark) -> RunTaskRow:
@@ -114,7 +114,7 @@ ENDPOINTS = (
     Read(f"{RUN}/tasks", Right.VIEW, list_tasks, TaskList, Page[RunTaskRow], is_fresh=True),
     Load(f"{RUN}/tasks/{{task_id}}/log", Right.VIEW, task_log, LogQuery, Log),
     Read(f"{RUN}/tasks/{{task_id}}/result", Right.VIEW, task_result, TaskPath, Any),
-    Read(f"{RUN}/tasks/{{task_id}}/why-not", Right.VIEW, why_not_task, TaskPath, dict[str, Any]),
+    Read(f"{RUN}/tasks/{{task_id}}/why-not", Right.VIEW, why_not_task, TaskPath, TaskInWords),
     Act(
         "POST",
         f"{RUN}/tasks/{{task_id}}/mark",

@@ -5,12 +5,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote
 
-import msgspec
 import typer
 
 from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.settings import PREFIX, Settings, SettingsError, read
-from tidegate.schemas.error import RequestError
 
 if TYPE_CHECKING:
     from tidegate.daemon.cli.remote import Remote
@@ -88,14 +86,6 @@ def shown(
     """A page and the time: from the API of the server, or by `work(db)`."""
     server = remote(context)
     return query_at(context, work) if server is None else (server.read(path, type_, params), datetime.now(UTC))
-
-
-def in_words(page: Mapping[str, Any], type_: type[T]) -> T:
-    """A page in its shape, for people. Raises RequestError for one that a server of another version gave."""
-    try:
-        return msgspec.convert(page, type_)
-    except msgspec.ValidationError as error:
-        raise RequestError(f"the answer cannot be read ({error}); is the server a `tidegate web` of this version?") from error
 
 
 def changed(

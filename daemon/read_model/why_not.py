@@ -1,6 +1,6 @@
 """Why a DAG or a task does not run: gates, and the changes that open them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -47,31 +47,29 @@ class DagWhyNot(msgspec.Struct, frozen=True):
     discarded: Sequence[DiscardRow]
 
 
-class GateInWords(msgspec.Struct, frozen=True):
-    """A gate of a document. `waits_for` is None unless it is closed; `known` are its facts."""
+class GateInWords(msgspec.Struct, frozen=True, kw_only=True):
+    """A gate of a document. `waits_for` is None unless it is closed; `known` are its facts in words."""
 
     name: str
     state: GateState
+    reason: Mapping[str, Any] | None
     since: datetime | None
+    facts: Mapping[str, Any]
     waits_for: str | None
     known: str
 
 
-class ChangeInWords(msgspec.Struct, frozen=True):
-    """A change of a document."""
+class DagInWords(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a DAG has no new run, with the text of reasons, facts and changes.
 
-    says: str
-    commands: Sequence[str]
-
-
-class DagInWords(msgspec.Struct, frozen=True):
-    """`dag_document` in words."""
+    A change has the fields of its kind, its text `says`, and its `commands`.
+    """
 
     dag_id: str
     starts: bool
     gates: Sequence[GateInWords]
-    change: Sequence[ChangeInWords]
-    instead: Sequence[ChangeInWords]
+    change: Sequence[Mapping[str, Any]]
+    instead: Sequence[Mapping[str, Any]]
     schedule: Condition | None
     timing: str
     inputs: Sequence[InputRow]
@@ -79,15 +77,15 @@ class DagInWords(msgspec.Struct, frozen=True):
     discarded: Sequence[DiscardRow]
 
 
-class TaskInWords(msgspec.Struct, frozen=True):
-    """`task_document` in words."""
+class TaskInWords(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a task does not run, with the text of reasons, facts and changes. `change` as in `DagInWords`."""
 
     dag_id: str
     run_id: str
     task: str
     state: TaskState | None
     gates: Sequence[GateInWords]
-    change: Sequence[ChangeInWords]
+    change: Sequence[Mapping[str, Any]]
 
 
 async def read_dag_why_not(db: Db, dag_id: str) -> DagWhyNot:
@@ -113,21 +111,20 @@ def explain_hold(dag: DagRow, former_runs: tuple[str, ...] = ()) -> DagExplanati
     return DagExplanation(dag_id=dag.dag_id, starts=False, gates=(hold,), change=change, instead=instead)
 
 
-def dag_document(page: DagWhyNot) -> dict[str, Any]:
-    """The page in JSON, with the text of reasons, facts and changes."""
-    document = {
-        "dag_id": page.explanation.dag_id,
-        "starts": page.explanation.starts,
-        "gates": gates_document(page.explanation.gates),
-        "change": changes_document(page.explanation.change),
-        "instead": changes_document(page.explanation.instead),
-        "schedule": page.spec.schedule if page.spec else None,
-        "timing": inputs.timing_text(page.spec.timing) if page.spec else "",
-        "inputs": page.inputs,
-        "notes": page.notes,
-        "discarded": page.discarded,
-    }
-    return in_json(document)
+def dag_in_words(page: DagWhyNot) -> DagInWords:
+    found = page.explanation
+    return DagInWords(
+        dag_id=found.dag_id,
+        starts=found.starts,
+        gates=[_gate(gate) for gate in found.gates],
+        change=[_change(change) for change in found.change],
+        instead=[_change(change) for change in found.instead],
+        schedule=page.spec.schedule if page.spec else None,
+        timing=inputs.timing_text(page.spec.timing) if page.spec else "",
+        inputs=page.inputs,
+        notes=page.notes,
+        discarded=page.discarded,
+    )
 
 
 async def read_task_why_not(db: Db, run: RunRow, label: str, settings: Settings) -> TaskExplanation:
@@ -145,38 +142,30 @@ async def read_task_why_not(db: Db, run: RunRow, label: str, settings: Settings)
     return explain_task(known)
 
 
-def task_document(page: TaskExplanation) -> dict[str, Any]:
-    """The page in JSON, with the text of reasons, facts and changes."""
-    texts = {"gates": gates_document(page.gates), "change": changes_document(page.change)}
-    return in_json({**msgspec.structs.asdict(page), **texts})
+def task_in_words(page: TaskExplanation) -> TaskInWords:
+    gates, change = [_gate(gate) for gate in page.gates], [_change(change) for change in page.change]
+    return TaskInWords(dag_id=page.dag_id, run_id=page.run_id, task=page.task, state=page.state, gates=gates, change=change)
 
 
-def in_json(document: dict[str, Any]) -> dict[str, Any]:
-    """The document as a client of the API decodes it."""
-    found: dict[str, Any] = msgspec.to_builtins(document)
-    return found
+def _gate(gate: Gate[Reason]) -> GateInWords:
+    return GateInWords(
+        name=gate.name,
+        state=gate.state,
+        reason=msgspec.to_builtins(gate.reason),
+        since=gate.since,
+        facts=msgspec.to_builtins(gate.facts),
+        waits_for=gate.reason.text if gate.reason else None,
+        known="; ".join(f"{name.replace('_', ' ')} {fact_text(value)}" for name, value in gate.facts.items()),
+    )
 
 
-def gates_document(gates: Sequence[Gate[Reason]]) -> list[dict[str, Any]]:
-    """Gates in JSON, with the text of each reason and of the facts."""
-    return [
-        {**msgspec.structs.asdict(gate), "waits_for": gate.reason.text if gate.reason else None, "known": known_text(gate)}
-        for gate in gates
-    ]
-
-
-def changes_document(changes: Sequence[Change]) -> list[dict[str, Any]]:
-    """Changes in JSON, with their text and commands."""
-    return [{**msgspec.to_builtins(change), "says": change.text, "commands": change.commands} for change in changes]
+def _change(change: Change) -> Mapping[str, Any]:
+    return {**msgspec.to_builtins(change), "says": change.text, "commands": change.commands}
 
 
 def waits_for(gates: Sequence[GateInWords]) -> str:
     """The waits of the closed gates among these, in words; empty without one."""
     return "; ".join(f"{gate.waits_for} ({gate.name})" for gate in gates if gate.waits_for is not None)
-
-
-def known_text(gate: Gate[Reason]) -> str:
-    return "; ".join(f"{name.replace('_', ' ')} {fact_text(value)}" for name, value in gate.facts.items())
 
 
 def fact_text(value: Any) -> str:

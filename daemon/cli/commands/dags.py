@@ -1,7 +1,7 @@
 """`tidegate dags`: list, show, explain, pause, unpause and delete DAGs, print their next runs, publish changed files."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import anyio
 import typer
@@ -14,7 +14,7 @@ from tidegate.daemon.cli.failure import FAILED
 from tidegate.daemon.cli.pages import output, tree
 from tidegate.daemon.cli.pages.dag import print_history, print_list, print_page
 from tidegate.daemon.cli.pages.deletion import Portions
-from tidegate.daemon.cli.session import at, changed, in_words, listed, query, read_settings, remote, shown
+from tidegate.daemon.cli.session import at, changed, listed, query, read_settings, remote, shown
 from tidegate.daemon.read_model.dag import DagPage, ListedDag, read_dag_page, read_list
 from tidegate.daemon.read_model.history import DagHistory, read_history
 from tidegate.daemon.read_model.lookup import broken_files
@@ -91,11 +91,11 @@ def why_not(context: typer.Context, dag_id: DagId, *, json: Json = False) -> Non
     from tidegate.daemon.cli.pages import why_not as pages
     from tidegate.daemon.read_model import why_not as read_model
 
-    async def read(db: Db) -> dict[str, Any]:
-        return read_model.dag_document(await read_model.read_dag_why_not(db, dag_id))
+    async def read(db: Db) -> read_model.DagInWords:
+        return read_model.dag_in_words(await read_model.read_dag_why_not(db, dag_id))
 
-    page, now = shown(context, at("dags", dag_id, "why-not"), dict[str, Any], read)
-    output.write_page(page, lambda: pages.print_dag(in_words(page, read_model.DagInWords), now), json=json)
+    page, now = shown(context, at("dags", dag_id, "why-not"), read_model.DagInWords, read)
+    output.write_page(page, lambda: pages.print_dag(page, now), json=json)
 
 
 @app.command(

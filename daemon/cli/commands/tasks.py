@@ -10,7 +10,7 @@ from tidegate.daemon.cli.commands.task_logs import print_log
 from tidegate.daemon.cli.commands.task_test import try_task
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import TASKS, print_list
-from tidegate.daemon.cli.session import at, changed, in_words, listed, read_settings, shown
+from tidegate.daemon.cli.session import at, changed, listed, read_settings, shown
 from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.read_model.lookup import find_run
 from tidegate.daemon.read_model.results import read_result
@@ -110,13 +110,13 @@ def why_not(
     label = task_id if map_index is None else f"{task_id}[{map_index}]"
     settings = read_settings(context)
 
-    async def read(db: Db) -> dict[str, Any]:
-        return read_model.task_document(
+    async def read(db: Db) -> read_model.TaskInWords:
+        return read_model.task_in_words(
             await read_model.read_task_why_not(db, await find_run(db, dag_id, run_id), label, settings)
         )
 
-    page, now = shown(context, at("dags", dag_id, "runs", run_id, "tasks", label, "why-not"), dict[str, Any], read)
-    output.write_page(page, lambda: pages.print_task(in_words(page, read_model.TaskInWords), now), json=json)
+    page, now = shown(context, at("dags", dag_id, "runs", run_id, "tasks", label, "why-not"), read_model.TaskInWords, read)
+    output.write_page(page, lambda: pages.print_task(page, now), json=json)
 
 
 @app.command(

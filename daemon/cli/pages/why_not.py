@@ -1,10 +1,11 @@
 """`dags why-not` and `tasks why-not`: gates, and the changes that open them, in text and JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from tidegate.daemon.cli.pages import output, tree
-from tidegate.daemon.read_model.why_not import ChangeInWords, DagInWords, GateInWords, TaskInWords, waits_for
+from tidegate.daemon.read_model.why_not import DagInWords, GateInWords, TaskInWords, waits_for
 from tidegate.schemas.text import age
 
 GATE_TITLES = ("GATE", "STATE", "FOR", "WHAT IS KNOWN")
@@ -53,12 +54,12 @@ def print_gates(gates: Sequence[GateInWords], now: datetime) -> None:
     output.section("gates", GATE_TITLES, (_cells(gate, now) for gate in gates), empty="none")
 
 
-def print_changes(title: str, changes: Sequence[ChangeInWords]) -> None:
+def print_changes(title: str, changes: Sequence[Mapping[str, Any]]) -> None:
     output.write()
     output.heading(title if changes else "no change lets it run any more")
     for change in changes:
-        output.write(f"  {change.says}")
-        for command in change.commands:
+        output.write(f"  {change['says']}")
+        for command in change["commands"]:
             output.write(f"    {command}")
 
 

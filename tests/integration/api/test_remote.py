@@ -292,4 +292,5 @@ async def test_a_list_without_an_end_and_a_page_of_another_shape_are_refused(cli
     assert (refused.code, refused.out) == (1, "")
     assert refused.err.startswith(f"tidegate: {proxy} gave a cursor of /import-errors twice: the list has no end")
     assert [page.code for page in pages] == [1, 1]
-    assert all(page.err.startswith("tidegate: the answer cannot be read (Object missing required field") for page in pages), pages
+    said = f"tidegate: {proxy} gave an answer that cannot be read (Object missing required field"
+    assert all(page.err.startswith(said) for page in pages), pages

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tidegate.daemon.cli.pages.why_not import print_task
-from tidegate.daemon.read_model.why_not import TaskInWords, task_document
+from tidegate.daemon.read_model.why_not import task_in_words
 from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.explain.gates import Gate, GateState, TaskExplanation
 from tidegate.schemas.state import TaskState
@@ -109,12 +109,8 @@ PAGE = TaskExplanation(
 )
 
 
-def in_words(page: TaskExplanation) -> TaskInWords:
-    return msgspec.convert(task_document(page), TaskInWords)
-
-
 def test_gates_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    print_task(in_words(PAGE), NOON)
+    print_task(task_in_words(PAGE), NOON)
 
     assert capsys.readouterr().out == (
         "d r a\n"
@@ -142,7 +138,7 @@ def test_gates_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_a_task_without_closed_gates_says_so(state: TaskState, text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    print_task(in_words(msgspec.structs.replace(PAGE, state=state, gates=PAGE.gates[:1], change=())), NOON)
+    print_task(task_in_words(msgspec.structs.replace(PAGE, state=state, gates=PAGE.gates[:1], change=())), NOON)
 
     out = capsys.readouterr().out
     assert f"  waits for  {text}\n" in out
@@ -150,13 +146,13 @@ def test_a_task_without_closed_gates_says_so(state: TaskState, text: str, capsys
 
 
 def test_closed_gates_without_a_change_say_so(capsys: pytest.CaptureFixture[str]) -> None:
-    print_task(in_words(msgspec.structs.replace(PAGE, change=())), NOON)
+    print_task(task_in_words(msgspec.structs.replace(PAGE, change=())), NOON)
 
     assert capsys.readouterr().out.endswith("\nno change lets it run any more\n")
 
 
 def test_json_has_the_texts_too() -> None:
-    page = task_document(PAGE)
+    page = msgspec.to_builtins(task_in_words(PAGE))
 
     assert [gate["waits_for"] for gate in page["gates"]] == [None, "the DAG to be unpaused", None]
     assert page["gates"][0]["known"] == "run after 2026-11-21 12:00:00Z"
