@@ -1,5 +1,7 @@
 """Finds the caller of a request: by a bearer token, or by the session cookie of a browser."""
 
+from urllib.parse import urlsplit
+
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,6 +17,7 @@ from tidegate.daemon.permissions import Caller
 COOKIE = "tidegate_session"
 CSRF_HEADER = "x-csrf-token"
 HOW = "send a valid one as `Authorization: Bearer …`, commands by TIDEGATE_TOKEN; `tidegate tokens create` makes one"
+OWN_SITE = ("same-origin", "none")
 STALE_FORM = "the form is of an earlier session, or of another site; load the page again, and repeat the change"
 
 
@@ -90,6 +93,22 @@ def check_csrf(request: Request, identity: Identity, given: str) -> None:
     """Raises CsrfError for a change by a browser without the token of its session. Programs with a bearer token need none."""
     if identity.session and not is_csrf_token(identity.session.secret, given or request.headers.get(CSRF_HEADER, "")):
         raise CsrfError(STALE_FORM)
+
+
+def check_site(request: Request) -> None:
+    """Raises CsrfError for a login that a page of another site sent. Over plain HTTP only `Origin` names the site."""
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    is_own = site in OWN_SITE if site is not None else origin is None or _host_of(origin) == request.url.hostname
+    if not is_own:
+        raise CsrfError("another site sent this login; open the login page of this server")
+
+
+def _host_of(origin: str) -> str | None:
+    """None for the origin of a page that hides its site, and for a text that is no address."""
+    try:
+        return urlsplit(origin).hostname
+    except ValueError:
+        return None
 
 
 def cookie_name(request: Request) -> str:

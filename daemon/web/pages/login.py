@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from tidegate.daemon.audit_entry import record_refusal
-from tidegate.daemon.gateway.authenticate import Identity, check_csrf, cookie_name, identify, token_of
+from tidegate.daemon.gateway.authenticate import Identity, check_csrf, check_site, cookie_name, identify, token_of
 from tidegate.daemon.gateway.problem import CsrfError
 from tidegate.daemon.gateway.service import Service
 from tidegate.daemon.identity import credentials
@@ -69,8 +69,7 @@ async def _by_proxy(request: Request, service: Service, next_: str) -> Response:
 
 def _log_in(service: Service) -> Answer:
     async def log_in(request: Request) -> Response:
-        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            raise CsrfError("another site sent this login; open the login page of this server")
+        check_site(request)
         fields = await form_of(request)
         next_, login = own_path(fields.get("next", "/")), login_of(request, "token")
         token = fields.get("token", "").strip()

@@ -164,10 +164,23 @@ async def test_a_cookie_is_safe(site: Site, make_site: MakeSite) -> None:
 
 
 async def test_a_login_from_another_site_is_refused(site: Site) -> None:
-    async with site.anonymous(headers={"sec-fetch-site": "cross-site"}) as client:
-        answer = await client.post("/login", data={"token": await site.token()})
+    """A browser tells the site by `Sec-Fetch-Site`, and over plain HTTP by `Origin` alone; a program tells none."""
+    own = f"http://127.0.0.1:{httpx.URL(site.address).port}"
+    senders: tuple[tuple[dict[str, str], HTTPStatus], ...] = (
+        ({"sec-fetch-site": "cross-site"}, HTTPStatus.FORBIDDEN),
+        ({"sec-fetch-site": "cross-site", "origin": own}, HTTPStatus.FORBIDDEN),
+        ({"origin": "http://evil.example"}, HTTPStatus.FORBIDDEN),
+        ({"origin": "null"}, HTTPStatus.FORBIDDEN),
+        ({"origin": "http://[evil"}, HTTPStatus.FORBIDDEN),
+        ({"origin": own}, HTTPStatus.SEE_OTHER),
+        ({"sec-fetch-site": "same-origin", "origin": "https://tide.example"}, HTTPStatus.SEE_OTHER),
+        ({}, HTTPStatus.SEE_OTHER),
+    )
+    async with site.anonymous() as client:
+        token = await site.token()
+        answers = [(await client.post("/login", data={"token": token}, headers=headers)).status_code for headers, _ in senders]
 
-    assert answer.status_code == HTTPStatus.FORBIDDEN
+    assert answers == [status for _, status in senders]
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", ""])
