@@ -60,7 +60,9 @@ class CheckedEntry(msgspec.Struct, frozen=True):
 def in_words(details: Mapping[str, Any]) -> list[str]:
     """The details in words: `slots before: 3`. Without the request, unless nothing else says what was done."""
     apart = ORIGIN if details.keys() & {"body", "would_have"} else ORIGIN - {"request"}
-    told = {name: value for name, value in details.items() if name not in apart and name != "body"} | details.get("body", {})
+    body = details.get("body", {})
+    fields = body if isinstance(body, dict) else {"body": body}  # an entry may have been changed
+    told = {name: value for name, value in details.items() if name not in apart and name != "body"} | fields
     names = sorted(told, key=lambda name: name != "would_have")
     return [f"{name.replace('_', ' ')}: {_text(told[name])}" for name in names if told[name] not in EMPTY]
 

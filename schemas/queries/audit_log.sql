@@ -9,7 +9,10 @@ FROM unnest($1::text[], $2::text[], $3::jsonb[]) AS done (what, object, details)
 -- $2 is an object; the entries about its parts belong to it, as those about `DAG d, run_id r` to `DAG d`. The bounds are for the
 -- index; the upper one follows all names of parts.
 -- Without an entry that was written before its change, which the same request was then refused: that is an entry of its own.
-SELECT id, at, who, what, object, details
+-- An entry with a time or details that no program writes was changed; it is listed, too.
+SELECT
+    id, in_calendar(at) AS at, who, what, object,
+    CASE jsonb_typeof(details) WHEN 'object' THEN details ELSE jsonb_build_object('details', details) END AS details
 FROM audit_log AS entry
 WHERE ($1::text IS NULL OR who = $1)
   AND (

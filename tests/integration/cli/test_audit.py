@@ -132,6 +132,20 @@ async def test_a_change_behind_its_back_is_found(
     assert answer == (1, "", f"tidegate: the audit log was changed: {problem}\n")
 
 
+async def test_an_entry_that_no_program_writes_is_listed(cli: Cli, history: History, entries: None) -> None:
+    change = "UPDATE audit_log SET at = '-infinity', details = '[1]' WHERE id = 2"
+    await history.database.pool.execute(f"SET session_replication_role = replica; {change}; RESET session_replication_role")
+
+    table, rows = await cli("audit", "list"), (await cli("audit", "list", "--json")).json
+
+    assert (table.code, table.err) == (0, "")
+    assert [(row["id"], row["at"][:10] == "1900-01-01", row["details"].get("details")) for row in rows] == [
+        (3, False, None),
+        (2, True, [1]),
+        (1, False, None),
+    ]
+
+
 async def test_concurrent_writers_make_one_chain(cli: Cli, history: History) -> None:
     write = "INSERT INTO audit_log (who, what, object) SELECT 'a', 'b', n::text FROM generate_series(1, 20) AS n"
     async with history.database.pool.acquire() as one, history.database.pool.acquire() as two:

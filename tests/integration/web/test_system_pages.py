@@ -167,14 +167,16 @@ async def test_the_audit_log_has_one_row_for_each_act_in_words(site: Site) -> No
 
 async def test_a_changed_entry_is_shown(site: Site) -> None:
     execute = site.history.database.pool.execute
-    await execute("INSERT INTO audit_log (who, what, object) VALUES ('anna', 'paused a DAG', 'DAG a')")
+    await execute("INSERT INTO audit_log (who, what, object) SELECT 'anna', 'paused a DAG', 'DAG a' FROM generate_series(1, 3)")
     await execute("ALTER TABLE audit_log DISABLE TRIGGER audit_log_grows")
-    await execute("UPDATE audit_log SET who = 'ben'")
+    for id_, change in enumerate(("who = 'ben'", "at = '-infinity', details = '[3]'", "details = '{\"body\": 4}'"), 1):
+        await execute(f"UPDATE audit_log SET {change} WHERE id = {id_}")
 
     text = await page(site, "/audit")
 
     assert "The audit log was changed" in text
-    assert "</span> changed</span>" in text
+    assert text.count("</span> changed</span>") == 3
+    assert re.findall(r"<td>((?:details|body): \d)", text) == ["body: 4", "details: 3"]
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.EDITOR])
