@@ -170,7 +170,9 @@ async def _request(client: httpx.AsyncClient, method: str, address: str, **optio
     try:
         with anyio.fail_after(TIMEOUT_S):
             answer = await client.request(method, address, **options)
-    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError) as error:
+    except (httpx.TimeoutException, TimeoutError) as error:
+        raise _away(address, f"it has not answered within {TIMEOUT_S:g} seconds") from error
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         raise _away(address, described(error)) from error
     refuses = method == "POST" and HTTPStatus.BAD_REQUEST <= answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR
     if answer.status_code != HTTPStatus.OK and not refuses:

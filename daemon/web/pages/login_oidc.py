@@ -1,6 +1,7 @@
 """Login by OpenID Connect: the browser goes to the provider, and comes back with a code for the tokens of its user."""
 
 import hmac
+from hashlib import sha256
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,9 @@ PATH = "/login/oidc"
 CALLBACK = f"{PATH}/callback"
 
 LIFETIME_S = int(credentials.ATTEMPT_S)
+
+MOST_BEGUN = 8
+"""Logins that a browser has begun and not finished: each is a cookie, and the head of a request has a limit."""
 
 STALE = "this login began in another browser, or too long ago; log in again"
 
@@ -51,7 +55,10 @@ def _begin(service: Service, provider: "Provider") -> Answer:
         except UnavailableError as error:
             return page(request, service, attempt.next, str(error), HTTPStatus.SERVICE_UNAVAILABLE)
         response = RedirectResponse(address, HTTPStatus.SEE_OTHER)
-        response.set_cookie(_cookie(request), attempt.encode(), max_age=LIFETIME_S, **_flags(request))
+        response.set_cookie(_cookie(request, attempt.state), attempt.encode(), max_age=LIFETIME_S, **_flags(request))
+        begun_before = [name for name in request.cookies if name.startswith(_prefix(request))]
+        for name in begun_before[: 1 - MOST_BEGUN]:  # a browser sends the oldest first
+            response.delete_cookie(name, **_flags(request))
         return response
 
     return begin
@@ -62,7 +69,7 @@ def _finish(service: Service, provider: "Provider") -> Answer:
         if request.method == "HEAD":
             return page(request, service, "/")
         response = await _answer(request, service, provider)
-        response.delete_cookie(_cookie(request), **_flags(request))
+        response.delete_cookie(_cookie(request, _state(request)), **_flags(request))
         return response
 
     return finish
@@ -73,7 +80,8 @@ async def _answer(request: Request, service: Service, provider: "Provider") -> R
 
     Raises TooManyError: any client can invent a cookie and a code, for which this server sends its secret to the provider.
     """
-    login, attempt = login_of(request, "OpenID Connect"), login_attempt.decode(request.cookies.get(_cookie(request), ""))
+    login, kept = login_of(request, "OpenID Connect"), request.cookies.get(_cookie(request, _state(request)), "")
+    attempt = login_attempt.decode(kept)
     next_ = own_path(attempt.next) if attempt else "/"
     try:
         attempt, code = _checked(request, service, attempt)
@@ -82,12 +90,14 @@ async def _answer(request: Request, service: Service, provider: "Provider") -> R
         return begun(request, await service.database.run(credentials.complete_attempt, member, login, attempt.digest), next_)
     except RefusedLoginError as error:
         return await refuse(request, service, login, error, next_)
+    except UnavailableError as error:  # the code counts once: the browser begins again, instead of loading this address again
+        return page(request, service, next_, str(error), HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 def _checked(request: Request, service: Service, attempt: Attempt | None) -> tuple[Attempt, str]:
     """The attempt of this browser, and the code for it. Raises RefusedLoginError."""
     query = request.query_params
-    if attempt is None or not hmac.compare_digest(attempt.state.encode(), query.get("state", "").encode()):
+    if attempt is None or not hmac.compare_digest(attempt.state.encode(), _state(request).encode()):
         raise RefusedLoginError(STALE)
     if query.get("iss", service.settings.oidc_issuer) != service.settings.oidc_issuer:
         raise RefusedLoginError("another provider answered this login")
@@ -103,9 +113,19 @@ def _callback(request: Request) -> str:
     return f"{scheme}://{request.url.netloc}{CALLBACK}"
 
 
-def _cookie(request: Request) -> str:
+def _state(request: Request) -> str:
+    """The login that the provider answers."""
+    return request.query_params.get("state", "")
+
+
+def _cookie(request: Request, state: str) -> str:
+    """One for each login: a browser begins one in each of its windows, and may finish them in any order."""
+    return f"{_prefix(request)}{sha256(state.encode()).hexdigest()[:16]}"
+
+
+def _prefix(request: Request) -> str:
     """As the cookie of a session: one for each port."""
-    return f"{COOKIE}_{request.url.port or 0}"
+    return f"{COOKIE}_{request.url.port or 0}_"
 
 
 def _flags(request: Request) -> dict[str, Any]:

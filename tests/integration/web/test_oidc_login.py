@@ -16,6 +16,7 @@ from tests.oidc_provider import CLIENT, SECRET, OidcProvider, new_key, oidc_prov
 from tidegate.daemon.gateway import service
 from tidegate.daemon.identity import login_attempt
 from tidegate.daemon.standalone.web import NO_TLS
+from tidegate.daemon.web.pages import login_oidc
 
 ROLES = '{"data": {"role": "editor", "dags": ["daily_*"]}, "platform": "admin"}'
 ENTRIES = "SELECT who, what, details ->> 'by' AS by, details ->> 'reason' AS reason FROM audit_log ORDER BY id"
@@ -153,12 +154,13 @@ async def test_a_provider_that_says_no_or_is_away_is_a_page_that_says_so(site: S
     provider.denies, provider.refuses = "", "the code is old"
     refused = await log_in(site)
     provider.is_away = True
-    half = await log_in(site)
+    half = await log_in(site, "/dags?search=a")
 
     assert (denied.status_code, "access_denied &lt;b&gt;not today" in denied.text) == (HTTPStatus.FORBIDDEN, True)
     assert (refused.status_code, "the code is old" in refused.text) == (HTTPStatus.FORBIDDEN, True)
     assert half.status_code == HTTPStatus.SERVICE_UNAVAILABLE
     assert "the login provider is not available" in half.text
+    assert ('href="/login/oidc?next=%2Fdags%3Fsearch%3Da"' in half.text, "Load it again" in half.text) == (True, False)
 
 
 async def test_a_malformed_address_of_the_provider_is_named(site: Site, provider: OidcProvider) -> None:
@@ -192,7 +194,8 @@ async def test_an_invented_answer_is_stored_and_counted(
     login = {"oidc_issuer": provider.issuer, "oidc_client_id": CLIENT, "oidc_client_secret": SECRET, "login_roles": ROLES}
     answer = f"/login/oidc/callback?state={invented.state}"
     async with make_site(**login) as site:
-        kept = {"cookie": f"tidegate_login_{httpx.URL(site.address).port}={invented.encode()}"}
+        name = f"tidegate_login_{httpx.URL(site.address).port}_{invented.digest.hex()[:16]}"
+        kept = {"cookie": f"{name}={invented.encode()}"}
         async with site.anonymous(headers=kept) as client:
             refused = await client.get(f"{answer}&error=a%00b")
             first, above = [await client.get(f"{answer}&code=c") for _ in range(2)]
@@ -235,6 +238,26 @@ async def test_the_answer_of_the_provider_counts_once_and_in_its_browser(site: S
     assert "another provider" in mixed.text
     assert "unknown code" in again.text
     assert "was completed before" in replayed.text
+
+
+async def test_a_browser_finishes_logins_of_two_windows_in_any_order(site: Site, provider: OidcProvider) -> None:
+    async with site.anonymous() as client, httpx.AsyncClient(verify=NO_TLS) as walker:
+        begun = [await client.get("/login/oidc", params={"next": next_}) for next_ in ("/dags", "/queue")]
+        answers = [(await walker.get(answer.headers["location"])).headers["location"] for answer in begun]
+        forged = await client.get("/login/oidc/callback?state=of-another-site")
+        led = [(await client.get(answer)).headers.get("location") for answer in answers]
+
+    assert forged.status_code == HTTPStatus.FORBIDDEN
+    assert led == ["/dags", "/queue"]
+
+
+async def test_a_browser_keeps_the_newest_logins_that_it_began(site: Site, provider: OidcProvider) -> None:
+    async with site.anonymous() as client:
+        for number in range(login_oidc.MOST_BEGUN + 2):
+            await client.get("/login/oidc", params={"next": f"/dags?search={number}"})
+        kept = [attempt.next for value in client.cookies.values() if (attempt := login_attempt.decode(value))]
+
+    assert kept == [f"/dags?search={number}" for number in range(2, login_oidc.MOST_BEGUN + 2)]
 
 
 async def test_the_login_leads_to_no_other_site(site: Site) -> None:
