@@ -8,7 +8,7 @@ from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Call, Params, Read
 from tidegate.daemon.gateway.lists import Cursor, Keyset, Listed, Time, newest_first
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.audit_log import Progress, VerifiedPart, verify_part
+from tidegate.daemon.read_model.audit_log import KEPT, Progress, VerifiedPart, verify_part
 from tidegate.schemas.queries import audit_log
 from tidegate.schemas.queries.audit_log import AuditFilter, AuditRow
 from tidegate.schemas.queries.db import Db
@@ -49,12 +49,16 @@ class VerificationOf(Params, frozen=True):
     """The part of the log after one that gave the cursor."""
 
     cursor: Cursor = None
+    kept: Annotated[
+        Annotated[str, Meta(pattern=KEPT)] | None,
+        Meta(description="`number:head` of an earlier check. The last part says whether the chain lacks it."),
+    ] = None
 
 
 async def verify_audit(db: Db, call: Call[VerificationOf]) -> VerifiedPart:
     """Check that no entry was changed or removed since it was written, some thousands at a time."""
     key = VERIFIED.key(call.params.cursor)
-    part = await verify_part(db, Progress(*key) if key else Progress())
+    part = await verify_part(db, Progress(*key) if key else Progress(), call.params.kept)
     next_cursor = None if part.is_last else VERIFIED.cursor(part.progress)
     return VerifiedPart(part.progress.number, part.progress.head, part.problems, next_cursor)
 

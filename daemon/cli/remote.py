@@ -95,14 +95,14 @@ class Remote:
                 return found
             self._check_cursor(path, cursor, cursors)
 
-    def parts(self, path: str, type_: type[P]) -> Iterator[P]:
+    def parts(self, path: str, type_: type[P], params: Mapping[str, Any]) -> Iterator[P]:
         """An answer in parts, as the server gives them."""
         cursors: set[str] = set()
-        part = self.read(path, type_)
+        part = self.read(path, type_, params)
         yield part
         while part.next_cursor is not None:
             self._check_cursor(path, part.next_cursor, cursors)
-            part = self.read(path, type_, {"cursor": part.next_cursor})
+            part = self.read(path, type_, {**params, "cursor": part.next_cursor})
             yield part
 
     def _check_cursor(self, path: str, cursor: str, known: set[str]) -> None:

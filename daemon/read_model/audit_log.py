@@ -11,6 +11,9 @@ from tidegate.schemas.queries.audit_log import AuditFilter, AuditRow
 from tidegate.schemas.queries.db import Db
 
 MOST_PROBLEMS = 100
+KEPT = r"^[1-9][0-9]{0,17}:[0-9a-f]{64}\Z"
+"""A link of an earlier check: its number, and its hash in hex."""
+
 BEFORE_ALL = -(2**63)
 ORIGIN = {"from", "request", "request_id"}
 EMPTY: Sequence[Any] = (None, "", [], {})
@@ -19,8 +22,8 @@ EMPTY: Sequence[Any] = (None, "", [], {})
 class Verification(msgspec.Struct, frozen=True):
     """The number of the last entry of the chain that was checked, counted from 1, its hash in hex, and the first problems.
 
-    The removal of the newest entries together with their links cannot be seen in the chain: compare `number` and `head` with
-    those of an earlier check, kept elsewhere.
+    The chain alone does not show that its newest entries were removed together with their links: a later check compares it with
+    `number` and `head`, kept elsewhere.
     """
 
     number: int
@@ -82,20 +85,34 @@ async def read_entries(db: Db, chosen: AuditFilter, limit: int, before: int | No
     return [CheckedEntry(entry, problems.get(entry.id, f"entry {entry.id} is not in the chain")) for entry in entries]
 
 
-async def verify(ask: Callable[[Callable[..., Any]], Awaitable[Any]]) -> Verification:
+async def verify(ask: Callable[[Callable[..., Any]], Awaitable[Any]], kept: str | None = None) -> Verification:
     """Check every entry, part by part. `ask` runs a query, as `Database.autocommit` does."""
     part, problems = Part(Progress(), ()), list[str]()
     while not part.is_last:
-        part = await ask(partial(verify_part, done=part.progress))
+        part = await ask(partial(verify_part, done=part.progress, kept=kept))
         problems += part.problems
     return Verification(part.progress.number, part.progress.head, problems[:MOST_PROBLEMS])
 
 
-async def verify_part(db: Db, done: Progress) -> Part:
-    """Check the next entries by their links; after the chain, that each entry has a link, which the chain cannot tell."""
+async def verify_part(db: Db, done: Progress, kept: str | None = None) -> Part:
+    """Check the next entries by their links; after the chain, that each entry has a link, which the chain cannot tell.
+
+    The last part says whether the chain lacks a link that was kept elsewhere.
+    """
     if done.entry is None and (links := await audit_log.links_after(db, done.number, bytes.fromhex(done.head))):
         problems = [link.problem for link in links if link.problem]
         return Part(Progress(links[-1].number, links[-1].hash.hex()), problems[:MOST_PROBLEMS])
     found = await audit_log.unchained_after(db, BEFORE_ALL if done.entry is None else done.entry)
     problems = [] if found.first is None else [f"entry {found.first} is not in the chain"]
-    return Part(msgspec.structs.replace(done, entry=found.last), problems, is_last=bool(problems) or found.last is None)
+    is_last = bool(problems) or found.last is None
+    if is_last and kept is not None:
+        problems += await _problems_of(db, kept)
+    return Part(msgspec.structs.replace(done, entry=found.last), problems, is_last)
+
+
+async def _problems_of(db: Db, kept: str) -> list[str]:
+    """What is wrong with the link that was kept elsewhere."""
+    number, _, head = kept.partition(":")
+    if await audit_log.has_link(db, int(number), bytes.fromhex(head)):
+        return []
+    return [f"link {number} of the chain does not have the kept hash: entries were removed, or the chain was made anew"]

@@ -85,6 +85,12 @@ async def links_after(db: Db, number: int, digest: bytes) -> Sequence[Link]:
     return [Link(*row) for row in await db.fetch(_SQL["verify"], number, digest, ENTRIES_AT_ONCE)]
 
 
+async def has_link(db: Db, number: int, digest: bytes) -> bool:
+    """Whether the chain has this link."""
+    ((has,),) = await db.fetch(_SQL["has_link"], number, digest)
+    return bool(has)
+
+
 async def links_of(db: Db, ids: Sequence[int]) -> Sequence[Link]:
     """The links of these entries; an entry outside the chain has none."""
     return [Link(*row) for row in await db.fetch(_SQL["links_of"], ids)]

@@ -54,6 +54,9 @@ FROM checked
 WHERE is_last OR NOT (follows AND matches)
 ORDER BY number
 
+-- name: has_link
+SELECT EXISTS (SELECT FROM audit_chain WHERE number = $1 AND hash = $2)
+
 -- name: links_of
 -- The links of these entries: whether the link before is there, and whether each is that of its entry.
 SELECT

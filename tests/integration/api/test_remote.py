@@ -200,6 +200,10 @@ async def test_a_loss_is_settled_and_a_token_revoked(cli: Cli, two: Site, monkey
     verified = await cli("audit", "verify", "--json")
     assert (verified.code, verified.json["problems"]) == (0, [])
     assert verified.json["number"] >= 4
+    kept = f"{verified.json['number']}:{verified.json['head']}"
+    later, other = [await cli("audit", "verify", "--kept", link) for link in (kept, f"3{kept[1:]}")]
+    assert (later.code, other.code) == (0, 1)
+    assert "does not have the kept hash" in other.err
     unknown = (1, "", f"tidegate: there is no token {ben} that is in use; `tidegate tokens list` shows all\n")
     assert await cli("tokens", "revoke", str(ben)) == unknown
 

@@ -78,7 +78,32 @@ async def test_a_change_by_a_command_is_an_entry_of_its_transaction(cli: Cli, hi
 
 async def test_an_unchanged_log_is_verified(cli: Cli, entries: None) -> None:
     answer = await cli("audit", "verify")
-    assert (answer.code, answer.out.partition(";")[0]) == (0, "3 entries are unchanged")
+    said, link = answer.out.splitlines()
+    await cli("pools", "set", "p", "4")
+    later, unreadable = [await cli("audit", "verify", "--kept", kept) for kept in (link, link.partition(":")[2])]
+
+    assert (answer.code, said) == (0, "3 entries are unchanged; keep elsewhere, for --kept of the next check:")
+    assert (later.code, later.out.partition(";")[0]) == (0, "4 entries are unchanged")
+    assert (unreadable.code, "is no NUMBER:HASH" in unreadable.err) == (2, True)
+
+
+@pytest.mark.parametrize("more", [0, 2])
+async def test_a_link_that_was_kept_shows_that_the_end_was_removed(cli: Cli, history: History, entries: None, more: int) -> None:
+    """The chain alone is unbroken, also once it has as many links again."""
+    link = (await cli("audit", "verify")).out.splitlines()[1]
+    removal = "DELETE FROM audit_chain WHERE number > 1; DELETE FROM audit_log WHERE id > 1"
+    await history.database.pool.execute(f"SET session_replication_role = replica; {removal}; RESET session_replication_role")
+    for slots in range(more):
+        await cli("pools", "set", "q", str(slots + 1))
+
+    alone, compared = await cli("audit", "verify"), await cli("audit", "verify", "--kept", link)
+
+    assert alone.code == 0
+    assert (compared.code, compared.err) == (
+        1,
+        "tidegate: the audit log was changed: link 3 of the chain does not have the kept hash:"
+        " entries were removed, or the chain was made anew\n",
+    )
 
 
 async def test_no_statement_of_a_check_reads_the_whole_log(
@@ -98,6 +123,7 @@ async def test_no_statement_of_a_check_reads_the_whole_log(
 
 
 async def test_an_empty_log_is_verified(cli: Cli) -> None:
+    assert await cli("audit", "verify") == (0, "the audit log is empty\n", "")
     assert (await cli("audit", "verify", "--json")).json == {"number": 0, "head": "", "problems": []}
 
 
