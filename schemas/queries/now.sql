@@ -48,7 +48,7 @@ LIMIT $2
 SELECT run.dag_id, run.run_id, run.state, run.start_date, run.order_at, run.unfinished, work.tasks, work.first
 FROM (
     SELECT dag_run_id, count(*) AS tasks, min(task_id) AS first
-    FROM (SELECT dag_run_id, task_id FROM task_instance WHERE state IN ('queued', 'running') LIMIT 2000) AS occupying
+    FROM (SELECT dag_run_id, task_id FROM occupying_task LIMIT 2000) AS occupying
     GROUP BY dag_run_id
 ) AS work
 JOIN dag_run AS run ON run.id = work.dag_run_id
@@ -153,7 +153,7 @@ ORDER BY head.since, head.dag_id, missing.uri
 -- name: counts
 -- Each count ends at $1: counting a backlog must not take long.
 SELECT
-    (SELECT count(*) FROM (SELECT FROM task_instance WHERE state IN ('queued', 'running') LIMIT $1) AS active) AS active,
+    (SELECT count(*) FROM (SELECT FROM occupying_task LIMIT $1) AS active) AS active,
     (SELECT count(*) FROM (SELECT FROM task_instance WHERE state = 'scheduled' LIMIT $1) AS waiting) AS waiting
 
 -- name: held
