@@ -10,14 +10,13 @@ from typing import Any
 
 import msgspec
 
-from tidegate.daemon.gateway.endpoint import Act, Call
+from tidegate.daemon.gateway.endpoint import LONGEST_KEY, Act, Call
 from tidegate.daemon.gateway.problem import AtWorkError, InvalidError, ReusedKeyError
 from tidegate.daemon.gateway.service import Service
 from tidegate.schemas.error import FATAL, DagFaultError, RequestError, UnavailableError
 from tidegate.schemas.queries import idempotency
 from tidegate.schemas.queries.idempotency import ClaimedKey
 
-LONGEST_KEY = 255
 UNFINISHED_S = 90.0
 """A request takes less: its server ended before it could store the result."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from tidegate.daemon.gateway.endpoint import Act, Endpoint, Nothing, Read, Stream
+from tidegate.daemon.gateway.endpoint import LONGEST_KEY, Act, Endpoint, Nothing, Read, Stream
 from tidegate.daemon.gateway.problem import Problem
 from tidegate.daemon.permissions import Right
 
@@ -35,7 +35,7 @@ ACT_PROBLEMS = {
 }
 """Those of changes."""
 
-KEY = "A repeat of the request with the same key, of at most 255 characters and for a day, returns the first result."
+KEY = f"A repeat of the request with the same key, of at most {LONGEST_KEY} characters and for a day, returns the first result."
 AFTER = "The `id` that the client received last: the stream continues with the changes after it."
 TAG = "The ETag of what the caller saw: the change is refused if it was changed since."
 ANY = "*"
@@ -112,7 +112,7 @@ def _content(description: str, schema: Any, media_type: str = "application/json"
 
 def _headers(endpoint: AnyEndpoint) -> Iterator[dict[str, Any]]:
     if isinstance(endpoint, Act):
-        yield _header("Idempotency-Key", KEY, {"type": "string", "minLength": 1, "maxLength": 255})
+        yield _header("Idempotency-Key", KEY, {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY})
     if isinstance(endpoint, Act) and endpoint.versioned:
         yield _header("If-Match", TAG, {"type": "string"})
     if isinstance(endpoint, Act) and endpoint.creates:

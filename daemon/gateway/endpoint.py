@@ -57,6 +57,9 @@ class RequestFacts(msgspec.Struct, frozen=True):
     is_resumed: bool = False
 
 
+LONGEST_KEY = 255
+"""The most characters of an Idempotency-Key."""
+
 P = TypeVar("P", bound=Params)
 B = TypeVar("B")
 R = TypeVar("R")

@@ -6,10 +6,10 @@ from typing import get_args
 import pytest
 
 from tidegate.daemon import notes
-from tidegate.daemon.api.idempotency import LONGEST_KEY
 from tidegate.daemon.cli.commands import tokens
 from tidegate.daemon.dagfiles import archive, confine, execute, ignore, message, parse, source
 from tidegate.daemon.gateway import guard, lists
+from tidegate.daemon.gateway.endpoint import LONGEST_KEY
 from tidegate.daemon.read_model import run_progress
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.runner import failure_reason, kinds, secrets
