@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+import msgspec
+
 from tidegate.daemon.gateway import json_input
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.schemas.time_range import parse_end, parse_time
@@ -64,3 +66,8 @@ def json_object(text: str) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f'write a JSON object, such as {{"n": 3}} ({error})') from error
     return found
+
+
+def json_text(value: Any) -> str:
+    """A value as the JSON that a field takes."""
+    return msgspec.json.encode(value).decode()

@@ -17,6 +17,7 @@ from tidegate.daemon.permissions import Right
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.read_model.dag import state_of
 from tidegate.daemon.read_model.lookup import find_dag
+from tidegate.daemon.web.fields import json_text
 from tidegate.daemon.web.form import Field, Preview
 from tidegate.daemon.web.rendering import dag_url, run_url
 from tidegate.daemon.web.screen import Form
@@ -155,10 +156,6 @@ def _value(name: str, param: ParamSpec, text: str) -> Any:
         return json_input.decode(text.encode())
     except ValueError as error:
         raise InvalidError(f"param {name}: write JSON, such as 3, true or [1, 2] ({error})", field=PARAM + name) from error
-
-
-def json_text(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 def moment_of(name: str, body: Mapping[str, str]) -> datetime | None:

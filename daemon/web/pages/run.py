@@ -16,7 +16,7 @@ from tidegate.daemon.read_model.run_origin import RunOrigin, read_run_origin
 from tidegate.daemon.read_model.run_progress import progress_of
 from tidegate.daemon.read_model.version import newer_version
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.web.pages.dag_forms import json_text
+from tidegate.daemon.web.fields import json_text
 from tidegate.daemon.web.pages.run_forms import RUN
 from tidegate.daemon.web.rendering import dag_url, ran_s, url
 from tidegate.daemon.web.screen import Screen

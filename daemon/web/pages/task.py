@@ -14,7 +14,7 @@ from tidegate.daemon.read_model.lookup import find_run, find_task
 from tidegate.daemon.read_model.results import result_of
 from tidegate.daemon.read_model.why_not import read_task_why_not
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.web.pages.dag_forms import json_text
+from tidegate.daemon.web.fields import json_text
 from tidegate.daemon.web.pages.run_forms import TASK
 from tidegate.daemon.web.rendering import state_word
 from tidegate.daemon.web.screen import Screen
