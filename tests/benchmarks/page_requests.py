@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -11,7 +11,8 @@ from tests.benchmarks.large_installation import WIDE, Facts
 from tidegate.daemon.api.openapi import PREFIX
 from tidegate.daemon.api.routes import ENDPOINTS
 from tidegate.daemon.gateway import cursor
-from tidegate.daemon.gateway.endpoint import Act
+from tidegate.daemon.gateway.endpoint import Act, Params
+from tidegate.daemon.gateway.lists import Listed, filters_of
 from tidegate.daemon.web.app import SCREENS
 from tidegate.daemon.web.screen import Screen
 
@@ -25,6 +26,13 @@ WITH_QUERY = frozenset({"/dataset", "/queue/pool", "/queue/slots", "/topics/resu
 """Paths that need a query."""
 
 
+class After(NamedTuple):
+    """A place in a list: its name, and the key of the row before."""
+
+    list: str
+    key: tuple[object, ...]
+
+
 class Asked(msgspec.Struct, frozen=True):
     """A request: its name in the results, and its address."""
 
@@ -34,10 +42,23 @@ class Asked(msgspec.Struct, frozen=True):
 
 def requests(facts: Facts) -> list[Asked]:
     """The requests; of lists also their middle, near their end, and with filters."""
-    paths = [screen.read.path if isinstance(screen, Screen) else screen.preview.path for screen in SCREENS]
-    read = [f"{PREFIX}{endpoint.path}" for endpoint in ENDPOINTS if not isinstance(endpoint, Act)]
+    pages = [screen.read if isinstance(screen, Screen) else screen.preview for screen in SCREENS]
+    read = [endpoint for endpoint in ENDPOINTS if not isinstance(endpoint, Act)]
     queries = _queries(facts)
-    return [asked for path in (*paths, *read) for asked in _of_path(path, facts, queries.get(path, {}))]
+    found = [*((page.path, page.params) for page in pages), *((f"{PREFIX}{each.path}", each.params) for each in read)]
+    return [asked for path, params in found for asked in _of_path(path, facts, _with_cursors(queries.get(path, {}), params))]
+
+
+def _with_cursors(queries: Queries, params: type[Params]) -> Queries:
+    """The queries with the cursors that a list with these parameters gives."""
+    return {name: {**query, **_cursor(query, params)} for name, query in queries.items()}
+
+
+def _cursor(query: Query, params: type[Params]) -> Query:
+    if not isinstance(after := query.get("cursor"), After):
+        return {}
+    wanted = msgspec.convert({name: value for name, value in query.items() if name != "cursor"}, params, strict=False)
+    return {"cursor": cursor.encode(after.list, filters_of(wanted) if isinstance(wanted, Listed) else "", *after.key)}
 
 
 def _of_path(path: str, facts: Facts, queries: Queries) -> Iterator[Asked]:
@@ -203,4 +224,4 @@ def _places(list_: str, last: int) -> Queries:
 
 def _after(list_: str, *key: object) -> Query:
     """The rows of a list after this key."""
-    return {"cursor": cursor.encode(list_, *key)}
+    return {"cursor": After(list_, key)}
