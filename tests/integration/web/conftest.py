@@ -5,6 +5,7 @@ import re
 import ssl
 from collections.abc import AsyncIterator, Callable, MutableMapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from tidegate.daemon.standalone.web import NO_TLS
 from tidegate.daemon.web.serve import Server, address_of, listen
 
 HOUR_S = 3600.0
+HOSTILE = "<script>alert(1)</script>"
 PATIENCE_S = 60.0
 """For an answer: httpx gives up after 5 s, which a busy machine may take."""
 
@@ -99,6 +101,14 @@ def make_site(dsn: str, history: History, tmp_path: Path) -> MakeSite:
 async def site(make_site: MakeSite) -> AsyncIterator[Site]:
     async with make_site() as made:
         yield made
+
+
+async def page(site: Site, path: str, **params: str) -> str:
+    """The text of a page, for an administrator."""
+    async with site.browser() as client:
+        answer = await client.get(path, params=params or None)
+    assert answer.status_code == HTTPStatus.OK, answer.text
+    return answer.text
 
 
 def csrf_of(page: httpx.Response) -> str:

@@ -7,7 +7,7 @@ from http import HTTPStatus
 import pytest
 
 from tests.integration.cli.history import DAILY
-from tests.integration.web.conftest import Site
+from tests.integration.web.conftest import Site, page
 from tidegate.daemon.web.pages import datasets
 
 MANY_CONSUMERS = """
@@ -16,13 +16,6 @@ for number in range(12):
     with Dag(f"d{number:02}", schedule=Dataset("lake://a")) as dag:
         dag.empty("done")
 """
-
-
-async def page(site: Site, path: str, **params: str) -> str:
-    async with site.browser() as client:
-        answer = await client.get(path, params=params or None)
-    assert answer.status_code == HTTPStatus.OK, answer.text
-    return answer.text
 
 
 async def test_the_list_says_what_would_fill_it(site: Site) -> None:

@@ -7,21 +7,12 @@ import httpx
 import pytest
 
 from tests.integration.cli import dead_letters as letters
-from tests.integration.web.conftest import Site, csrf_of
+from tests.integration.web.conftest import HOSTILE, Site, csrf_of, page
 from tidegate.daemon.permissions import Role
 from tidegate.schemas.queries import dead_letters, inbox
 from tidegate.schemas.queries.dead_letters import DeadLetterFilter
 
-HOSTILE = "<script>alert(1)</script>"
-
 READABLE = b'{"uri": "lake://flights"}'
-
-
-async def page(site: Site, path: str, **params: str) -> str:
-    async with site.browser() as client:
-        answer = await client.get(path, params=params or None)
-    assert answer.status_code == HTTPStatus.OK, answer.text
-    return answer.text
 
 
 def ids_in(text: str) -> list[int]:

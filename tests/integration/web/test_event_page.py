@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 from tests.integration.cli.conftest import Cli, cli, printed
 from tests.integration.cli.history import DAILY
-from tests.integration.web.conftest import Site
+from tests.integration.web.conftest import Site, page
 from tidegate.schemas.queries import datasets
 
 __all__ = ["cli", "printed"]
@@ -15,13 +15,6 @@ from tidegate import Dag, Dataset
 with Dag("monthly", schedule=Dataset("lake://delays")) as dag: dag.empty("sum", outlets=[Dataset("lake://months")])
 with Dag("paused", schedule=Dataset("lake://delays")) as dag: dag.empty("a")
 """
-
-
-async def page(site: Site, path: str, **params: str) -> str:
-    async with site.browser() as client:
-        answer = await client.get(path, params=params or None)
-    assert answer.status_code == HTTPStatus.OK, answer.text
-    return answer.text
 
 
 async def with_a_chain(site: Site, daily: str = DAILY) -> int:

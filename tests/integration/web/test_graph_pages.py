@@ -3,9 +3,7 @@
 import re
 from http import HTTPStatus
 
-from tests.integration.web.conftest import Site
-
-HOSTILE = "<script>alert(1)</script>"
+from tests.integration.web.conftest import HOSTILE, Site, page
 
 GROUPED = """
 from tidegate import Dag
@@ -16,13 +14,6 @@ with Dag("wide") as dag:
             for n in range(200):
                 first >> dag.empty(f"t{n}")
 """
-
-
-async def page(site: Site, path: str, **params: str) -> str:
-    async with site.browser() as client:
-        answer = await client.get(path, params=params or None)
-    assert answer.status_code == HTTPStatus.OK, answer.text
-    return answer.text
 
 
 def drawn(text: str) -> list[str]:

@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 from tests.integration.cli.conftest import Cli, cli, printed
 from tests.integration.cli.history import DAILY
-from tests.integration.web.conftest import Site
+from tests.integration.web.conftest import Site, page
 
 __all__ = ["cli", "printed"]
 
@@ -20,13 +20,6 @@ FROM dag, generate_series(1, 5) AS n, make_timestamptz(2024, 12, 28, 6, 0, 0, 'U
     SELECT begin + make_interval(days => n) AS at
 ) AS run
 """
-
-
-async def page(site: Site, path: str, **params: str) -> str:
-    async with site.browser() as client:
-        answer = await client.get(path, params=params or None)
-    assert answer.status_code == HTTPStatus.OK, answer.text
-    return answer.text
 
 
 async def test_the_calendar_shows_the_worst_of_each_day_and_leads_to_its_runs(site: Site) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.integration.cli.conftest import Cli, cli, printed
 from tests.integration.cli.history import DAILY, HOST
-from tests.integration.web.conftest import Site, csrf_of
+from tests.integration.web.conftest import HOSTILE, Site, csrf_of, page
 from tidegate.daemon.permissions import Role
 from tidegate.schemas.queries import pools
 
@@ -18,15 +18,6 @@ from tidegate import Dag
 with Dag("mapped") as dag:
     for n in range(5): dag.command(f"t{n}", ["true"], pool="small/one")
 """
-
-HOSTILE = "<script>alert(1)</script>"
-
-
-async def page(site: Site, path: str, **params: str) -> str:
-    async with site.browser() as client:
-        answer = await client.get(path, params=params or None)
-    assert answer.status_code == HTTPStatus.OK, answer.text
-    return answer.text
 
 
 async def five_tasks(site: Site, slots: int | None) -> None:

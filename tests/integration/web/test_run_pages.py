@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.cli.conftest import Cli, cli, printed
 from tests.integration.cli.history import DAILY, HOST
-from tests.integration.web.conftest import MakeSite, Site, csrf_of
+from tests.integration.web.conftest import MakeSite, Site, csrf_of, page
 from tidegate.daemon.api.dags import VersionsOf
 from tidegate.daemon.api.tasks import TaskList
 from tidegate.daemon.gateway.cursor import encode
@@ -35,13 +35,6 @@ with Dag("timed", schedule="0 0 * * *", start_date=datetime(2026, 1, 1, tzinfo=U
 async def run_path(site: Site) -> str:
     run = (await site.history.database.run(run_pages.list_runs, dag_id="daily_delays", limit=1))[0]
     return f"/dags/daily_delays/runs/{run.run_id}"
-
-
-async def page(site: Site, path: str, **params: str) -> str:
-    async with site.browser() as client:
-        answer = await client.get(path, params=params or None)
-    assert answer.status_code == HTTPStatus.OK, answer.text
-    return answer.text
 
 
 async def test_a_dag_says_why_it_has_no_run(site: Site) -> None:

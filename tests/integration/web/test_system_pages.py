@@ -14,7 +14,7 @@ from tests.integration.browser.history import HALTED, INCIDENT, LOSS
 from tests.integration.cli import dead_letters
 from tests.integration.cli.conftest import Cli, cli, printed
 from tests.integration.cli.history import DAILY
-from tests.integration.web.conftest import MakeSite, Site, csrf_of
+from tests.integration.web.conftest import HOSTILE, MakeSite, Site, csrf_of, page
 from tidegate.daemon.gateway import service
 from tidegate.daemon.intake.resumption import Resumed
 from tidegate.daemon.live import log_ranges
@@ -38,18 +38,10 @@ SELECT 'partition', 'updates/3', id, 7, true FROM job UNION ALL SELECT 'clock', 
 """
 """A halted partition that a live daemon owns, and a shard that none does."""
 
-HOSTILE = "<script>alert(1)</script>"
 
 MAILED = DAILY.replace("import Dag, Dataset", "import Dag, Dataset, Email, Webhook").replace(
     "retries=1", "retries=0, on_failure=[Email('team@example.org'), Webhook('https://user:secret@example.org/key')]"
 )
-
-
-async def page(site: Site, path: str, **params: str) -> str:
-    async with site.browser() as client:
-        answer = await client.get(path, params=params or None)
-    assert answer.status_code == HTTPStatus.OK, answer.text
-    return answer.text
 
 
 async def test_a_healthy_installation_says_so(site: Site, cli: Cli) -> None:
