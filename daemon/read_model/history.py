@@ -36,14 +36,14 @@ async def read_history(db: Db, dag_id: str, year: int | None, before: Place | No
     await find_dag(db, dag_id)
     first, last = await grid.range_of_runs(db, dag_id)
     shown = year or (last or db.now).year
-    days = await grid.days(db, dag_id, *year_of(shown), COUNTED)
+    days = await grid.days(db, dag_id, *year_of(shown), COUNTED + 1)
     runs = await grid.runs_before(db, dag_id, before, limit + 1)
     return DagHistory(
         year=shown,
         first=first.date() if first else None,
         last=last.date() if last else None,
         days=days,
-        is_cut=sum(number for counts in days.values() for number in counts.values()) >= COUNTED,
+        is_cut=sum(number for counts in days.values() for number in counts.values()) > COUNTED,
         runs=runs[:limit][::-1],
         has_older=len(runs) > limit,
         usual=await grid.usual(db, dag_id),

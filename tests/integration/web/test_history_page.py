@@ -3,9 +3,12 @@
 import re
 from http import HTTPStatus
 
+import pytest
+
 from tests.integration.cli.conftest import Cli, cli, printed
 from tests.integration.cli.history import DAILY
 from tests.integration.web.conftest import Site, page
+from tidegate.daemon.read_model import history
 
 __all__ = ["cli", "printed"]
 
@@ -37,6 +40,19 @@ async def test_the_calendar_shows_the_worst_of_each_day_and_leads_to_its_runs(si
     assert re.findall(r'at=(2024-\d\d-\d\d)"><title>\S+ (.*?)</title>', before)[2] == ("2024-12-31", "1 failed")
     assert "It had no run in 2020" in without
     assert "/dags/daily_delays/history" in await page(site, "/dags/daily_delays")
+
+
+@pytest.mark.parametrize(("counted", "is_cut"), [(1, True), (2, False)])
+async def test_a_calendar_says_that_it_lacks_runs_only_if_it_does(
+    site: Site, monkeypatch: pytest.MonkeyPatch, counted: int, *, is_cut: bool
+) -> None:
+    monkeypatch.setattr(history, "COUNTED", counted)
+    await site.history.file()
+    await site.history.database.pool.execute(RUNS)
+
+    text = await page(site, "/dags/daily_delays/history", year="2025")
+
+    assert ("the oldest runs of the year are not counted" in text) is is_cut
 
 
 async def test_the_chart_has_a_bar_for_each_run(site: Site) -> None:
