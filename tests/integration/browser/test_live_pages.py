@@ -192,12 +192,10 @@ async def test_a_page_that_is_not_seen_holds_no_connection(installation: Install
     await opened(page, ONE_RUN)
     await until(lambda: len(list(hub)) == 1, 60)  # those of pages before it end
     await page.evaluate(HIDE, 1)
-    while list(hub):
-        await page.wait_for_timeout(20)
+    await until(lambda: not list(hub), 60)
     async with page.expect_request(lambda request: request.resource_type == "fetch"):
         await page.evaluate(HIDE, 0)
-    while not list(hub):
-        await page.wait_for_timeout(20)
+    await until(lambda: list(hub), 60)
 
 
 SECTION = "<section><h2>{0}</h2><table><tbody>{1}</tbody></table></section>"

@@ -12,9 +12,10 @@ import pytest
 from httpx_sse import ServerSentEvent, aconnect_sse
 
 from tests.integration.events.states import Relay, add_partitions, run, run_of_new_partition, task
-from tests.integration.web.conftest import MakeSite, Site
+from tests.integration.web.conftest import PATIENCE_S, MakeSite, Site
 from tests.servers import StartKafka, StartPostgres
 from tests.tokens import make_known
+from tests.waiting import until
 from tidegate.daemon.live.hub import LAGGING, QUEUE, STOPPING, UNKNOWN
 from tidegate.daemon.live.recent import Change
 from tidegate.daemon.postgres.database import connect
@@ -71,8 +72,7 @@ async def listening(site: Site, after: str | None = None, token: str | None = No
 @asynccontextmanager
 async def reading(site: Site, **options: Any) -> AsyncIterator[Reader]:
     """A stream whose server is connected to Kafka."""
-    while not site.service.hub.recent.positions:
-        await anyio.sleep(0.01)
+    await until(lambda: site.service.hub.recent.positions, PATIENCE_S)
     async with listening(site, **options) as reader:
         await reader.next("live")
         yield reader
@@ -208,8 +208,7 @@ async def test_a_caller_may_have_so_many_streams(live_site: MakeSite) -> None:
     async with live_site(web_streams=1) as site:
         async with reading(site), reading(site, token=await site.token(user="ben")), site.program() as client:
             refused = await client.get(STREAM)
-        while list(site.service.hub):
-            await anyio.sleep(0.01)
+        await until(lambda: not list(site.service.hub), PATIENCE_S)
         async with reading(site):
             pass
 
