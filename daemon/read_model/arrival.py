@@ -40,26 +40,30 @@ async def read_arrivals(db: Db, producers: Sequence[ProducerRow], most: int = EX
     dag_ids = list(dict.fromkeys(row.dag_id for row in producers))[:most]
     newest = await dag_pages.last_runs(db, dag_ids, 1)
     plans = await dag_pages.plans(db, *dag_ids) if dag_ids else {}
+    usual = await grid.usual_of(db, dag_ids) if dag_ids else {}
     return [
         await _arrival(
             db,
             dag_id,
             [row.task_id for row in producers if row.dag_id == dag_id],
             next(iter(newest[dag_id]), None),
+            usual.get(dag_id),
             next_run(plans.get(dag_id), db.now),
         )
         for dag_id in dag_ids
     ]
 
 
-async def _arrival(db: Db, dag_id: str, tasks: Sequence[str], newest: LastRun | None, planned: Planned | None) -> Arrival:
+async def _arrival(
+    db: Db, dag_id: str, tasks: Sequence[str], newest: LastRun | None, usual: Usual | None, planned: Planned | None
+) -> Arrival:
     why = await read_dag_why_not(db, dag_id)
     return Arrival(
         dag_id=dag_id,
         tasks=tasks,
         newest=newest,
         is_active=newest is not None and newest.state not in RUN_ENDED,
-        usual=await grid.usual(db, dag_id),
+        usual=usual,
         next_run=planned,
         waits_for=[gate.reason.text for gate in why.explanation.closed if gate.reason],
         missing=missing_datasets(why.spec, why.inputs),
