@@ -202,7 +202,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     web_hosts: Annotated[
         str,
         _text(
-            "Host names that `tidegate web` answers for, separated by commas."
+            "Host names that `tidegate web` answers for, without a scheme, separated by commas."
             " `localhost` and the value of `TIDEGATE_WEB_HOST` are always among them."
         ),
     ] = ""

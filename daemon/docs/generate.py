@@ -74,6 +74,7 @@ _SECTIONS = {
     "parse_wall_s": "Parsing of DAG files",
     "spark_remote": "Spark and tasks",
     "smtp_host": "Notifications",
+    "server": "Commands over the API",
     "web_host": "Web page, API and rights",
     "log_format": "Logs",
 }
