@@ -1,5 +1,6 @@
 """The settings of logins by other services, checked when a web process starts."""
 
+import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,6 +20,11 @@ def check_logins(settings: Settings) -> None:
         raise SettingsError(
             f"{PREFIX}PROXY_ADDRESSES and {PREFIX}PROXY_USER_HEADER belong together: who may name the user, and in which header"
         )
+    for name, header in (("USER", settings.proxy_user_header), ("GROUPS", settings.proxy_groups_header)):
+        if not re.fullmatch(r"[A-Za-z0-9_-]*", header):
+            raise SettingsError(
+                f"{PREFIX}PROXY_{name}_HEADER is {header!r:.200}, but must be the name of a header, such as X-Forwarded-User"
+            )
     if (settings.oidc_issuer or networks) and not grants:
         raise SettingsError(f'{PREFIX}LOGIN_ROLES gives no role: every login would be refused; write JSON like {{"*": "viewer"}}')
 

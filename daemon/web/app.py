@@ -1,5 +1,6 @@
 """The ASGI application: the pages, the API, and the guard before both."""
 
+import re
 from http import HTTPStatus
 
 from starlette.applications import Starlette
@@ -11,11 +12,11 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Scope
 
 from tidegate.daemon.api import routes as api
-from tidegate.daemon.api.openapi import PREFIX
+from tidegate.daemon.api.openapi import PREFIX as API_PREFIX
 from tidegate.daemon.gateway.guard import Guard, host_of
 from tidegate.daemon.gateway.problem import problem
 from tidegate.daemon.gateway.service import Service
-from tidegate.daemon.settings import Settings
+from tidegate.daemon.settings import PREFIX, Settings, SettingsError
 from tidegate.daemon.web import health
 from tidegate.daemon.web.pages import (
     audit,
@@ -49,6 +50,9 @@ from tidegate.daemon.web.pages import (
 )
 from tidegate.daemon.web.rendering import digest
 from tidegate.daemon.web.screen import Form, Screen, problem_page, routes
+
+_HOST_NAME = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
+"""A name in lower case, or an address."""
 
 IMMUTABLE = "public, max-age=31536000, immutable"
 
@@ -95,14 +99,23 @@ def application(service: Service) -> ASGIApp:
 
 
 def hosts(settings: Settings) -> set[str]:
-    """The host names that the server answers for. A port in the setting is ignored, as one in a request is."""
-    named = (host_of(name.strip()) for name in settings.web_hosts.split(","))
-    return {"localhost", settings.web_host.lower(), *filter(None, named)}
+    """The host names that the server answers for. A port in the setting is ignored, as one in a request is.
+
+    Raises SettingsError for a text that no browser sends as a host.
+    """
+    named = {host_of(name.strip()) for name in settings.web_hosts.split(",")} - {""}
+    for name in sorted(named):
+        if not _HOST_NAME.fullmatch(name):
+            raise SettingsError(
+                f"{PREFIX}WEB_HOSTS has {name!r:.200}, which is no name of a host; write names as browsers send them, such as"
+                " tidegate.example.org, without a scheme, a path or *"
+            )
+    return {"localhost", settings.web_host.lower(), *named}
 
 
 def _routes(service: Service) -> list[BaseRoute]:
     return [
-        Mount(PREFIX, routes=api.routes(service)),
+        Mount(API_PREFIX, routes=api.routes(service)),
         Mount("/static", _ImmutableFiles(packages=[(__package__, "static")])),
         health.route(service),
         *login.routes(service),
@@ -128,4 +141,4 @@ async def _unrouted(request: Request, error: Exception) -> Response:
     status = HTTPStatus(error.status_code if isinstance(error, HTTPException) else HTTPStatus.NOT_FOUND)
     name, detail = ("not-found", "there is no such page") if status == HTTPStatus.NOT_FOUND else ("method", status.description)
     found = problem(name, status, detail, request.url.path)
-    return api.problem_response(found) if request.url.path.startswith(f"{PREFIX}/") else problem_page(request, found)
+    return api.problem_response(found) if request.url.path.startswith(f"{API_PREFIX}/") else problem_page(request, found)

@@ -18,7 +18,7 @@ from tidegate.daemon.live.follow import follow
 from tidegate.daemon.permissions import editors
 from tidegate.daemon.postgres.migrate import check_schema
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.web.app import application
+from tidegate.daemon.web.app import application, hosts
 from tidegate.daemon.web.links import links_of
 from tidegate.daemon.web.protocol import Protocol
 from tidegate.schemas.error import FATAL, RequestError, UnavailableError
@@ -36,11 +36,12 @@ def main(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT.
 
     Raises RequestError for an address that cannot be listened on, and for another schema, and SettingsError for settings of
-    rights, logins and links that cannot be read.
+    rights, logins, links and hosts that cannot be read.
     """
     editors(settings)
     check_logins(settings)
     links_of(settings)
+    hosts(settings)
     with listen(settings.web_host, settings.web_port) as listening:
         anyio.run(partial(serve, settings, listening), backend_options={"loop_factory": uvloop.new_event_loop})
 

@@ -31,6 +31,8 @@ def test_settings_that_fit_are_accepted(given: dict[str, str]) -> None:
         ({**PROXY, "login_roles": "{}"}, "TIDEGATE_LOGIN_ROLES gives no role"),
         ({**PROXY, "proxy_user_header": ""}, "TIDEGATE_PROXY_ADDRESSES and TIDEGATE_PROXY_USER_HEADER belong together"),
         ({**PROXY, "proxy_addresses": ""}, "belong together"),
+        ({**PROXY, "proxy_user_header": "X-User:"}, "TIDEGATE_PROXY_USER_HEADER is 'X-User:', but must be the name of a header"),
+        ({**PROXY, "proxy_groups_header": "X Groups"}, "TIDEGATE_PROXY_GROUPS_HEADER is 'X Groups'"),
         ({**PROXY, "proxy_addresses": "10.0.0.1/8"}, "TIDEGATE_PROXY_ADDRESSES cannot be read"),
     ],
 )
