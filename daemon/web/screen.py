@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from tidegate.daemon.gateway.authenticate import Identity, check_csrf, require
+from tidegate.daemon.gateway.authenticate import Identity, check_csrf, cookie_name, require
 from tidegate.daemon.gateway.conversion import converted
 from tidegate.daemon.gateway.endpoint import Act, B, Call, Load, P, Params, Read, RequestFacts, call_of, perform
 from tidegate.daemon.gateway.json_input import NUL
@@ -35,6 +35,11 @@ FIELDS = 10_000
 
 FORM = "form.html"
 """The template of all forms."""
+
+LOST = "lost"
+"""The parameter of the login page for a browser whose session has ended: the page says so."""
+
+NOT_MADE = "the session has ended, and the change was not made; go back, log in, and repeat it"
 
 PREVIEWED = "previewed"
 """The field with the address of the preview that a form shows: with other texts in its fields it only shows what they do."""
@@ -119,7 +124,10 @@ def guarded(answer: Answer) -> Answer:
         try:
             return await answer(request)
         except UnauthenticatedError:
-            return RedirectResponse(url("login", next=_here(request)), HTTPStatus.SEE_OTHER)
+            if request.method == "POST":
+                return problem_page(request, problem_of(UnauthenticatedError(NOT_MADE), request.url.path))
+            has_lost = "true" if cookie_name(request) in request.cookies else None
+            return RedirectResponse(url("login", next=_here(request), **{LOST: has_lost}), HTTPStatus.SEE_OTHER)
         except FATAL:
             raise
         except Exception as error:  # noqa: BLE001 - a fault is a page for its caller, and logged

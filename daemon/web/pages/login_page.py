@@ -1,5 +1,6 @@
 """What all ways to log in share: the page, what it says of a refusal, and the session that a browser gets."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
 
 from starlette.requests import Request
@@ -13,7 +14,7 @@ from tidegate.daemon.identity.credentials import Login, Way
 from tidegate.daemon.identity.grants import NoRoleError, RefusedLoginError
 from tidegate.daemon.terminal import printable
 from tidegate.daemon.web.rendering import render
-from tidegate.daemon.web.screen import context
+from tidegate.daemon.web.screen import LOST, context
 
 LONGEST_PATH = 2000
 """A longer address would not fit into the cookie of a login."""
@@ -35,9 +36,14 @@ def login_of(request: Request, way: Way) -> Login:
 
 
 def page(request: Request, service: Service, next_: str, problem: str = "", status: HTTPStatus = HTTPStatus.OK) -> Response:
-    has_oidc, has_ended = bool(service.settings.oidc_issuer), ENDED in request.query_params
+    has_oidc, notice = bool(service.settings.oidc_issuer), _notice(request.query_params)
     frame = context(request, service, None)
-    return render("login.html", status, next=next_, problem=problem, has_oidc=has_oidc, has_ended=has_ended, **frame)
+    return render("login.html", status, next=next_, problem=problem, has_oidc=has_oidc, notice=notice, **frame)
+
+
+def _notice(params: Mapping[str, str]) -> str:
+    notices = {ENDED: "You are logged out.", LOST: "Your session has ended: log in again."}
+    return next((notice for name, notice in notices.items() if name in params), "")
 
 
 async def refuse(

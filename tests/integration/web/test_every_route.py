@@ -56,7 +56,8 @@ async def test_of_the_pages(site: Site, role: Role) -> None:
             data = None if endpoint.method == "GET" else {"csrf": csrf}
             answer = await client.request(endpoint.method, path, data=data)
             unknown = await nobody.request(endpoint.method, path)
-            if not is_as_expected(answer, allowed=has_right(role, endpoint)) or unknown.status_code != HTTPStatus.SEE_OTHER:
+            refused = HTTPStatus.SEE_OTHER if endpoint.method == "GET" else HTTPStatus.UNAUTHORIZED
+            if not is_as_expected(answer, allowed=has_right(role, endpoint)) or unknown.status_code != refused:
                 wrong.append((endpoint.method, path, answer.status_code, unknown.status_code))
 
     assert wrong == []

@@ -67,9 +67,13 @@ async def test_a_session_ends_with_its_token(site: Site) -> None:
     async with site.browser() as client:
         for row in await site.history.database.run(list_tokens):
             await site.history.database.run(revoke, row.id)
-        answer = await client.get("/dags")
+        answer, change = await client.get("/dags"), await client.post("/dags/a/pause")
+        async with site.anonymous(follow_redirects=True) as other:
+            first = await other.get("/dags")
 
     assert answer.url.path == "/login"
+    assert ("Your session has ended" in answer.text, "Your session has ended" in first.text) == (True, False)
+    assert (change.status_code, "and the change was not made" in change.text) == (HTTPStatus.UNAUTHORIZED, True)
 
 
 async def test_an_admin_ends_the_sessions_of_a_user(site: Site) -> None:
