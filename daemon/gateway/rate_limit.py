@@ -20,11 +20,12 @@ class Bucket(NamedTuple):
 
 
 class RateLimit:
-    """The limits of one process. `clock` is monotonic, in seconds. `per_s` 0: no limit."""
+    """The limits of one process. `clock` is monotonic, in seconds. `per_s` 0: no limit. `counted` says what callers send."""
 
-    def __init__(self, per_s: float, clock: Callable[[], float]) -> None:
+    def __init__(self, per_s: float, clock: Callable[[], float], counted: str = "requests") -> None:
         self._per_s = per_s
         self._clock = clock
+        self._counted = counted
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
 
     def take(self, caller: str) -> None:
@@ -40,4 +41,4 @@ class RateLimit:
             self._buckets.popitem(last=False)
         if tokens < 1:
             wait_s = math.ceil((1 - tokens) / self._per_s)
-            raise TooManyError(f"{caller} sends more than {self._per_s:g} requests a second; wait for {wait_s} s", wait_s)
+            raise TooManyError(f"{caller} sends more than {self._per_s:g} {self._counted} a second; wait for {wait_s} s", wait_s)

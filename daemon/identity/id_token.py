@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from joserfc import jwt
-from joserfc.errors import JoseError
+from joserfc.errors import ExpiredTokenError, InvalidClaimError, JoseError
 from joserfc.jwk import JWKRegistry, Key, KeySet
 
 from tidegate.daemon.identity.grants import RefusedLoginError
@@ -20,6 +20,10 @@ EMAIL, VERIFIED = "email", "email_verified"
 
 LEEWAY_S = 60
 """The clocks of the provider and of this host may differ so much."""
+
+_CLOCKS = f"the clocks of the provider and of this host differ by more than {LEEWAY_S} s: set them"
+WHAT_TO_DO = {"iat": _CLOCKS, "exp": _CLOCKS, "nbf": _CLOCKS, "aud": "TIDEGATE_OIDC_CLIENT_ID is the name that it must be for"}
+"""By the claim that is refused."""
 
 
 class Expected(NamedTuple):
@@ -69,7 +73,8 @@ def _check_party(claims: Mapping[str, Any], client_id: str) -> None:
 
 
 def _reason(error: Exception) -> str:
-    return str(error).strip(": ") or type(error).__name__
+    what_to_do = WHAT_TO_DO.get(error.claim) if isinstance(error, InvalidClaimError | ExpiredTokenError) else None
+    return "; ".join(filter(None, (str(error).strip(": ") or type(error).__name__, what_to_do)))
 
 
 def claim(claims: Mapping[str, Any], name: str) -> Any:

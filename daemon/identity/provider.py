@@ -2,7 +2,8 @@
 
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ import httpx
 import msgspec
 import structlog
 
+from tidegate.daemon.fault_log import LoggedStates
 from tidegate.daemon.identity.grants import Grants, Member, RefusedLoginError, member_of
 from tidegate.daemon.identity.id_token import EMAIL, VERIFIED, Expected, claim, groups_in, username_in, verified
 from tidegate.daemon.identity.login_attempt import Attempt
@@ -70,12 +72,14 @@ class Provider:
     def __init__(self, settings: Settings, grants: Grants) -> None:
         self._settings = settings
         self._grants = grants
+        self._outages = LoggedStates()
         self._metadata: Metadata | None = None
         self._read_at = 0.0
 
     async def address(self, attempt: Attempt, redirect: str) -> str:
         """Where the browser logs in; the provider sends it to `redirect` then."""
-        metadata = await self._found()
+        with self._told():
+            metadata = await self._found()
         query = {
             "response_type": "code",
             "client_id": self._settings.oidc_client_id,
@@ -91,14 +95,31 @@ class Provider:
 
     async def member(self, code: str, attempt: Attempt, redirect: str) -> Member:
         """The user whose login the code stands for, with the rights of its groups. Raises RefusedLoginError."""
-        settings, metadata = self._settings, await self._found()
+        settings = self._settings
+        with self._told():
+            claims = await self._claims(code, attempt, redirect)
+        self._outages.begun(SERVER, [])
+        username = username_in(claims, settings.oidc_username_claim)
+        return member_of(self._grants, username, groups_in(claims, settings.oidc_groups_claim))
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """The log says that the provider is away, and why, until it has answered all requests of a login."""
+        try:
+            yield
+        except UnavailableError as error:
+            if error.server == SERVER and self._outages.begun(SERVER, [str(error)]):
+                log.warning("oidc_provider_away", error=str(error))
+            raise
+
+    async def _claims(self, code: str, attempt: Attempt, redirect: str) -> Mapping[str, Any]:
+        """What the provider says about the user. Raises RefusedLoginError."""
+        metadata = await self._found()
         async with self._client() as client:
             tokens = await self._tokens(client, metadata, code, attempt, redirect)
             keys = _decoded(await _request(client, "GET", metadata.jwks_uri), Keys)
-            claims = verified(tokens.id_token, keys.keys, Expected(metadata.issuer, settings.oidc_client_id, attempt.nonce))
-            claims = await self._completed(client, metadata, tokens, claims)
-        username = username_in(claims, settings.oidc_username_claim)
-        return member_of(self._grants, username, groups_in(claims, settings.oidc_groups_claim))
+            expected = Expected(metadata.issuer, self._settings.oidc_client_id, attempt.nonce)
+            return await self._completed(client, metadata, tokens, verified(tokens.id_token, keys.keys, expected))
 
     async def _found(self) -> Metadata:
         if self._metadata is None or time.monotonic() - self._read_at > KNOWN_S:

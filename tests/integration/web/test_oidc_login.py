@@ -114,12 +114,12 @@ async def test_groups_that_only_the_userinfo_endpoint_tells_count(site: Site, pr
 async def test_a_token_that_is_not_for_this_login_is_refused(site: Site, provider: OidcProvider) -> None:
     lies: list[tuple[Mapping[str, Any], str]] = [
         ({"nonce": "of another login"}, "nonce"),
-        ({"aud": "another program"}, "aud"),
+        ({"aud": "another program"}, "TIDEGATE_OIDC_CLIENT_ID is the name"),
         ({"aud": [CLIENT, "another program"]}, "another program asked for it"),
         ({"azp": "another program"}, "another program asked for it"),
         ({"iss": "https://another.example"}, "iss"),
-        ({"exp": int(time.time()) - 120}, "expired"),
-        ({"iat": int(time.time()) + 3600}, "issued in the future"),
+        ({"exp": int(time.time()) - 120}, "clocks of the provider and of this host differ"),
+        ({"iat": int(time.time()) + 3600}, "clocks of the provider and of this host differ"),
         ({"sub": None}, "sub"),
         ({"preferred_username": "two words"}, "cannot be used"),
         ({"preferred_username": None}, "TIDEGATE_OIDC_USERNAME_CLAIM"),
@@ -154,11 +154,16 @@ async def test_a_provider_that_says_no_or_is_away_is_a_page_that_says_so(site: S
     provider.denies, provider.refuses = "", "the code is old"
     refused = await log_in(site)
     provider.is_away = True
-    half = await log_in(site, "/dags?search=a")
+    half, again = await log_in(site, "/dags?search=a"), await log_in(site)
+    provider.is_away, provider.refuses = False, ""
+    await log_in(site)
+    provider.is_away = True
+    later = await log_in(site)
 
     assert (denied.status_code, "access_denied &lt;b&gt;not today" in denied.text) == (HTTPStatus.FORBIDDEN, True)
     assert (refused.status_code, "the code is old" in refused.text) == (HTTPStatus.FORBIDDEN, True)
-    assert half.status_code == HTTPStatus.SERVICE_UNAVAILABLE
+    assert [page.status_code for page in (half, again, later)] == [HTTPStatus.SERVICE_UNAVAILABLE] * 3
+    assert [entry["event"] for entry in site.logged].count("oidc_provider_away") == 2
     assert "the login provider is not available" in half.text
     assert ('href="/login/oidc?next=%2Fdags%3Fsearch%3Da"' in half.text, "Load it again" in half.text) == (True, False)
 

@@ -40,13 +40,13 @@ def test_a_caller_has_a_burst_and_then_the_rate() -> None:
 
 def test_a_refusal_says_when_the_next_may_come() -> None:
     clock = Clock()
-    limit = RateLimit(0.25, clock)
+    limit = RateLimit(0.25, clock, "failed logins")
     assert taken(limit) == 2
 
     with pytest.raises(TooManyError) as refused:
         limit.take("anna")
 
-    assert (str(refused.value), refused.value.retry_s) == ("anna sends more than 0.25 requests a second; wait for 2 s", 2)
+    assert (str(refused.value), refused.value.retry_s) == ("anna sends more than 0.25 failed logins a second; wait for 2 s", 2)
     clock.now += 2
     limit.take("anna")
 
