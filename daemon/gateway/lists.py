@@ -35,6 +35,14 @@ class Listed(Params, frozen=True):
     cursor: Cursor = None
     limit: Limit = 50
 
+    @property
+    def is_filtered(self) -> bool:
+        """Whether rows of the list may be left out: by a filter, or because they come before the cursor."""
+        chosen = {
+            field.name: (getattr(self, field.name), field.default) for field in msgspec.structs.fields(self) if not field.required
+        }
+        return any(value and value != default for name, (value, default) in chosen.items() if name != "limit")
+
 
 PLACE = frozenset(Listed.__struct_fields__)
 """The parameters that choose a page of the list, and none of its rows."""

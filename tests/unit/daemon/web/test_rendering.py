@@ -134,5 +134,12 @@ def test_templates_count_one_thing_as_one() -> None:
     assert [name for name, text in sources().items() if plural.search(text)] == []
 
 
+def test_templates_write_no_query_again() -> None:
+    """`query` has all parameters of the page, so that no link forgets one."""
+    assert [
+        name for name, text in sources().items() if re.search(r"(\w+)=params\.\1\b.*cursor=|cursor=.*\b(\w+)=params\.\2\b", text)
+    ] == []
+
+
 def test_the_script_stays_small() -> None:
     assert len(files("tidegate.daemon.web").joinpath("static/page.js").read_text().splitlines()) <= 300
