@@ -1,6 +1,7 @@
 """A backfill as a page: its progress, its last dates, the DAGs of its cascade and the slots that it holds."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -13,7 +14,7 @@ from tidegate.schemas.queries import backfill_pages, backfills
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, PoolShare, StageRow, list_backfills
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.pools import UNLIMITED
-from tidegate.schemas.text import counted
+from tidegate.schemas.text import counted, utc
 
 MAX_ID = 2**63 - 1
 LAST_DATES = 20
@@ -56,6 +57,11 @@ async def read_backfill_page(
         await _read_stages(db, row) if row.stages else [],
         await backfill_pages.list_shares(db, row.id, MOST_COUNTED),
     )
+
+
+def dates_text(row: BackfillRow, at: Callable[[datetime], str] = utc) -> str:
+    """`2013-01-01 00:00:00Z to 2013-01-05 00:00:00Z`, or `a list of 3`."""
+    return f"{at(row.start_date)} to {at(row.end_date)}" if row.logical_dates is None else f"a list of {len(row.logical_dates)}"
 
 
 def share_text(share: PoolShare) -> str:

@@ -7,7 +7,7 @@ import msgspec
 
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.lists import Listing
-from tidegate.daemon.read_model.backfill import BackfillPage, Stage, share_text
+from tidegate.daemon.read_model.backfill import BackfillPage, Stage, dates_text, share_text
 from tidegate.daemon.read_model.backfill_preview import Preview, says
 from tidegate.daemon.read_model.backfill_progress import Progress, date_counts, has_all_dates
 from tidegate.daemon.read_model.backfill_reasons import why
@@ -78,7 +78,7 @@ def print_page(page: BackfillPage, now: datetime) -> None:
             ("state", _state(row)),
             ("because", why(row)),
             ("description", row.description),
-            ("dates", _dates(row)),
+            ("dates", dates_text(row)),
             ("order", "newest date first" if row.is_reverse else "oldest date first"),
             ("existing runs", f"reprocess {row.reprocess}"),
             ("version", f"{row.version} of {row.relative_fileloc}"),
@@ -99,12 +99,6 @@ def print_page(page: BackfillPage, now: datetime) -> None:
     if page.stages:
         output.section("cascade", STAGE_TITLES, map(_stage_cells, page.stages), empty="none")
     output.section("last dates", DATES.titles, (_date_cells(date, now) for date in page.dates), empty=DATES.empty)
-
-
-def _dates(row: BackfillRow) -> str:
-    if row.logical_dates is not None:
-        return f"a list of {len(row.logical_dates)}"
-    return f"{utc(row.start_date)} to {utc(row.end_date)}"
 
 
 def _limits(row: BackfillRow) -> str:

@@ -13,8 +13,10 @@ from tidegate.daemon.read_model.backfill import BackfillPage, read_backfill_page
 from tidegate.daemon.read_model.backfill_progress import Progress, per_hour
 from tidegate.daemon.read_model.backfill_reasons import why
 from tidegate.daemon.read_model.history import year_of
+from tidegate.daemon.web.fact import Fact
 from tidegate.daemon.web.heat_map import HeatMap, Square, heat_map, legend
 from tidegate.daemon.web.numbers import UNKNOWN, Stat, at_least, percent
+from tidegate.daemon.web.pages.backfill_facts import asked_for, limits
 from tidegate.daemon.web.screen import Screen
 from tidegate.handlers.backfills.stop import has_dates_to_retry
 from tidegate.schemas.message import BackfillAction
@@ -48,6 +50,8 @@ class BackfillScreen(Struct, frozen=True):
     found: BackfillPage
     stats: Sequence[Stat]
     why: str
+    asked_for: Sequence[Fact]
+    limits: Sequence[Fact]
     shares: Sequence[tuple[PoolShare, str]]
     actions: Sequence[str]
     failures: Sequence[FailedDate]
@@ -55,6 +59,11 @@ class BackfillScreen(Struct, frozen=True):
     next_after: int | None
     states: Sequence[DateState]
     legend: Sequence[tuple[str, Square]] = legend("success", "open", "failed", "retry", skipped="skipped or cancelled")
+
+    @property
+    def holds_up_others(self) -> bool:
+        """Whether tasks of other runs wait in a pool in which it holds slots."""
+        return any(share.others for share, _ in self.shares)
 
 
 async def read(db: Db, call: Call[BackfillParams]) -> BackfillScreen:
@@ -66,6 +75,8 @@ async def read(db: Db, call: Call[BackfillParams]) -> BackfillScreen:
         found=found,
         stats=stats(row, found.progress, per_hour(row, db.now, found.progress)),
         why=why(row),
+        asked_for=asked_for(row, db.now),
+        limits=limits(row),
         shares=[(share, share_text(share)) for share in found.shares],
         actions=actions_of(row),
         failures=await backfill_pages.list_failures(db, row.id, FAILURES) if row.failed else (),

@@ -1,7 +1,7 @@
 """The list of backfills: how far each is, and why it waits."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -11,6 +11,7 @@ from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Call, Read
 from tidegate.daemon.gateway.lists import Listed
 from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.backfill import dates_text
 from tidegate.daemon.read_model.backfill_progress import Progress, per_hour, read_all_progress
 from tidegate.daemon.read_model.backfill_reasons import why
 from tidegate.daemon.web.numbers import at_least, percent
@@ -42,6 +43,10 @@ class BackfillLine(Struct, frozen=True):
     why: str
 
     @property
+    def dates(self) -> str:
+        return dates_text(self.row, day)
+
+    @property
     def text(self) -> str:
         """How far it is: `45% of tasks, 9 of 20+ runs`."""
         ended, found = f"{self.row.ended:,}", self.progress
@@ -49,6 +54,11 @@ class BackfillLine(Struct, frozen=True):
             return f"{ended} of {counted(self.row.dates - self.row.skipped, 'run', 'runs')} ended"
         runs = at_least(found.dagruns, "run", "runs", is_exact=found.is_exact)
         return f"{percent(found.done)} of tasks, {ended} of {runs}"
+
+
+def day(at: datetime) -> str:
+    """`2013-01-31`."""
+    return f"{at.astimezone(UTC):%Y-%m-%d}"
 
 
 class BackfillsScreen(Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 
@@ -16,6 +16,7 @@ from tidegate.daemon.read_model.run_origin import RunOrigin, read_run_origin
 from tidegate.daemon.read_model.run_progress import progress_of
 from tidegate.daemon.read_model.version import newer_version
 from tidegate.daemon.settings import Settings
+from tidegate.daemon.web.fact import Fact
 from tidegate.daemon.web.fields import json_text
 from tidegate.daemon.web.pages.run_forms import RUN
 from tidegate.daemon.web.rendering import dag_url, ran_s, url
@@ -52,14 +53,6 @@ class RunParams(TaskList, frozen=True, kw_only=True):
     """A run, and which of its tasks are shown."""
 
     limit: Limit = 200
-
-
-class Fact(NamedTuple):
-    """A fact about a run; `address`: of the page that has more about it."""
-
-    name: str
-    text: str
-    address: str = ""
 
 
 class RunScreen(Struct, frozen=True):
