@@ -14,6 +14,9 @@ MOST_PROBLEMS = 100
 KEPT = r"^[1-9][0-9]{0,17}:[0-9a-f]{64}\Z"
 """A link of an earlier check: its number, and its hash in hex."""
 
+NEWEST = 500
+"""Entries whose check takes a few milliseconds."""
+
 BEFORE_ALL = -(2**63)
 ORIGIN = {"from", "request", "request_id"}
 EMPTY: Sequence[Any] = (None, "", [], {})
@@ -83,6 +86,15 @@ async def read_entries(db: Db, chosen: AuditFilter, limit: int, before: int | No
     entries = await audit_log.list_entries(db, chosen, limit, before)
     problems = {link.audit_id: link.problem for link in await audit_log.links_of(db, [entry.id for entry in entries])}
     return [CheckedEntry(entry, problems.get(entry.id, f"entry {entry.id} is not in the chain")) for entry in entries]
+
+
+async def problems_of_newest(db: Db) -> Sequence[str]:
+    """What is wrong with the newest entries."""
+    start = await audit_log.before_newest(db, NEWEST)
+    links = await audit_log.links_after(db, start.number, start.hash)
+    found = await audit_log.unchained_after(db, start.audit_id)
+    problems = [link.problem for link in links if link.problem]
+    return problems if found.first is None else [*problems, f"entry {found.first} is not in the chain"]
 
 
 async def verify(ask: Callable[[Callable[..., Any]], Awaitable[Any]], kept: str | None = None) -> Verification:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from tidegate.daemon.postgres.migrate import known
+from tidegate.daemon.read_model.audit_log import problems_of_newest
 from tidegate.daemon.read_model.clusters import ServerOutage, outages_of
 from tidegate.daemon.read_model.lookup import broken_files
 from tidegate.daemon.read_model.retention import Retained, retained
@@ -28,7 +29,7 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
 
     `missing` are the migrations of this version that the database lacks. `missing_pools` counts the tasks that wait for each
     pool that does not exist. `broken_files` counts the DAG files that cannot be parsed, `dead_letters` the open ones.
-    `verdict` is all of it in a line.
+    `changed_entries` say what is wrong with the newest entries of the audit log. `verdict` is all of it in a line.
     """
 
     now: datetime
@@ -43,6 +44,7 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     missing_pools: Mapping[str, int] = {}
     broken_files: int = 0
     dead_letters: int = 0
+    changed_entries: Sequence[str] = ()
     missing: Sequence[str] = ()
     migrations: Sequence[MigrationLine] = ()
     server: ServerLine
@@ -66,6 +68,7 @@ async def read_system(db: Db) -> System:
         missing_pools=await pools.missing(db),
         broken_files=await dag_pages.count_import_errors(db),
         dead_letters=await dead_letters.count_open(db),
+        changed_entries=await problems_of_newest(db),
         missing=[name for name in known() if name not in {migration.name for migration in applied}],
         migrations=applied,
         server=await system_pages.server(db),
@@ -123,6 +126,8 @@ def problems(system: System) -> Iterator[str]:
     for pool, tasks in system.missing_pools.items():
         wait = f"{tasks_wait(tasks)} for the pool {pool!r}, which does not exist"
         yield f"{wait}; `tidegate pools set {shlex.quote(pool)} SLOTS` creates it"
+    if system.changed_entries:
+        yield f"the audit log was changed: {system.changed_entries[0]}; `tidegate audit verify` says what else"
     yield from _of_input(system)
 
 

@@ -57,6 +57,14 @@ class Link(msgspec.Struct, frozen=True):
         return None if self.matches else f"entry {self.audit_id}, or the chain before it, was changed"
 
 
+class Start(msgspec.Struct, frozen=True):
+    """A link that a check begins after, with the number of its entry."""
+
+    number: int = 0
+    audit_id: int = -(2**63)
+    hash: bytes = b""
+
+
 class Unchained(msgspec.Struct, frozen=True):
     """The last entry of a part of the log, None behind its end; and the first entry of the part that has no link."""
 
@@ -83,6 +91,12 @@ async def list_entries(db: Db, chosen: AuditFilter, limit: int, before: int | No
 async def links_after(db: Db, number: int, digest: bytes) -> Sequence[Link]:
     """Of the links after one, which has this number and hash, the last one and each with a problem."""
     return [Link(*row) for row in await db.fetch(_SQL["verify"], number, digest, ENTRIES_AT_ONCE)]
+
+
+async def before_newest(db: Db, newest: int) -> Start:
+    """The link before the newest ones, or the beginning of the chain."""
+    found = await db.fetch(_SQL["link_before_newest"], newest)
+    return Start(*found[0]) if found else Start()
 
 
 async def has_link(db: Db, number: int, digest: bytes) -> bool:

@@ -54,6 +54,10 @@ FROM checked
 WHERE is_last OR NOT (follows AND matches)
 ORDER BY number
 
+-- name: link_before_newest
+-- The link before the newest $1 ones.
+SELECT number, audit_id, hash FROM audit_chain ORDER BY number DESC OFFSET $1 LIMIT 1
+
 -- name: has_link
 SELECT EXISTS (SELECT FROM audit_chain WHERE number = $1 AND hash = $2)
 

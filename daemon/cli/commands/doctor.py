@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def doctor(context: typer.Context, *, json: Json = False) -> None:
     """Say what is wrong with the installation, and what to do: daemons, servers, leases, partitions, losses, schema,
-    DAG files, dead letters. The last line is the verdict.
+    DAG files, dead letters, the newest entries of the audit log. The last line is the verdict.
 
     Exit code 1 if anything is wrong.
     """

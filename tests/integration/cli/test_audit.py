@@ -10,6 +10,7 @@ from tests.integration.cli.conftest import Cli
 from tests.integration.cli.history import History
 from tidegate.daemon.identity import credentials
 from tidegate.daemon.permissions import Caller, Role
+from tidegate.daemon.read_model import audit_log as read_model
 from tidegate.daemon.read_model.audit_log import verify
 from tidegate.schemas.queries import audit_log
 
@@ -156,6 +157,27 @@ async def test_a_change_behind_its_back_is_found(
     answer = await cli("audit", "verify")
 
     assert answer == (1, "", f"tidegate: the audit log was changed: {problem}\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("UPDATE audit_log SET who = 'eve' WHERE id = 1", None),
+        ("UPDATE audit_log SET who = 'eve' WHERE id = 3", "entry 3, or the chain before it, was changed"),
+        ("DELETE FROM audit_log WHERE id = 3", "entry 3 is missing"),
+        ("DELETE FROM audit_chain", "entry 1 is not in the chain"),
+    ],
+)
+async def test_the_doctor_checks_the_newest_entries(
+    cli: Cli, history: History, entries: None, monkeypatch: pytest.MonkeyPatch, change: str, problem: str | None
+) -> None:
+    monkeypatch.setattr(read_model, "NEWEST", 2)
+    await history.database.pool.execute(f"SET session_replication_role = replica; {change}; RESET session_replication_role")
+
+    problems = (await cli("doctor", "--json")).json["problems"]
+
+    said = [text for text in problems if text.startswith("the audit log")]
+    assert said == ([] if problem is None else [f"the audit log was changed: {problem}; `tidegate audit verify` says what else"])
 
 
 async def test_an_entry_that_no_program_writes_is_listed(cli: Cli, history: History, entries: None) -> None:
