@@ -12,6 +12,9 @@ import os
 from argparse import ArgumentParser
 from collections.abc import Sequence
 
+from tidegate.daemon import log
+
+# isort: split
 from tests.storms.backend import ClusterBackend
 from tests.storms.clocks.faults import CLOCK_FAULTS
 from tests.storms.edits.faults import EDIT_FAULTS
@@ -23,7 +26,7 @@ from tests.storms.limits.faults import LIMIT_FAULTS
 from tests.storms.limits.watch import note_looks
 from tests.storms.replace import replace
 from tests.storms.runners.faults import RUNNER_FAULTS
-from tidegate.daemon import log, supervisor
+from tidegate.daemon import supervisor
 from tidegate.daemon.settings import read
 
 

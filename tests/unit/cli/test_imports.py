@@ -53,8 +53,12 @@ def test_a_list_imports_the_client_of_postgres_alone(noun: str) -> None:
     assert ONLY_DAEMONS & modules == set()
 
 
-def test_a_daemon_imports_the_clients_of_mail_and_http_for_a_notification_alone() -> None:
-    script = "import sys, tidegate.daemon.supervisor; print(*sys.modules)"
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+@pytest.mark.parametrize("server", ["daemon", "web"])
+def test_a_server_imports_nothing_for_a_terminal_and_the_clients_of_mail_and_http_for_a_notification_alone(server: str) -> None:
+    environ = {"POSTGRES_DSN": "postgresql://127.0.0.1:1/none", "KAFKA_SERVERS": "127.0.0.1:1", "LOG_FORMAT": "none"}
 
-    assert {"httpx", "aiosmtplib"} & set(ended.stdout.split()) == set()
+    code, modules = imported(server, **{f"TIDEGATE_{name}": value for name, value in environ.items()})
+
+    assert code == "2"
+    assert "structlog" in modules
+    assert {"httpx", "aiosmtplib", "rich"} & modules == set()
