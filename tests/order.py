@@ -1,6 +1,7 @@
 """In which order the files of tests are run, and which of them count for coverage."""
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -95,6 +96,7 @@ def counts_for_coverage(file: Path) -> bool:
     return name.startswith(COUNTED) and not name.endswith(UNCOUNTED)
 
 
+@cache
 def _name(file: Path) -> str:
     """Of a test of a test, which lies elsewhere, the whole path."""
     return file.relative_to(HERE).as_posix() if file.is_relative_to(HERE) else str(file)
