@@ -17,7 +17,7 @@ from tidegate.daemon.permissions import Right
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.read_model.dag import state_of
 from tidegate.daemon.read_model.lookup import find_dag
-from tidegate.daemon.web.fields import json_text
+from tidegate.daemon.web.fields import json_object, json_text
 from tidegate.daemon.web.form import Field, Preview
 from tidegate.daemon.web.rendering import dag_url, run_url
 from tidegate.daemon.web.screen import Form
@@ -35,8 +35,13 @@ from tidegate.schemas.time_range import parse_time
 PARAM = "param."
 """The prefix of fields that are params of the DAG."""
 
+CONF = "conf"
+"""The field with the conf of a run whose DAG declares no params."""
+
 MADE = "made"
 """The field with the id of the run of this form: a form that is sent twice, as by a double click, makes one run."""
+
+CONF_FIELD = Field(name=CONF, label="Conf", kind="textarea", hint="optional; a JSON object, which tasks read as run.params")
 
 PLAIN = ("string", "integer", "number", "boolean")
 """The types of params that have a field of their own kind; any other is written as JSON."""
@@ -93,7 +98,7 @@ async def preview_trigger(db: Db, call: Call[DagPath]) -> Preview:
         back=dag_url(dag.dag_id),
         button="Trigger",
         fields=[
-            *(param_field(name, param) for name, param in spec.params.items()),
+            *([param_field(name, param) for name, param in spec.params.items()] or [CONF_FIELD]),
             Field(name="logical_date", label="Logical date", hint="optional, such as 2013-01-31 or 2013-01-31T06:00; UTC"),
             Field(name="run_id", label="Run id", hint="optional; made from the time otherwise"),
             Field(name=MADE, label="", kind="hidden", value=manual_run_id(db.now)),
@@ -106,7 +111,8 @@ async def trigger(call: Call[DagPath], body: dict[str, str]) -> str:
     given = {name.removeprefix(PARAM): text for name, text in body.items() if name.startswith(PARAM)}
     spec = await call.service.reader.run(_spec_params, dag_id)
     run_id, date = body.get("run_id", body.get(MADE)), moment_of("logical_date", body)
-    request = RunRequested(dag_id=dag_id, run_id=run_id, conf=conf_of(spec, given), logical_date=date)
+    conf = {**written_conf(body), **conf_of(spec, given)}
+    request = RunRequested(dag_id=dag_id, run_id=run_id, conf=conf, logical_date=date)
     try:
         run = await runs.trigger(call.database, request)
     except RequestError as error:
@@ -147,6 +153,14 @@ def param_field(name: str, param: ParamSpec) -> Field:
 def conf_of(params: Mapping[str, ParamSpec], given: Mapping[str, str]) -> dict[str, Any]:
     """The conf that the fields of params are. Raises InvalidError for JSON that cannot be read; the types are checked later."""
     return {name: _value(name, params[name], text) for name, text in given.items() if name in params}
+
+
+def written_conf(body: Mapping[str, str]) -> dict[str, Any]:
+    """The conf in the field of a DAG without params. Raises InvalidError for a text that is no JSON object."""
+    try:
+        return json_object(body[CONF]) if CONF in body else {}
+    except ValueError as error:
+        raise InvalidError(f"{CONF}: {error}", field=CONF) from error
 
 
 def _value(name: str, param: ParamSpec, text: str) -> Any:

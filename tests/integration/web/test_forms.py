@@ -57,6 +57,21 @@ async def test_a_trigger_asks_for_the_params_of_the_dag(site: Site) -> None:
     assert await site.history.database.run(run_pages.conf_of, "params", "mine") == {"day": "2013-02-01", "rows": 7}
 
 
+async def test_a_trigger_of_a_dag_without_params_takes_a_conf(site: Site) -> None:
+    await site.history.file()
+    async with site.browser(Role.EDITOR) as client:
+        path = "/dags/daily_delays/trigger"
+        wrong = await send(client, path, conf="[1]")
+        page = await send(client, path, conf='{"day": "2013-02-01"}', run_id="mine")
+
+    assert (wrong.status_code, 'class="bad-text" role="alert">conf: write a JSON object' in wrong.text) == (
+        HTTPStatus.BAD_REQUEST,
+        True,
+    )
+    assert page.url.path == "/dags/daily_delays/runs/mine"
+    assert await site.history.database.run(run_pages.conf_of, "daily_delays", "mine") == {"day": "2013-02-01"}
+
+
 async def test_a_form_that_is_sent_twice_makes_one_run(site: Site) -> None:
     await site.history.file(PARAMS, "params.py")
     async with site.browser(Role.EDITOR) as client:
