@@ -24,12 +24,20 @@ KAFKA, SPARK_CONNECT = "Kafka", "Spark Connect"
 FAILED = "failed: "
 ADDRESS = "TEST_SERVERS"
 
+CHOSEN = {
+    "log.cleaner.backoff.ms": "500",
+    "metadata.max.idle.interval.ms": "0",
+    "broker.heartbeat.interval.ms": "2000",
+    "broker.session.timeout.ms": "9000",
+}
+"""The last two are the defaults of Kafka: only of a broker that crashes must the controller know soon."""
+
 
 class SharedKafka(Kafka):
-    """Compacts within seconds what may be compacted."""
+    """Compacts within seconds what may be compacted. It lives as long as the run, so it does half as much while no test asks."""
 
     def _properties(self, data: Path, chosen: tuple[int, ...]) -> dict[str, str]:
-        return super()._properties(data, chosen) | {"log.cleaner.backoff.ms": "500"}
+        return super()._properties(data, chosen) | CHOSEN
 
 
 class SharedServers:
