@@ -52,10 +52,17 @@ CROSS JOIN LATERAL (
     WHERE date.backfill_id = backfill.id AND date.state = 'open'
 ) AS ended
 LEFT JOIN LATERAL (
-    SELECT who, at FROM audit_log
-    WHERE object IN ('DAG ' || backfill.dag_id || ', backfill ' || backfill.id, 'backfill ' || backfill.id)
-      AND what = CASE WHEN backfill.was_cancelled THEN 'cancelled a backfill' ELSE 'paused a backfill' END
-    ORDER BY audit_log.id DESC LIMIT 1
+    -- The index of the log has another collation than the id of a DAG. OFFSET keeps the planner from walking the whole log from
+    -- its end.
+    SELECT who, at
+    FROM (
+        SELECT id, who, at FROM audit_log
+        WHERE object IN
+            (('DAG ' || backfill.dag_id || ', backfill ' || backfill.id) COLLATE "default", 'backfill ' || backfill.id)
+          AND what = CASE WHEN backfill.was_cancelled THEN 'cancelled a backfill' ELSE 'paused a backfill' END
+        OFFSET 0
+    ) AS entry
+    ORDER BY id DESC LIMIT 1
 ) AS acted ON backfill.was_cancelled OR backfill.state = 'paused'
 WHERE ($1::bigint[] IS NULL OR backfill.id = ANY ($1))
   AND ($2::text IS NULL OR backfill.dag_id = $2)

@@ -117,7 +117,7 @@ SELECT n % 8, 'task-state', 'k', n::text, now(), '' FROM generate_series(1, 5000
 -- The chain of entries would take a second.
 ALTER TABLE audit_log DISABLE TRIGGER audit_log_chain;
 INSERT INTO audit_log (who, what, object, at)
-SELECT 'anna', 'triggered a run', 'dag_7', now() - make_interval(mins => 20000 - n)
+SELECT 'anna', 'triggered a run', 'DAG dag_' || n % 1000, now() - make_interval(mins => 20000 - n)
 FROM generate_series(1, 20000) AS n;
 ALTER TABLE audit_log ENABLE TRIGGER audit_log_chain;
 

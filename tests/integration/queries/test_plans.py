@@ -70,6 +70,7 @@ READ = {
         "dataset_dag_run_queue_pkey dag_pkey dag_schedule_dataset_reference_dag dataset_pkey dataset_dag_run_queue_dataset",
     ),
     "grid.range": ("'dag_7'", "dag_run_order"),
+    "dag_pages.last_runs": ("{dags}, 10", "dag_run_order"),
     "dag_pages.list_dags": ("'dag_7', NULL, NULL, NULL, 10001", "dag_pkey dag_run_active"),
     "run_pages.list_runs": ("NULL, NULL, NULL, 1, NULL, NULL, NULL, NULL, NULL, 7", "dag_run_pkey dag_version_pkey"),
     "run_pages.newest_number": ("'dag_7'", "dag_run_pkey"),
@@ -505,3 +506,14 @@ async def test_entries_about_an_object_and_its_parts_are_found_without_others(hi
     nodes = await settled_plan(history, "audit_log.list", "NULL, 'DAG dag_7', NULL, NULL, NULL, 50", settings=FOR_PEOPLE)
 
     assert [node.get("Index Name") for node in nodes if node.get("Alias") == "entry"] == ["audit_log_object"]
+
+
+async def test_who_stopped_a_backfill_is_found_without_the_other_entries(history: str) -> None:
+    chosen = "NULL, NULL, NULL, false, 26, NULL"
+    nodes = await settled_plan(history, "backfill_pages.list", chosen, settings=FOR_PEOPLE)
+
+    read = {node["Index Name"] for node in nodes if node.get("Index Name", "").startswith("audit_log")}
+    assert (read, "Seq Scan" in {node["Node Type"] for node in nodes if node.get("Relation Name") == "audit_log"}) == (
+        {"audit_log_object"},
+        False,
+    )
