@@ -65,7 +65,7 @@ class NoteRow(msgspec.Struct, frozen=True):
 
 
 class LastRun(msgspec.Struct, frozen=True):
-    """One of the newest runs of a DAG. `order_at` is its logical date, or its earliest start."""
+    """One of the last runs of a DAG, in the order of `order_at`: its logical date, or its earliest start."""
 
     dag_id: str
     run_id: str
@@ -88,7 +88,7 @@ async def list_ids(db: Db, limit: int) -> list[str]:
 
 
 async def last_runs(db: Db, dag_ids: Sequence[str], limit: int) -> Mapping[str, Sequence[LastRun]]:
-    """By DAG, its newest runs, oldest first."""
+    """By DAG, its last runs in the order of its grid, the first of them first."""
     found: dict[str, list[LastRun]] = {dag_id: [] for dag_id in dag_ids}
     for row in await db.fetch(_SQL["last_runs"], list(dag_ids), limit):
         found[row[0]].append(LastRun(*row))

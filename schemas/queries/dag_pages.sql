@@ -64,11 +64,14 @@ JOIN dag_version AS version ON version.id = dag.version_id
 WHERE jsonb_typeof(version.spec -> 'timetable') = 'object' AND ($1::text[] IS NULL OR dag.dag_id = ANY($1))
 
 -- name: last_runs
--- The newest runs of each DAG, oldest first.
+-- The last runs of each DAG in the order of its grid, by its index.
 SELECT last.dag_id, last.run_id, last.state, last.start_date, last.end_date, last.order_at
 FROM unnest($1::text[]) AS wanted (dag_id)
 CROSS JOIN LATERAL (
     SELECT run.id, run.dag_id, run.run_id, run.state, run.start_date, run.end_date, run.order_at
-    FROM dag_run AS run WHERE run.dag_id = wanted.dag_id ORDER BY run.id DESC LIMIT $2
+    FROM dag_run AS run
+    WHERE run.dag_id = wanted.dag_id AND run.order_at IS NOT NULL
+    ORDER BY run.order_at DESC, run.id DESC
+    LIMIT $2
 ) AS last
-ORDER BY last.dag_id, last.id
+ORDER BY last.dag_id, last.order_at, last.id
