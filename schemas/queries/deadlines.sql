@@ -49,12 +49,13 @@ ORDER BY due_at, id
 FOR UPDATE SKIP LOCKED
 
 -- name: last_of_dag
--- The newest deadlines of a DAG among the last 10,000 of all DAGs.
+-- The newest deadlines of a DAG among the last 10,000 of all DAGs. OFFSET keeps the planner from comparing all of these with all
+-- runs of the DAG.
 SELECT deadline.id
 FROM (
     SELECT id, dag_run_id, missed_at FROM deadline WHERE ($4::bigint IS NULL OR id < $4) ORDER BY id DESC LIMIT 10000
 ) AS deadline
-JOIN dag_run AS run ON run.id = deadline.dag_run_id
+CROSS JOIN LATERAL (SELECT dag_id FROM dag_run WHERE id = deadline.dag_run_id OFFSET 0) AS run
 WHERE run.dag_id = $1 AND (NOT $2::boolean OR deadline.missed_at IS NOT NULL)
 ORDER BY deadline.id DESC
 LIMIT $3
