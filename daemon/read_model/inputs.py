@@ -39,7 +39,7 @@ async def read_inputs(db: Db, dag_id: str, spec: DagSpec) -> list[InputRow]:
     if spec.schedule is None:
         return []
     if inspects_events(spec):
-        events, _ = await pending.of_dag(db, dag_id)
+        events, _ = await pending.of_dag(db, dag_id, with_details=True)
         return input_rows(spec.schedule, spec, events, db.now)
     counts = {row.uri: (row.events, row.oldest_at) for row in await datasets.pending_counts(db, dag_id)}
     names = map(describe_condition, inputs(spec.schedule))

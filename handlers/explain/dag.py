@@ -21,8 +21,9 @@ from tidegate.handlers.explain.gate import (
     shared_change,
 )
 from tidegate.handlers.scheduling.blockers import condition_result
+from tidegate.handlers.scheduling.condition import evaluated
 from tidegate.handlers.scheduling.input_deadline import input_deadline
-from tidegate.handlers.scheduling.inputs import inspect_events
+from tidegate.handlers.scheduling.inputs import inputs_of, inspect_events
 from tidegate.handlers.scheduling.next_runs import schedule_next_runs
 from tidegate.handlers.scheduling.round_robin import Source
 from tidegate.handlers.scheduling.run_limit import blockers_of_inactivity, run_limit_reached
@@ -86,7 +87,7 @@ class DagFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     def inputs(self) -> tuple[Input, ...]:
         """The pending events that count for the condition. Raises FilterError for a condition that cannot be evaluated."""
-        return inspect_events(self.dag.graph, self.dag.pending, self.now).inputs
+        return inputs_of(self.dag, self.now)
 
 
 async def load(db: Db, dag_id: str) -> DagFacts:
@@ -103,7 +104,13 @@ async def load(db: Db, dag_id: str) -> DagFacts:
 def explain_dag(facts: DagFacts) -> DagExplanation:
     """Why the DAG has no new run. Raises DagFaultError for a row that cannot be explained, such as one with an infinite time."""
     with blame(facts.dag.graph.dag_id):
-        return _explained(facts)
+        return _explained(msgspec.structs.replace(facts, dag=_inspected(facts.dag, facts.now)))
+
+
+def _inspected(dag: DagView, now: datetime) -> DagView:
+    """The DAG with its inputs: each gate asks for them. The gate of a condition that cannot be evaluated says so."""
+    found = evaluated(lambda: inspect_events(dag.graph, dag.pending, now).inputs)
+    return dag if isinstance(found, ConditionBroken) else msgspec.structs.replace(dag, inputs=found)
 
 
 def _explained(facts: DagFacts) -> DagExplanation:

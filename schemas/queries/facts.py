@@ -31,13 +31,16 @@ class DiscardRow(msgspec.Struct, frozen=True):
 
 
 async def dag_view(db: Db, dag_id: str) -> DagView:
-    """The view of an existing DAG, for a decision with everything read but most of its queue. Its run ids are not real."""
+    """The view of an existing DAG, for a decision with everything read but most of its queue. Its run ids are not real.
+
+    Its pending events have their extra only if the condition depends on it.
+    """
     (row,) = await db.fetch(_SQL["dag"], dag_id)
     graph = (await versions.graphs(db, {row["version_id"]}))[row["version_id"]]
     locked = dags.locked_dag(graph, *row)
     active = (await dags.activity_from(db, {dag_id: 0}))[dag_id]
     dates = await dags.run_dates(db, {dag_id: dags.last_date(locked)} if graph.timetable else {})
-    events, rest = await pending.of_dag(db, dag_id)
+    events, rest = await pending.of_dag(db, dag_id, with_details=graph.inspects_events)
     return dags.dag_view(
         locked,
         active,

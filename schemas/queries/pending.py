@@ -7,6 +7,8 @@ from itertools import accumulate, takewhile
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from tidegate.schemas.conditions.condition import met_by_uris
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 _SQL = load("pending")
 
-SHOWN = EventPlan(with_details=True, limit=10_000, of_each=True, with_rest=True)
+SHOWN = EventPlan(limit=10_000, of_each=True, with_rest=True)
 """The pending events that explanations and pages read, with the number of the others."""
 
 Events = Mapping[str, tuple[PendingEvent, ...]]
@@ -69,9 +71,10 @@ async def read(
     return Pending({dag_id: _events(of, extras) for dag_id, of in rows.items()}, rest, arrived)
 
 
-async def of_dag(db: Db, dag_id: str) -> tuple[tuple[PendingEvent, ...], Rest | None]:
-    """The oldest pending events of a DAG, and the oldest of each dataset, with their extra; the rest. Nothing is locked."""
-    found = await read(db, {dag_id: ReadPlan(events=SHOWN)}, {dag_id: 0}, {})
+async def of_dag(db: Db, dag_id: str, *, with_details: bool) -> tuple[tuple[PendingEvent, ...], Rest | None]:
+    """The oldest pending events of a DAG, and the oldest of each dataset; the rest. Nothing is locked."""
+    plan = msgspec.structs.replace(SHOWN, with_details=with_details)
+    found = await read(db, {dag_id: ReadPlan(events=plan)}, {dag_id: 0}, {})
     return found.events[dag_id], found.rest.get(dag_id)
 
 
