@@ -26,7 +26,7 @@ from tidegate.schemas.message import ClearRequested, PauseRequested, ReleaseRequ
 from tidegate.schemas.state import RunState
 
 WITHDRAWN_S = 180.0
-FILED_S, LOOK_S = 4.0, 0.05
+PATIENCE_S, LOOK_S = 60.0, 0.05
 
 REFUSED: Sequence[Sequence[str]] = (
     ("runs", "trigger", MAPPED, "--run-after", "9999-12-31T23:59:59.999999Z"),
@@ -37,6 +37,23 @@ REFUSED: Sequence[Sequence[str]] = (
     ("runs", "clear", MAPPED, "dataset__\x1b[31m", "--yes"),
 )
 """Commands that end with an error, whatever the state of the installation."""
+
+
+REMOVED_AT_WORK = """
+    SELECT FROM submission JOIN dag_run AS run ON run.id = submission.dag_run_id
+    WHERE run.dag_id = $1 AND run.state = 'running' AND submission.state = 'accepted' AND submission.task_index > 0 LIMIT 1
+"""
+"""The task that both editions of the mapped DAG have is the first."""
+
+TO_RUN_AGAIN = """
+    WITH run AS (
+        SELECT run.* FROM dag_run AS run JOIN dag_version AS version ON version.id = run.version_id
+        WHERE run.dag_id = $1 AND jsonb_array_length(version.spec -> 'tasks') > 1
+    )
+    SELECT run_id FROM run
+    WHERE state IN ('success', 'failed') AND NOT EXISTS (SELECT FROM run AS other WHERE other.state IN ('queued', 'running'))
+    ORDER BY id DESC LIMIT 1
+"""
 
 
 class Intrusion(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,14 +178,14 @@ class Intruder:
     async def _clear(self, database: Database) -> None:
         """A mapped run while it is at work: onto the newest version right after it is cancelled, or onto its own.
 
-        The oldest runs have the version before, as soon as the new one is filed.
+        The oldest runs have the version before, as soon as the new one is filed. Tasks that the new one lacks are at work then.
         """
         self._editions += 1
         is_full = self._editions % 2 == 0
         self._write(f"{MAPPED}.py", pipelines.mapped(full=is_full))
-        with anyio.move_on_after(FILED_S):
-            while not await self._are_filed(database, [self._folder / f"{MAPPED}.py"]):
-                await anyio.sleep(LOOK_S)
+        await self._look_until(partial(self._are_filed, database, [self._folder / f"{MAPPED}.py"]))
+        if not is_full:
+            await self._look_until(partial(self._is_at_work, database))
         sql = "SELECT run_id FROM dag_run WHERE dag_id = $1 AND state = 'running' ORDER BY id LIMIT 2"
         for (run_id,) in await self._sql(database, sql, MAPPED):
             newest = not is_full or self._random.random() < 0.5
@@ -178,6 +195,21 @@ class Intruder:
                 end = RunEndRequested(dag_id=MAPPED, run_id=run_id, state=RunState.FAILED, reason="cancelled")
                 await self._ask(database, end)
             await self._ask(database, ClearRequested(dag_id=MAPPED, run_id=run_id, newest=newest))
+
+    async def _look_until(self, is_so: Callable[[], Awaitable[bool]]) -> None:
+        with anyio.move_on_after(PATIENCE_S):
+            while not await is_so():
+                await anyio.sleep(LOOK_S)
+
+    async def _is_at_work(self, database: Database) -> bool:
+        """Whether tasks are that the newest version lacks. If no run has any, one that has ended runs again with its version."""
+        if await self._sql(database, REMOVED_AT_WORK, MAPPED):
+            return True
+        for (run_id,) in await self._sql(database, TO_RUN_AGAIN, MAPPED):
+            self._note(f"clear {run_id} of {MAPPED}")
+            self.cleared.add((MAPPED, run_id))
+            await self._ask(database, ClearRequested(dag_id=MAPPED, run_id=run_id, newest=False))
+        return False
 
     async def _forge(self, database: Database) -> None:
         sql = "SELECT submission_id FROM submission ORDER BY created_at DESC LIMIT 20"
