@@ -21,6 +21,7 @@ from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.web.app import SCREENS
 from tidegate.daemon.web.screen import Screen
+from tidegate.events import topics
 from tidegate.schemas.dag import BACKENDS
 from tidegate.schemas.notice import LogExcerpt
 from tidegate.schemas.queries import run_pages
@@ -31,6 +32,9 @@ TAKES = bool(os.environ.get("TEST_PICTURES"))
 LARGEST = 60_000
 SIZE: ViewportSize = {"width": 1200, "height": 760}
 WEBP = {"format": "webp", "quality": 60}
+
+IS_LIVE = "() => { const sign = document.querySelector('#live'); return !sign || (!sign.hidden && sign.textContent === 'live') }"
+"""A form has no sign."""
 
 PICTURES = {
     "now": "/",
@@ -84,16 +88,23 @@ BEFORE = DAGS.replace(', description="Delays of a day"', "")
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def example(chromium: str, postgres: str, template: str, tmp_path: Path) -> AsyncIterator[Site]:
+async def example(chromium: str, postgres: str, template: str, broker: str, tmp_path: Path) -> AsyncIterator[Site]:
     """An installation for pictures."""
-    name = await servers.create_database(postgres, template)
+    name, prefix = await servers.create_database(postgres, template), f"pictures-{os.getpid()}."
+    await topics.create(broker, prefix, 2, 1)
     settings = Settings(
-        postgres_dsn=servers.dsn_of(postgres, name), kafka_servers="", web_port=0, host=HOST, spool_dir=str(tmp_path / "spool")
+        postgres_dsn=servers.dsn_of(postgres, name),
+        kafka_servers=broker,
+        topic_prefix=prefix,
+        web_port=0,
+        host=HOST,
+        spool_dir=str(tmp_path / "spool"),
     )
     async with connect(settings.postgres_dsn, writer=DAEMON) as database, serving(settings, History(database)) as site:
         await _lived(site, tmp_path)
         yield site
     await servers.drop_database(postgres, name)
+    await servers.delete_topics(broker, prefix)
 
 
 async def _lived(site: Site, tmp_path: Path) -> None:
@@ -145,7 +156,7 @@ if TAKES:
 async def picture(page: Page) -> bytes:
     """Up to the end of the page, or of the window."""
     session = await page.context.new_cdp_session(page)
-    await page.evaluate("document.querySelector('#live')?.remove()")
+    await page.wait_for_function(IS_LIVE)
     height = min(SIZE["height"], await page.evaluate("Math.ceil(document.querySelector('main').getBoundingClientRect().bottom)"))
     clip = {"x": 0, "y": 0, "width": SIZE["width"], "height": height, "scale": 1}
     return base64.b64decode((await session.send("Page.captureScreenshot", {**WEBP, "clip": clip}))["data"])
