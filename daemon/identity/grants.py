@@ -54,7 +54,8 @@ def grants_of(settings: Settings) -> Grants:
         given = msgspec.json.decode(settings.login_roles, type=dict[str, Role | Grant])
     except ValueError as error:
         example = '{"platform": "admin", "finance": {"role": "editor", "dags": ["finance_*"]}, "*": "viewer"}'
-        raise SettingsError(f"{PREFIX}LOGIN_ROLES cannot be read ({error}); write JSON like {example}") from error
+        roles = f"a role is one of {', '.join(Role)}"
+        raise SettingsError(f"{PREFIX}LOGIN_ROLES cannot be read ({error}); {roles}; write JSON like {example}") from error
     return {group: grant if isinstance(grant, Grant) else Grant(grant) for group, grant in given.items()}
 
 

@@ -56,5 +56,5 @@ def test_a_user_without_a_role_or_a_name_is_refused(settings: Settings, username
     "text", ["", "no", "[]", '{"a": "boss"}', '{"a": {"dags": ["b"]}}', '{"a": {"role": "editor", "dag": "b"}}']
 )
 def test_a_setting_that_cannot_be_read_says_how_to_write_it(text: str) -> None:
-    with pytest.raises(SettingsError, match=r"TIDEGATE_LOGIN_ROLES cannot be read .* write JSON like"):
+    with pytest.raises(SettingsError, match=r"LOGIN_ROLES cannot be read .* a role is one of viewer, .* write JSON like"):
         grants_of(msgspec.structs.replace(NONE, login_roles=text))
