@@ -26,7 +26,7 @@ from tidegate.schemas.message import ClearRequested, PauseRequested, ReleaseRequ
 from tidegate.schemas.state import RunState
 
 WITHDRAWN_S = 180.0
-PATIENCE_S, LOOK_S = 60.0, 0.05
+PATIENCE_S, LOOK_S = 30.0, 0.05
 
 REFUSED: Sequence[Sequence[str]] = (
     ("runs", "trigger", MAPPED, "--run-after", "9999-12-31T23:59:59.999999Z"),
@@ -101,6 +101,7 @@ class Intruder:
         self._run_events = run_events
         self._command = Command(folder.parent, **env)
         self._editions = 0
+        self._patience_s = PATIENCE_S
         self._damaged: set[str] = set()
 
     async def intrude(self, intrusion: Intrusion) -> None:
@@ -197,9 +198,12 @@ class Intruder:
             await self._ask(database, ClearRequested(dag_id=MAPPED, run_id=run_id, newest=newest))
 
     async def _look_until(self, is_so: Callable[[], Awaitable[bool]]) -> None:
-        with anyio.move_on_after(PATIENCE_S):
+        """Daemons that were waited for in vain are not waited for again: a seeded fault may have ended them."""
+        with anyio.move_on_after(self._patience_s) as patience:
             while not await is_so():
                 await anyio.sleep(LOOK_S)
+        if patience.cancelled_caught:
+            self._patience_s = 0.0
 
     async def _is_at_work(self, database: Database) -> bool:
         """Whether tasks are that the newest version lacks. If no run has any, one that has ended runs again with its version."""
