@@ -47,7 +47,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
 
     `sink` publishes the events of all requests: with a connection for each of them, an outage of Kafka would use up the
     descriptors of the process. `turns` are those of callers whose previews compute. `given_up` are the users and Idempotency-Keys
-    of failed requests that Postgres believes to be at work, for it was away when they failed.
+    of failed requests that Postgres has as at work: it was away when they failed.
     """
 
     settings: Settings
