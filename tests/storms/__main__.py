@@ -2,9 +2,10 @@
 
 `--limits` is the storm over pools and limits, in its full size unless `--aimed-at` a fault of its own; `--brokers` the one over
 three brokers, `--clocks` the one of wrong clocks, `--edits` the one of edited DAG files, `--failover` the one in which Postgres
-fails over, `--runners` the one with real tasks. `--release` is great storms until a thousand daemons were killed, from `--seed`
-on; their logs are kept if something was broken. A great storm, and a release, also fail if a rare state was missed. `--faults`
-says of each seeded fault what gives it away and after how long.
+fails over, `--runners` the one with real tasks, `--combined` the one over three brokers with failovers and wrong clocks.
+`--release` is great storms of the kind until `--kills` daemons were killed, from `--seed` on; their logs are kept if something
+was broken. A great storm, and a release, also fail if a rare state was missed. `--faults` says of each seeded fault what gives it
+away and after how long.
 """
 
 import os
@@ -21,12 +22,14 @@ from tests.storms.release import release
 from tests.storms.storm import new_home, seed
 from tidegate.daemon.standalone.jars import cache_of
 
+KILLS = 1000
+
 
 async def main(chosen: Namespace) -> int:
     os.environ.update(CHEAP_JAVA)
     cache = cache_of(os.environ)
     if chosen.release:
-        return await release(chosen.seed, cache)
+        return await release(WHOLE[chosen.kind][True], chosen.seed, cache, chosen.kills)
     if chosen.faults:
         return await seeded.try_each([chosen.fault] if chosen.fault else FAULTS, chosen.seed, cache)
     plan = AIMED[chosen.aimed_at] if chosen.aimed_at else WHOLE[chosen.kind][chosen.great]
@@ -40,6 +43,7 @@ def read(parser: ArgumentParser) -> Namespace:
     parser.add_argument("--seed", type=int, default=seed())
     parser.add_argument("--great", action="store_true", help="more of everything: three daemons, 200 DAGs; twelve strikes")
     parser.add_argument("--release", action="store_true", help="great storms for hours")
+    parser.add_argument("--kills", type=int, default=KILLS, help="after how many kills a release ends (%(default)s)")
     for name, what in KINDS.items():
         parser.add_argument(f"--{name}", action="store_const", dest="kind", const=name, default="", help=f"the storm {what}")
     parser.add_argument("--aimed-at", choices=sorted(AIMED), help="the small storm that this fault does not survive")

@@ -5,16 +5,18 @@ from pathlib import Path
 
 from tests.storms import faults, plans
 from tests.storms.brokers.plans import BROKERS, GREAT_BROKERS
-from tests.storms.brokers.storm import BrokersPlan, BrokersStorm
+from tests.storms.brokers.storm import BrokersStorm
 from tests.storms.checker import Verdict
 from tests.storms.clocks.faults import CLOCK_FAULTS
 from tests.storms.clocks.plans import CLOCKED, LONG_CLOCKED
-from tests.storms.clocks.storm import ClocksPlan, ClocksStorm
+from tests.storms.clocks.storm import ClocksStorm
+from tests.storms.combined.plans import COMBINED, GREAT_COMBINED
+from tests.storms.combined.storm import CombinedStorm
 from tests.storms.edits.faults import EDIT_FAULTS
 from tests.storms.edits.plans import EDITS, GREAT_EDITS
 from tests.storms.edits.storm import EditsPlan, EditsStorm
 from tests.storms.failover.storm import FULL as FAILOVER
-from tests.storms.failover.storm import FailoverPlan, FailoverStorm
+from tests.storms.failover.storm import FailoverStorm
 from tests.storms.hostile.faults import HOSTILE_FAULTS
 from tests.storms.hostile.plans import GREAT_HOSTILE, HOSTILE
 from tests.storms.hostile.storm import HostilePlan, HostileStorm
@@ -34,6 +36,7 @@ KINDS: Mapping[str, str] = {
     "hostile": "of hostile inputs",
     "runners": "over several hosts, with real tasks",
     "failover": "in which Postgres fails over, five times",
+    "combined": "over three brokers, with failovers of Postgres and wrong clocks",
 }
 
 WHOLE: Mapping[str, tuple[Plan, Plan]] = {
@@ -45,6 +48,7 @@ WHOLE: Mapping[str, tuple[Plan, Plan]] = {
     "hostile": (HOSTILE, GREAT_HOSTILE),
     "runners": (runners.RUNNERS, runners.GREAT_RUNNERS),
     "failover": (FAILOVER, FAILOVER),
+    "combined": (COMBINED, GREAT_COMBINED),
 }
 """As they fit into a test, and great."""
 
@@ -59,6 +63,16 @@ AIMED: Mapping[str, Plan] = {
     **runners.AIMED,
 }
 """Of each fault a small storm that it does not survive."""
+
+
+OVER: Mapping[tuple[bool, bool, bool], type[Storm]] = {
+    (False, False, False): Storm,
+    (True, False, False): BrokersStorm,
+    (False, True, False): FailoverStorm,
+    (False, False, True): ClocksStorm,
+    (True, True, True): CombinedStorm,
+}
+"""By whether it has strikes at brokers, promotions, and wrong clocks."""
 
 
 async def ride_out(plan: Plan, home: Path, cache: Path) -> tuple[Verdict, str]:
@@ -86,17 +100,11 @@ def storm_of(plan: Plan, home: Path, cache: Path, seed: int) -> Storm:
     match plan:
         case LimitsPlan():
             return LimitsStorm(plan, home, cache, seed)
-        case BrokersPlan():
-            return BrokersStorm(plan, home, cache, seed)
-        case ClocksPlan():
-            return ClocksStorm(plan, home, cache, seed)
         case EditsPlan():
             return EditsStorm(plan, home, cache, seed)
         case HostilePlan():
             return HostileStorm(plan, home, cache, seed)
         case RunnersPlan():
             return RunnersStorm(plan, home, cache, seed)
-        case FailoverPlan():
-            return FailoverStorm(plan, home, cache, seed)
         case _:
-            return Storm(plan, home, cache, seed)
+            return OVER[bool(plan.strikes), bool(plan.promotions), bool(plan.clocks)](plan, home, cache, seed)

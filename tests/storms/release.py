@@ -1,4 +1,4 @@
-"""Before a release: great storms, seed after seed, until so many daemons were killed, or one of them breaks something."""
+"""Before a release: storms, seed after seed, until so many daemons were killed, or one of them breaks something."""
 
 import shutil
 from collections import Counter
@@ -11,10 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from tests.storms.checker import Verdict
-from tests.storms.plans import GREAT
-from tests.storms.storm import Storm, new_home
-
-KILLS = 1000
+from tests.storms.kinds import storm_of
+from tests.storms.storm import Plan, Storm, new_home
 
 DONE = {
     "terminate": "told to stop",
@@ -25,6 +23,10 @@ DONE = {
     "cut commits": "bursts of commits cut",
     "stands still": "a way stood still",
     "is slow": "a way was slow",
+    "kill broker": "brokers killed",
+    "stop broker": "brokers stopped in good order",
+    "freeze broker": "a broker frozen",
+    "failed over": "Postgres failed over",
 }
 """By what the diary says of it."""
 
@@ -60,7 +62,7 @@ class Tally:
         return table
 
 
-async def release(seed: int, cache: Path, kills: int = KILLS) -> int:
+async def release(plan: Plan, seed: int, cache: Path, kills: int) -> int:
     """The exit code: 1 when a storm broke something, or none reached one of the rare states.
 
     The logs of a storm that broke something are kept, and it says where.
@@ -70,7 +72,7 @@ async def release(seed: int, cache: Path, kills: int = KILLS) -> int:
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("", total=kills)
         while tally.kills < kills:
-            storm = Storm(GREAT, new_home(), cache, seed)
+            storm = storm_of(plan, new_home(), cache, seed)
             verdict = await storm.run()
             tally.add(storm, verdict)
             progress.update(bar, completed=tally.kills)

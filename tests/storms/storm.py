@@ -49,6 +49,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     `script` and `settings` change those of the cluster and of the daemons, which also get these `arguments`. `rest_s` is how long
     the daemons may take to come to rest when all is well again.
+
+    `strikes` are what happens to three brokers, one after the other; without any there is one broker.
+    Postgres fails over `promotions` times within `send_s`, as far as servers are rebuilt by then.
+    `clocks` says of each daemon how wrong its clock is, as `clocks/clock.py` reads it.
+    Where there are timed runs, they come for `timed_s`.
     """
 
     misery: Misery
@@ -69,6 +74,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     settings: Mapping[str, object] = {}
     arguments: Sequence[str] = ()
     run_events: int = RUN_EVENTS
+    strikes: Sequence[str] = ()
+    promotions: int = 0
+    clocks: Mapping[str, str] = {}
+    timed_s: float = 0.0
 
     def records(self, random: Random) -> list[Planned]:
         return records.plan(random, self.events, self.again_share, self.bad, self.inputs)

@@ -1,10 +1,10 @@
 """The storm over three brokers, as it fits into a test, and the great one."""
 
 from tests.storms.brokers.nemesis import STRIKES
-from tests.storms.brokers.storm import BrokersPlan
 from tests.storms.nemesis import Misery
+from tests.storms.storm import Plan
 
-BROKERS = BrokersPlan(
+BROKERS = Plan(
     events=1_500,
     again_share=0.2,
     bad=12,
@@ -13,7 +13,7 @@ BROKERS = BrokersPlan(
     strikes=("keep two away", "restart all in good order"),
 )
 
-GREAT_BROKERS = BrokersPlan(
+GREAT_BROKERS = Plan(
     events=40_000,
     again_share=0.2,
     bad=200,

@@ -10,20 +10,13 @@ from tests.storms.brokers.nemesis import BrokerNemesis
 from tests.storms.checker import Verdict
 from tests.storms.nemesis import Nemesis
 from tests.storms.settings import PREFIX
-from tests.storms.storm import Plan, Storm
-
-
-class BrokersPlan(Plan, frozen=True, kw_only=True):
-    """`strikes` are what happens to the brokers, one after the other; all the rest is as in other storms."""
-
-    strikes: tuple[str, ...]
+from tests.storms.storm import Storm
 
 
 class BrokersStorm(Storm):
     """`moves` counts changes of leaders."""
 
     replication: ClassVar[int] = 3
-    plan: BrokersPlan
     moves = 0
 
     def _open_kafka(self, cache: Path) -> Quorum:

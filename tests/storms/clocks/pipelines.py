@@ -20,9 +20,12 @@ END = datetime.fromtimestamp({end}, timezone.utc)
 
 for i in range(4):
     with Dag(f"timed_{i}", schedule="* * * * * */5", end_date=END, max_active_runs=8, **WATCHED) as dag:
-        dag.command("work", ["work"], retries=3, retry_delay=timedelta(seconds=2))
+        dag.command("work", ["work"], retries=3, retry_delay=timedelta(seconds=2), pool="timed")
 """,
 }
+
+POOL = "INSERT INTO pool (name, slots) VALUES ('timed', 100)"
+"""Of their own: a timed task never waits for others."""
 
 CLOCK_DAGS = DAGS + TIMED_DAGS
 

@@ -1,13 +1,13 @@
 """The storm of wrong clocks, as it fits into a test, and a long one."""
 
 from tests.storms.clocks.pipelines import CLOCK_DAGS
-from tests.storms.clocks.storm import ClocksPlan
 from tests.storms.nemesis import Misery
+from tests.storms.storm import Plan
 
 TEN_MINUTES = 600
 CLOCKS = {"a": f"{TEN_MINUTES}", "b": f"-{TEN_MINUTES}", "c": f"0,{TEN_MINUTES}@8,-{TEN_MINUTES}@14,0@20"}
 
-CLOCKED = ClocksPlan(
+CLOCKED = Plan(
     events=1_500,
     again_share=0.2,
     bad=12,
@@ -16,12 +16,11 @@ CLOCKED = ClocksPlan(
     daemons=3,
     clocks=CLOCKS,
     dags=CLOCK_DAGS,
-    slots=100,
     timed_s=45,
     script={"fail_share": 0.3},
 )
 
-LONG_CLOCKED = ClocksPlan(
+LONG_CLOCKED = Plan(
     events=15_000,
     again_share=0.2,
     bad=50,
@@ -30,7 +29,6 @@ LONG_CLOCKED = ClocksPlan(
     daemons=3,
     clocks={**CLOCKS, "c": ",".join(f"{(number % 3 - 1) * TEN_MINUTES}@{7 * number}" for number in range(1, 20))},
     dags=CLOCK_DAGS,
-    slots=100,
     timed_s=150,
     script={"fail_share": 0.3},
 )

@@ -9,14 +9,14 @@ from msgspec.structs import replace
 from tests.storms.checker import Verdict
 from tests.storms.clocks.faults import CLOCK_FAULTS
 from tests.storms.clocks.plans import CLOCKED, LONG_CLOCKED
-from tests.storms.clocks.storm import ClocksPlan, ClocksStorm
+from tests.storms.clocks.storm import ClocksStorm
 from tests.storms.noticed_by import NOTICED_BY
-from tests.storms.storm import seed
+from tests.storms.storm import Plan, seed
 
 LONG = bool(os.environ.get("TEST_LONG"))
 
 
-async def ride_out(plan: ClocksPlan, home: Path, cache: Path) -> tuple[Verdict, str]:
+async def ride_out(plan: Plan, home: Path, cache: Path) -> tuple[Verdict, str]:
     storm = ClocksStorm(plan, home, cache, seed())
     verdict = await storm.run()
     return verdict, storm.report(verdict)

@@ -20,21 +20,13 @@ LOSSES = "SELECT count(*) FROM commit_loss"
 LOOK_EVERY_S = 0.01
 
 
-class FailoverPlan(Plan, frozen=True, kw_only=True):
-    """A promotion each `send_s / promotions`, as far as servers are rebuilt by then."""
-
-    promotions: int
-
-
 class FailoverStorm(Storm):
     """As every storm, but that the daemons find the primary by themselves, with nothing in between.
 
     `first_commits` is how long after each promotion a daemon has committed again, in seconds.
     """
 
-    plan: FailoverPlan
-
-    def __init__(self, plan: FailoverPlan, home: Path, cache: Path, seed: int) -> None:
+    def __init__(self, plan: Plan, home: Path, cache: Path, seed: int) -> None:
         super().__init__(plan, home, cache, seed)
         self.couple = Couple(home / "postgres")
         # It replaces the single server of a storm, except that no storm crashes it.
@@ -82,7 +74,7 @@ class FailoverStorm(Storm):
         return f"{super().report(verdict)}\n{told}"
 
 
-SMALL = FailoverPlan(
+SMALL = Plan(
     promotions=2,
     events=4_000,
     again_share=0.2,
@@ -93,7 +85,7 @@ SMALL = FailoverPlan(
     rest_s=30,
 )
 
-FULL = FailoverPlan(
+FULL = Plan(
     promotions=5,
     events=20_000,
     again_share=0.2,

@@ -20,7 +20,7 @@ HOSTILE = HostilePlan(
 )
 
 GREAT_HOSTILE = HostilePlan(
-    **{name: getattr(GREAT, name) for name in GREAT.__struct_fields__ if name != "bad"},
+    **{name: getattr(GREAT, name) for name in GREAT.__struct_fields__ if name not in ("bad", "timed_s")},
     bad=1_000,
     hot=20_000,
     spoils=8,

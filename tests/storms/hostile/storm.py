@@ -36,7 +36,6 @@ class HostilePlan(Plan, frozen=True, kw_only=True):
     intrusion: Intrusion
     hot: int = 0
     spoils: int = 0
-    timed_s: float = 60.0
 
     def records(self, random: Random) -> list[Planned]:
         planned = records.plan(random, self.events, self.again_share, self.bad, self.inputs, DATASET_KINDS)
