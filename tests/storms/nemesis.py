@@ -24,8 +24,9 @@ WORTH_S = 10.0
 
 TERMINATE = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND random() < 0.5
+WHERE application_name LIKE 'tidegate%' AND random() < 0.5
 """
+"""A standby that is rebuilt keeps its connections."""
 
 
 class Misery(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,7 +170,7 @@ class Nemesis:
             link.cut_share = 0.0
 
     async def _terminate_backends(self) -> None:
-        """Half of all connections to Postgres."""
+        """Half of the connections of the product to Postgres."""
         self.note("end half of all connections")
         with suppress(OSError, asyncpg.PostgresError):
             db = await asyncpg.connect(self._postgres.dsn)
