@@ -36,6 +36,7 @@ class OidcProvider:
 
     `signs_with` signs, `publishes` is what the provider says are its keys. `denies` is an error instead of a code, `refuses` one
     instead of tokens. `is_away`: browsers reach the provider, and Tidegate does not. `keys_at` is the address of its keys.
+    `gives_no_id`: it speaks OAuth 2.0, without an ID token.
     """
 
     def __init__(self, issuer: str) -> None:
@@ -46,7 +47,7 @@ class OidcProvider:
         self.signs_with = new_key()
         self.publishes = [self.signs_with]
         self.denies = self.refuses = ""
-        self.is_away = False
+        self.is_away = self.gives_no_id = False
         self.keys_at = f"{issuer}/keys"
         self.requests: list[str] = []
         self._codes: dict[str, Mapping[str, str]] = {}
@@ -94,7 +95,8 @@ class OidcProvider:
         asked = self._codes.pop(form["code"], None)
         if self.refuses or asked is None or not _fits(request, form, asked):
             return JSONResponse({"error": "invalid_grant", "error_description": self.refuses or "unknown code"}, 400)
-        return JSONResponse({"id_token": self._id_token(asked), "access_token": "access", "token_type": "Bearer"})
+        tokens = {"access_token": "access", "token_type": "Bearer"}
+        return JSONResponse(tokens if self.gives_no_id else {**tokens, "id_token": self._id_token(asked)})
 
     def _id_token(self, asked: Mapping[str, str]) -> str:
         now = int(time.time())

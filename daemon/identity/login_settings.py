@@ -16,6 +16,8 @@ def check_logins(settings: Settings) -> None:
     networks = networks_of(settings)
     if settings.oidc_issuer:
         _check_issuer(settings)
+    elif settings.oidc_client_id:
+        raise SettingsError(f"{PREFIX}OIDC_CLIENT_ID is set, but {PREFIX}OIDC_ISSUER, the address of the provider, is not")
     if bool(networks) != bool(settings.proxy_user_header):
         raise SettingsError(
             f"{PREFIX}PROXY_ADDRESSES and {PREFIX}PROXY_USER_HEADER belong together: who may name the user, and in which header"

@@ -47,9 +47,9 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class Tokens(msgspec.Struct, frozen=True):
-    """The tokens that the provider gives for a code."""
+    """The tokens that the provider gives for a code. A server of OAuth 2.0 alone gives no `id_token`."""
 
-    id_token: str
+    id_token: str = ""
     access_token: str = ""
 
 
@@ -139,7 +139,7 @@ class Provider:
         options = _credentials(self._settings, metadata, form)
         answer = await _request(client, "POST", metadata.token_endpoint, **options)
         if answer.status_code == HTTPStatus.OK:
-            return _decoded(answer, Tokens)
+            return _with_id(_decoded(answer, Tokens))
         refusal = _decoded(answer, Refusal)
         raise RefusedLoginError(f"the provider gave no token: {refusal.error} {refusal.error_description}".strip())
 
@@ -175,6 +175,12 @@ def _credentials(settings: Settings, metadata: Metadata, form: Mapping[str, str]
     if "client_secret_basic" in metadata.token_endpoint_auth_methods_supported:
         return {"data": form, "auth": (quote(client_id, safe=""), quote(secret, safe=""))}
     return {"data": {**form, "client_id": client_id, "client_secret": secret}}
+
+
+def _with_id(tokens: Tokens) -> Tokens:
+    if not tokens.id_token:
+        raise RefusedLoginError("the provider gave no id_token: it must speak OpenID Connect and allow Tidegate the scope openid")
+    return tokens
 
 
 def _secret(settings: Settings) -> str:

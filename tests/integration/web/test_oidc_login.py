@@ -168,6 +168,13 @@ async def test_a_provider_that_says_no_or_is_away_is_a_page_that_says_so(site: S
     assert ('href="/login/oidc?next=%2Fdags%3Fsearch%3Da"' in half.text, "Load it again" in half.text) == (True, False)
 
 
+async def test_a_provider_without_id_tokens_is_refused(site: Site, provider: OidcProvider) -> None:
+    provider.gives_no_id = True
+    page = await log_in(site)
+
+    assert (page.status_code, "the provider gave no id_token" in page.text) == (HTTPStatus.FORBIDDEN, True)
+
+
 async def test_a_malformed_address_of_the_provider_is_named(site: Site, provider: OidcProvider) -> None:
     provider.keys_at = "https://keys:none/"
     page = await log_in(site)

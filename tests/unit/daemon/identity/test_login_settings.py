@@ -24,6 +24,7 @@ def test_settings_that_fit_are_accepted(given: dict[str, str]) -> None:
         ({**OIDC, "oidc_issuer": "http://id.example"}, "TIDEGATE_OIDC_ISSUER is 'http://id.example', but must be"),
         ({**OIDC, "oidc_issuer": "id.example"}, "TIDEGATE_OIDC_ISSUER"),
         ({**OIDC, "oidc_client_id": ""}, "TIDEGATE_OIDC_CLIENT_ID is not set"),
+        ({**OIDC, "oidc_issuer": ""}, "TIDEGATE_OIDC_CLIENT_ID is set, but TIDEGATE_OIDC_ISSUER,"),
         ({**OIDC, "oidc_scopes": "profile"}, "TIDEGATE_OIDC_SCOPES is 'profile', but must contain openid"),
         ({**OIDC, "oidc_client_secret_file": "/nowhere"}, "TIDEGATE_OIDC_CLIENT_SECRET_FILE cannot be read"),
         ({**OIDC, "login_roles": "{}"}, "TIDEGATE_LOGIN_ROLES gives no role"),
