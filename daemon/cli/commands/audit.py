@@ -1,6 +1,7 @@
 """`tidegate audit`: who did what, and whether the record of it was changed."""
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,9 @@ from tidegate.schemas.queries.db import Db
 
 if TYPE_CHECKING:
     from tidegate.daemon.cli.remote import Remote
+
+SHOWN = 5
+"""The problems of an error message."""
 
 app = command_group()
 
@@ -82,7 +86,12 @@ def verify(
     if json or not found.problems:
         output.write_result(found, _unchanged(found), json=json)
     if found.problems:
-        raise RequestError(f"the audit log was changed: {'; '.join(found.problems)}")
+        raise RequestError(f"the audit log was changed: {_first_problems(found.problems)}")
+
+
+def _first_problems(problems: Sequence[str]) -> str:
+    more = len(problems) - SHOWN
+    return "; ".join([*problems[:SHOWN], *([f"and {more} more, which --json lists"] if more > 0 else [])])
 
 
 def _unchanged(found: Verification) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.history import History
+from tidegate.daemon.cli.commands import audit as commands
 from tidegate.daemon.identity import credentials
 from tidegate.daemon.permissions import Caller, Role
 from tidegate.daemon.read_model import audit_log as read_model
@@ -157,6 +158,20 @@ async def test_a_change_behind_its_back_is_found(
     answer = await cli("audit", "verify")
 
     assert answer == (1, "", f"tidegate: the audit log was changed: {problem}\n")
+
+
+async def test_the_message_names_the_first_problems(
+    cli: Cli, history: History, entries: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "SHOWN", 1)
+    change = "UPDATE audit_log SET who = 'eve'"
+    await history.database.pool.execute(f"SET session_replication_role = replica; {change}; RESET session_replication_role")
+
+    answer, listed = await cli("audit", "verify"), await cli("audit", "verify", "--json")
+
+    first = "entry 1, or the chain before it, was changed"
+    assert answer.err == f"tidegate: the audit log was changed: {first}; and 2 more, which --json lists\n"
+    assert len(listed.json["problems"]) == 3
 
 
 @pytest.mark.parametrize(
