@@ -27,6 +27,9 @@ SHOWN = 100
 OFFERED = 500
 """The DAGs that the field of the DAG offers."""
 
+INTRODUCTION = "Runs of a DAG for past dates, by its newest version, beside its other runs."
+NEXT_STEP = "Write the first and the last date, or list dates: the next page shows what happens to each."
+
 LIMITS = texts_of(DEFAULTS)
 
 NAMES = {"dag_id": "dag", "start_date": "start", "end_date": "end", "logical_dates": "dates"}
@@ -58,6 +61,7 @@ async def preview(call: Call[NewParams]) -> Preview:
     dags = await call.database.run(_check_dag, fields)
     spec = spec_of(fields) if fields.texts["dag"] else None
     if spec is None:
+        _await_dates(fields)
         return _form(fields, None, dags)
     await _check_rights(call, spec)
     try:
@@ -67,6 +71,12 @@ async def preview(call: Call[NewParams]) -> Preview:
     except RequestError as error:
         fields.problems[field_of(error) or "dag"] = str(error)
         return _form(fields, None, dags)
+
+
+def _await_dates(fields: Fields) -> None:
+    """A form that opens from the page of a DAG has no dates yet: they are no problem beside no other."""
+    if fields.problems.keys() == {"start", "end"} and not any(fields.texts[name] for name in ("start", "end", "dates")):
+        fields.problems.clear()
 
 
 async def _check_dag(db: Db, fields: Fields) -> list[str]:
@@ -148,7 +158,7 @@ def _form(fields: Fields, found: backfill_preview.Preview | None, dags: Sequence
         title=f"Backfill of {fields.texts['dag']}" if is_known else "New backfill",
         says=[" ".join((*backfill_preview.says(found), "Nothing has changed yet."))]
         if found
-        else ["Runs of a DAG for past dates, by its newest version, beside its other runs."],
+        else [INTRODUCTION, *([] if not is_known or fields.problems else [NEXT_STEP])],
         back=url("backfills"),
         button="Create the backfill" if dates else "",
         titles=("Logical date", "What happens", "Existing run", "Reason"),

@@ -66,6 +66,7 @@ async def test_a_form_shows_each_date_before_it_creates(site: Site) -> None:
 
     row = await newest(site)
     assert "Create the backfill" not in blank
+    assert ("Write the first and the last date" in blank, "write a date" in blank) == (True, False)
     assert preview.text.count(">gets a run</td>") == 6
     assert "6 dates: 6 get a run. Nothing has changed yet." in preview.text
     assert (page.url.path, row.max_active_runs, row.share, row.dag_params) == ("/backfills/1", 2, 0.25, {"n": 3})
