@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     Connected = Connection[Record] | PoolConnectionProxy[Record]
 
 
+_COLLECTIONS = frozenset((set, frozenset, range, type({}.keys()), type({}.values())))
+"""What may hold an array argument beside lists and tuples."""
+
+
 class CommitMarker:
     """A statement that a transaction executes once, with its first writes. Its row proves that the transaction committed."""
 
@@ -66,7 +70,7 @@ class Db:
 
     async def fetch(self, sql: str, *args: Any) -> "list[Record]":
         self.statements += 1
-        return await self.connection.fetch(sql, *args)
+        return await self.connection.fetch(sql, *_arguments(args))
 
     async def lock(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
         """Fetch with a statement that may wait for locks, and set `now` to when they were granted."""
@@ -77,7 +81,7 @@ class Db:
 
     async def execute(self, sql: str, *args: Any) -> str:
         self.statements += 1
-        return await self.connection.execute(sql, *args)
+        return await self.connection.execute(sql, *_arguments(args))
 
     @asynccontextmanager
     async def undone(self) -> AsyncIterator[None]:
@@ -101,6 +105,11 @@ class Db:
             return ()
         self._marker.is_written = True
         return (self._marker.statement,)
+
+
+def _arguments(args: Sequence[Any]) -> Sequence[Any]:
+    """As asyncpg takes them: each array as a list or a tuple."""
+    return [list(arg) if type(arg) in _COLLECTIONS else arg for arg in args]
 
 
 @cache

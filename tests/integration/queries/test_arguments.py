@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Collection
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
@@ -10,6 +11,8 @@ from asyncpg.protocol import protocol
 
 from tests.integration.queries.blocks import Connection
 from tidegate.daemon.postgres import array_elements
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.memory import Memory
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +26,9 @@ def concrete_types(monkeypatch: pytest.MonkeyPatch) -> None:
     "given", [[1, 2], (1, 2), {1: "a", 2: "b"}.keys(), {"a": 1, "b": 2}.values(), range(1, 3), {1, 2}, frozenset((1, 2))], ids=str
 )
 async def test_a_collection_is_an_array(connection: Connection, given: Collection[int]) -> None:
-    assert await connection.fetchval("SELECT $1::bigint[]", given) == [1, 2]
+    ((read,),) = await Db(connection, Memory(), datetime.now(UTC)).fetch("SELECT $1::bigint[]", given)
+
+    assert read == [1, 2]
 
 
 @pytest.mark.parametrize(
