@@ -228,12 +228,13 @@ async def _unseen(db: Db, batch: Batch) -> list[int]:
 
 def identity(message: Message[Any]) -> Identity | None:
     """The deduplication key of a message, the same for its redeliveries; None for internal messages."""
-    if message.id is None:
+    id_, body = message.id, message.body
+    if id_ is None:
         return None
-    scope = SCOPES[type(message.body)]
-    if isinstance(message.body, TaskFinished):
-        scope += f"/{message.body.token or ''}"
-    return Identity(message.id.source, message.id.id, scope)
+    scope = SCOPES[type(body)]
+    if isinstance(body, TaskFinished):
+        scope += f"/{body.token or ''}"
+    return Identity(id_.source, id_.id, scope)
 
 
 async def _decide(db: Db, messages: Sequence[Message[Any]]) -> list[Effect]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -25,7 +25,7 @@ from tidegate.schemas.wire.openlineage import LineageEvent
 _NUMBER = re.compile("0|[1-9][0-9]{0,8}")
 
 
-class ReadRecord(NamedTuple):
+class ReadRecord(msgspec.Struct, frozen=True):
     """A record with what it decodes to: a message, an OpenLineage event, or the reason why it is rejected."""
 
     record: Record
@@ -70,7 +70,8 @@ def tried_alone(batches: Sequence[PartitionBatch], partitions: Collection[Partit
 def batch_of(batches: Sequence[PartitionBatch], positions: Mapping[Partition, int]) -> Batch:
     """The batch for the engine that commits these records. `positions` are the committed offsets."""
     messages, dead_letters, makers, lineage = [], [], [], Lineage()
-    for partition, record, reading in ((batch.partition, *read_record) for batch in batches for read_record in batch.records):
+    for partition, it in ((batch.partition, it) for batch in batches for it in batch.records):
+        record, reading = it.record, it.reading
         if isinstance(reading, Message):
             messages.append(reading)
             makers.append(partial(dead_letter_of, record))
@@ -112,7 +113,7 @@ def unknown_reason(uris: Sequence[str]) -> str:
 
 def reject(batch: PartitionBatch, error: RejectedError) -> PartitionBatch:
     """The same records, all of them rejected."""
-    return msgspec.structs.replace(batch, records=[ReadRecord(record, error) for record, _ in batch.records])
+    return msgspec.structs.replace(batch, records=[ReadRecord(it.record, error) for it in batch.records])
 
 
 def dead_letter_of(record: Record, reason: str, message: str) -> DeadLetter:
@@ -176,7 +177,7 @@ def _message(body: Incoming, envelope: Envelope, record: Record) -> Message[Any]
     """Raises RejectedError for a record whose only time, from Kafka or from its first delivery, is out of range."""
     if envelope.id is None or envelope.time is None:
         envelope = _completed(envelope, record)
-    at = checked_time("the time of the record", envelope.time or record.timestamp)
+    at = envelope.time or checked_time("the time of the record", record.timestamp)
     return Message(body=body, at=at, id=_id(envelope, record))
 
 
@@ -185,7 +186,7 @@ def _completed(envelope: Envelope, record: Record) -> Envelope:
     replay = dead_letter.replay_of(record.headers)
     if replay is None:
         return envelope
-    time = envelope.time or replay.time
+    time = envelope.time or checked_time("the time of the record", replay.time)
     if envelope.id is not None:
         return msgspec.structs.replace(envelope, time=time)
     return Envelope(source=replay.source, id=replay.id, time=time)

@@ -16,7 +16,7 @@ from tidegate.schemas.wire.openlineage import LineageEvent
 
 async def reject_unknown_datasets(database: Database, batches: Sequence[PartitionBatch]) -> list[PartitionBatch]:
     """The same records, with those of unknown datasets rejected. Raises UnavailableError."""
-    named = {uri for batch in batches for _, reading in batch.records for uri in _uris(reading)}
+    named = {uri for batch in batches for it in batch.records for uri in _uris(it.reading)}
     new = sorted(named - database.memory.dataset_ids.keys())
     missing = set(new) - await database.run(datasets.expected, uris=new) if new else set()
     return [_reject_in(batch, missing) for batch in batches] if missing else list(batches)
@@ -38,7 +38,7 @@ def _reject_in(batch: PartitionBatch, missing: Collection[str]) -> PartitionBatc
 
 def _reject_unknown(read_record: ReadRecord, missing: Collection[str]) -> ReadRecord:
     """Rejects the record, or only the unknown datasets of an OpenLineage event with several."""
-    record, reading = read_record
+    record, reading = read_record.record, read_record.reading
     found = tuple(dict.fromkeys(uri for uri in _uris(reading) if uri in missing))
     if not found:
         return read_record

@@ -17,7 +17,7 @@ NOWHERE = "(0,0)"
 """A ctid that no row has."""
 
 
-class Identity(msgspec.Struct, frozen=True, order=True):
+class Identity(msgspec.Struct, frozen=True, order=True, gc=False):
     """The CloudEvents identity of an event within its `scope`, the kind of event."""
 
     source: str

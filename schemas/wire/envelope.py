@@ -1,6 +1,6 @@
 """Decoding of records: CloudEvents 1.0 with JSON data, bare JSON data, and OpenLineage run events."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,7 +30,7 @@ from tidegate.schemas.wire.json_text import has_nul, is_deeper
 from tidegate.schemas.wire.openlineage import LineageEvent
 
 
-class Envelope(msgspec.Struct, frozen=True, kw_only=True):
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The CloudEvents attributes of a record; None for those the producer left out. `time` is in UTC."""
 
     source: str | None
@@ -78,14 +78,14 @@ def decode_state(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes 
 def _decode(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes | None) -> tuple[Envelope, Any]:
     body = check_body(value)
     try:
-        if attributes := {name: _text(name, content) for name, content in headers if name in _ATTRIBUTES}:
+        if attributes := _attributes(headers):
             envelope, data = _binary(kind, attributes), body
         elif b'"specversion"' in body:
             envelope, data = _structured(kind, body)
         else:
             envelope, data = _BARE, body
         try:
-            return envelope, _checked(_DECODERS[kind].decode(data))
+            return envelope, _event(kind, data)
         except msgspec.ValidationError:
             # OpenLineage is tried only after a failure, so that it costs valid events nothing.
             if kind is not Kind.DATASET_UPDATED or (lineage := _lineage(data)) is None:
@@ -97,21 +97,29 @@ def _decode(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes | Non
         raise RejectedError(Rejection.MALFORMED, f"not JSON: {error}") from error
 
 
-def _checked(data: Any) -> Any:
-    if isinstance(data, TaskFinished):
-        for name in ("started_at", "finished_at"):
-            if (at := getattr(data, name)) is not None:
-                checked_time(name, at)
-    if isinstance(data, DagFileChanged):
-        _check_path(data.path)
-    return data
+def _event(kind: Kind, data: bytes) -> Any:
+    event = _DECODERS[kind].decode(data)
+    if check := _CHECKS.get(kind):
+        check(event)
+    return event
 
 
-def _check_path(path: str) -> None:
+def _check_times(end: TaskFinished) -> None:
+    for name, at in (("started_at", end.started_at), ("finished_at", end.finished_at)):
+        if at is not None:
+            checked_time(name, at)
+
+
+def _check_path(change: DagFileChanged) -> None:
     """A path that no scan of the DAG folder finds would stay a broken DAG file for ever."""
+    path = change.path
     if not path.endswith((".py", ARCHIVE)) or any(part in ("", ".", "..") for part in path.split("/")):
         problem = f"{path[:100]!r} is not the path of a DAG file"
         raise RejectedError(Rejection.INVALID, f"{problem}; write it relative to the DAG folder, like team/daily.py")
+
+
+_CHECKS: Mapping[Kind, Callable[[Any], None]] = {Kind.TASK_FINISHED: _check_times, Kind.DAG_FILE_CHANGED: _check_path}
+"""What a type cannot say about the data of a kind: raises RejectedError."""
 
 
 def _lineage(data: bytes) -> LineageEvent | None:
@@ -134,10 +142,11 @@ def check_body(value: bytes | None) -> bytes:
     return value
 
 
-def _text(header: str, content: bytes) -> str:
+def _attributes(headers: Sequence[tuple[str, bytes]]) -> dict[str, str]:
     try:
-        return content.decode()
+        return {name: content.decode() for name, content in headers if name in _ATTRIBUTES}
     except UnicodeDecodeError as error:
+        header = next(name for name, content in headers if name in _ATTRIBUTES and content == error.object)
         raise RejectedError(Rejection.MALFORMED, f"the header {header} is not text in UTF-8") from error
 
 

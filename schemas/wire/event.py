@@ -189,7 +189,7 @@ INCOMING = (Kind.DATASET_UPDATED, Kind.DAG_FILE_CHANGED, Kind.TASK_FINISHED)
 """The kinds that daemons consume, from other programs and from each other."""
 
 
-class EventId(msgspec.Struct, frozen=True, order=True):
+class EventId(msgspec.Struct, frozen=True, order=True, gc=False):
     """The CloudEvents identity: records with the same source and id are the same event."""
 
     source: str

@@ -20,7 +20,7 @@ FIRST_DELIVERY = Replay(1, "kafka:t/0", "7", LAST)
 def test_a_time_out_of_range_is_refused_wherever_it_comes_from(at: datetime, replay: list[tuple[str, bytes]]) -> None:
     record = Record("t", 0, 7, at, None, replay, b'{"uri": "lake://a"}')
 
-    _, reading = read(Kind.DATASET_UPDATED, record)
+    reading = read(Kind.DATASET_UPDATED, record).reading
 
     assert isinstance(reading, RejectedError)
     assert reading.reason == Rejection.INVALID
@@ -28,7 +28,7 @@ def test_a_time_out_of_range_is_refused_wherever_it_comes_from(at: datetime, rep
 
 
 def test_a_record_without_a_time_in_its_envelope_has_that_of_kafka() -> None:
-    _, reading = read(Kind.DATASET_UPDATED, Record("t", 0, 7, NOW, None, [], b'{"uri": "lake://a"}'))
+    reading = read(Kind.DATASET_UPDATED, Record("t", 0, 7, NOW, None, [], b'{"uri": "lake://a"}')).reading
 
     assert isinstance(reading, Message)
     assert reading.at == NOW
