@@ -87,7 +87,7 @@ GIVEN_AWAY_BY: Mapping[str, set[str]] = {
     "relay_not_fenced": {"the_last_record_of_a_run_is_its_newest"},
     "rows_of_lost_leases_passed_over": {"everything_ends"},
     "read_inside_the_group": {"no_daemon_ends_by_itself"},
-    "renewed_after_leaving": {"stopped_daemons_leave_at_once", CIRCLE},
+    "renewed_after_leaving": {"stopped_daemons_leave_at_once"},
     "end_not_shielded": {"stopped_daemons_leave_at_once"},
     "only_signals_heard": {"everything_ends", "nothing_waits_beside_an_open_gate"},
     "active_runs_of_backfills_not_counted": {"no_backfill_starts_more_than_it_may"},

@@ -3,7 +3,7 @@
 import random
 from asyncio import TimerHandle
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from random import Random
 from typing import Any
 
@@ -51,7 +51,13 @@ SPECS_WANTED = ("sources.contexts", "sources.files")
 CHANGES_OF_LEASES = ("leases.release", "leases.claim")
 """Asked for when a renewal has told what the share of a daemon is."""
 
-LEFT_BEHIND = "SELECT kind || ' ' || key FROM lease WHERE owner = $1"
+HEARTBEAT = "insert job"
+"""A renewal."""
+
+LEFT_BEHIND = """
+    SELECT kind || ' ' || key FROM lease WHERE owner = $1
+    UNION ALL SELECT 'its place among those that live' FROM job WHERE id = $1
+"""
 
 
 class World:
@@ -181,14 +187,14 @@ class World:
             case ("cancel",):
                 await self.user.cancel()
             case ("crash" | "stop" as end,):
-                await {"crash": self.crash, "stop": self.stop}[end](self.chance.choice(self.alive))
+                await (self.crash(self.chance.choice(self.alive)) if end == "crash" else self.stop(await self.one_to_stop()))
                 self.start()
             case ("freeze",):
-                await self.freeze(await self.one_at_stake())
+                await self.freeze(await self.one_at_stake(self.is_at_stake))
             case ("thaw",):
                 self.thaw()
             case ("part",):
-                self.part(await self.one_at_stake())
+                self.part(await self.one_at_stake(self.is_at_stake))
             case _:
                 self.heal()
         await self.scheduler.settle()
@@ -222,17 +228,22 @@ class World:
         self.left_behind += [f"d{daemon.number} stopped and keeps {row[0]}" for row in kept]
 
     async def step_or_wait(self, steps: Sequence[Step]) -> None:
-        """One of these; others where these wait for them; or time."""
+        """One of these, in any order; others where these wait for them; or time."""
         able = steps or [step for step in self.scheduler.parked if step.place.daemon not in self.frozen]
         if able:
-            await self.take(able[0])
+            await self.take(self.scheduler.choose(able, self.plan.stickiness))
         else:
             await self.let_time_pass(0.0)
 
-    async def one_at_stake(self) -> Daemon:
+    async def one_to_stop(self) -> Daemon:
+        """Where leases are at stake, preferably one of which a duty renews them while it leaves."""
+        is_about_leases = self.plan.at_stake == plan.LEASES
+        return await self.one_at_stake(renews_by_the_way) if is_about_leases else self.chance.choice(self.alive)
+
+    async def one_at_stake(self, is_at_stake: Callable[[Step], bool]) -> Daemon:
         """Preferably one that has begun something, and not got to where that counts."""
         for _ in range(LOOKING):
-            steps = [step for step in self.scheduler.parked if self.is_at_stake(step)]
+            steps = [step for step in self.scheduler.parked if is_at_stake(step)]
             if busy := [daemon for daemon in self.alive if any(step.place.daemon == daemon.number for step in steps)]:
                 return self.chance.choice(busy)
             await self.turn([], 0.0)
@@ -310,3 +321,8 @@ class World:
         if not all(daemon.ended for daemon in self.daemons):  # a seeded fault may have one linger where nothing else would
             await self.scheduler.pass_time(LINGER_S)
         assert all(daemon.ended for daemon in self.daemons), "a daemon survived its death"
+
+
+def renews_by_the_way(step: Step) -> bool:
+    """Whether another duty than that of the leases renews them: after a failure, to read where it stands."""
+    return step.what == HEARTBEAT and step.place.duty != "leases"
