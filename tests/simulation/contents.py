@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.simulation.spark import ATTEMPT
+from tests.simulation.statements import changed
 from tidegate.daemon.spark.contract import Phase
 from tidegate.schemas.wire.event import Kind
 
@@ -65,8 +66,11 @@ ENDED = "SELECT submission_id, state FROM submission WHERE submission_id = ANY (
 
 
 async def what_has_ended_does_not_run_on(world: "World", done: "Done") -> Iterable[str]:
-    """An attempt has ended when its application has."""
+    """An attempt has ended when its application has. It may have ended by this commit, or before its application began."""
+    looked_at, world.looked_at = world.looked_at, len(world.cluster.applications)
+    if looked_at == world.looked_at and not any("submission" in changed(sql) for sql, _ in done):
+        return []
     running = [application.stamp for application in world.cluster.running]
-    if not running or not any("submission" in sql for sql, _ in done):
+    if not running:
         return []
     return [f"{id_} is {state} and its application is running" for id_, state in await world.server.ask(ENDED, running)]

@@ -8,13 +8,16 @@ from typing import Any
 import asyncpg
 
 from tests.simulation.loop import VirtualLoop
-from tests.simulation.server import Server, undone
+from tests.simulation.server import Raw, Server, undone
 from tests.simulation.session import Session, Statement
-from tests.simulation.statements import writes
+from tests.simulation.statements import changed
 from tests.simulation.step import Place, Step
 
 HELD_S = 5.0
 """So long a statement waits for a lock, and a transaction for its next statement, at most: `SERVER_SETTINGS` say so."""
+
+LIVES = {"job"}
+"""The table that tells which daemons live. No trigger and no foreign key goes from it to another."""
 
 Done = Sequence[tuple[str, tuple[Any, ...]]]
 """The statements of a transaction, with what was given to them."""
@@ -27,8 +30,8 @@ class CircleError(Exception):
 class Scheduler:
     """`parked` are the steps that may be taken, `waiting` the statements that wait for locks; `before` is who did what last.
 
-    `writes` counts the commits that may have changed something. `released`: a transaction may have released locks since it was
-    last asked who waits for one.
+    `writes` counts the commits that may have changed more than who lives. `released`: a transaction for which a statement waits
+    has ended since it was last asked who still waits.
     """
 
     def __init__(self, loop: VirtualLoop, server: Server, chance: Random) -> None:
@@ -69,8 +72,14 @@ class Scheduler:
                 self.parked.remove(step)
 
     def committed(self, place: Place, done: Done) -> None:
-        self.writes += any(writes(sql) for sql, _ in done)
+        self.writes += any(changed(sql) - LIVES for sql, _ in done)
         self._commits.append((place, done))
+
+    def let_go(self, raw: Raw) -> None:
+        """A transaction has ended on this connection."""
+        self.released = self.released or any(
+            raw.pid in s.session.waiting.behind for s in self.waiting if s.session.waiting is not None
+        )
 
     def abandon(self, session: Session) -> None:
         self._abandoned.append(session)
@@ -138,7 +147,7 @@ class Scheduler:
             await self._give_up(session)
         if raw is not None:
             if session.in_transaction:
-                self.released = True
+                self.let_go(raw)
                 await undone(raw)
             session.in_transaction = False
             self.server.give_back(raw)
@@ -166,7 +175,7 @@ class Scheduler:
     async def _give_up(self, session: Session) -> None:
         """Others may have waited behind it."""
         assert session.waiting is not None
-        self.released = True
+        self.let_go(session.waiting.raw)
         await self.server.give_up(session.waiting)
         session.waiting = None
 
@@ -181,15 +190,15 @@ class Scheduler:
             step.fail(error)
 
     async def _look_for_circles(self, last: Statement) -> None:
-        by_pid = {s.session.waiting.pid: s for s in self.waiting if s.session.waiting is not None}
-        seen: set[int] = set()
-        ahead = [last]
+        """The last one has just been stopped; others may be behind fewer than when they were."""
+        waiting = {s.session.waiting.pid: s.session.waiting for s in self.waiting if s.session.waiting is not None}
+        assert last.session.waiting is not None
+        mine, seen = last.session.waiting.pid, set[int]()
+        ahead = [*last.session.waiting.behind]
         while ahead:
-            waiting = ahead.pop().session.waiting
-            assert waiting is not None
-            for pid in await self.server.blockers(waiting):
-                if pid in by_pid and by_pid[pid] is last:
-                    raise CircleError("; ".join(f"{s.place}: {s.what}" for s in self.waiting))
-                if pid in by_pid and pid not in seen:
-                    seen.add(pid)
-                    ahead.append(by_pid[pid])
+            pid = ahead.pop()
+            if pid == mine:
+                raise CircleError("; ".join(f"{s.place}: {s.what}" for s in self.waiting))
+            if pid in waiting and pid not in seen:
+                seen.add(pid)
+                ahead += await self.server.blockers(waiting[pid])

@@ -82,10 +82,14 @@ class Ended(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A statement that waits for a lock; its process is stopped, so that it is also decided when it goes on."""
+    """A statement that waits for a lock; its process is stopped, so that it is also decided when it goes on.
+
+    `behind` are the processes that it waited for when it was stopped.
+    """
 
     raw: Raw
     answer: "Answer"
+    behind: Collection[int]
 
     @property
     def pid(self) -> int:
@@ -228,9 +232,9 @@ class Server:
 
     def _watch(self, raw: Raw, answer: Answer) -> Ended | Waiting:
         while answer.ended is None:
-            if not answer.hear(raw.wire) and self._observe(BLOCKERS, raw.pid)[0][0]:
+            if not answer.hear(raw.wire) and (behind := self._observe(BLOCKERS, raw.pid)[0][0]):
                 os.kill(raw.pid, signal.SIGSTOP)
-                return Waiting(raw, answer)
+                return Waiting(raw, answer, behind)
         return answer.ended
 
     async def blockers(self, waiting: Waiting) -> Collection[int]:

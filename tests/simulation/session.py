@@ -146,7 +146,8 @@ class Statement(Step):
         if self.sql in CHAINED:
             session.in_transaction = False
         if error is not None or not session.in_transaction:
-            session.scheduler.released = True
+            assert session.raw is not None
+            session.scheduler.let_go(session.raw)
         if not session.in_transaction:
             done, session.statements = session.statements, []
             if error is None and self.sql != ROLLBACK:

@@ -10,6 +10,8 @@ from tidegate.schemas.queries.sql import load
 
 _WRITES = re.compile(r"\b(?:INSERT INTO|UPDATE|DELETE FROM)\s+(\w+)")
 _CHANGES = re.compile(r"\b(INSERT INTO|UPDATE|DELETE FROM)\s+(\w+)")
+NO_TABLES = {"SET", "OF", "SKIP"}
+"""What follows UPDATE elsewhere."""
 _LOCKS = re.compile(r"\b(?:INSERT|UPDATE|DELETE|LOCK|advisory|FOR SHARE)\b|advisory")
 
 
@@ -37,6 +39,12 @@ def label(sql: str) -> str:
 @lru_cache(maxsize=5000)
 def writes(sql: str) -> bool:
     return bool(_WRITES.search(sql))
+
+
+@lru_cache(maxsize=5000)
+def changed(sql: str) -> frozenset[str]:
+    """The tables whose rows it may change by itself."""
+    return frozenset(table for _, table in _CHANGES.findall(sql)) - NO_TABLES
 
 
 @lru_cache(maxsize=5000)

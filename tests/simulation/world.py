@@ -85,6 +85,7 @@ class World:
         self.open_at: tuple[object, Sequence[str]] | None = None
         self.taken: Counter[str] = Counter()
         self.backfill_runs: Counter[int] = Counter()
+        self.looked_at = 0
         self.user = User(self)
         Source.daemons = {}
         Present.world = self
