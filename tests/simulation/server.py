@@ -6,6 +6,7 @@ import signal
 from collections.abc import Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import asyncpg
@@ -113,13 +114,10 @@ class Answer:
         except asyncpg.PostgresError as error:
             self.ended = Ended(None, error)
 
-    def hear(self, wire: Wire) -> bool:
-        """False if the server says nothing for a moment."""
-        if not wire.hear():
-            return False
+    def hear(self, wire: Wire) -> None:
+        wire.hear()
         if self._awaited is not None and self._awaited.done():
             self._go_on()
-        return True
 
     def wait(self, wire: Wire) -> Ended:
         while self.ended is None:
@@ -232,7 +230,9 @@ class Server:
 
     def _watch(self, raw: Raw, answer: Answer) -> Ended | Waiting:
         while answer.ended is None:
-            if not answer.hear(raw.wire) and (behind := self._observe(BLOCKERS, raw.pid)[0][0]):
+            if not raw.wire.is_silent():
+                answer.hear(raw.wire)
+            elif _is_asleep(raw.pid) and (behind := self._observe(BLOCKERS, raw.pid)[0][0]):
                 os.kill(raw.pid, signal.SIGSTOP)
                 return Waiting(raw, answer, behind)
         return answer.ended
@@ -258,6 +258,11 @@ class Server:
         ended = waiting.answer.wait(waiting.raw.wire)
         if ended.error is not None and not isinstance(ended.error, asyncpg.QueryCanceledError):
             raise ended.error
+
+
+def _is_asleep(pid: int) -> bool:
+    """Not if it works, or would if it had a core."""
+    return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].startswith(b"S")
 
 
 def _wait(raw: Raw, call: Call) -> Any:

@@ -1,16 +1,17 @@
 """The way to a Postgres, on which an answer is waited for without the loop: between two decisions nothing else can run."""
 
 import asyncio
+import select
 import socket
-import struct
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tests.simulation.loop import VirtualLoop
 
-SILENCE_US = 2000
-"""Of real time: after that it is asked why a server has not answered yet."""
+SILENCE_S = 0.0005
+"""Of real time: after that it is asked why a server has not answered yet. A limit of the socket itself would end at a tick of the
+kernel, which takes ten times as long."""
 
 MOST = 1 << 18
 
@@ -23,24 +24,22 @@ class Wire(asyncio.Transport):
         self._loop = loop
         self._socket = connected
         self._protocol = protocol
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", 0, SILENCE_US))
         loop.add_reader(connected, self.hear)
         protocol.connection_made(self)
 
     def leave_loop(self) -> None:
         self._loop.remove_reader(self._socket)
 
-    def hear(self) -> bool:
-        """Take in what the server says; False if it says nothing for a moment."""
-        try:
-            said = self._socket.recv(MOST)
-        except BlockingIOError:
-            return False
-        if said:
+    def is_silent(self) -> bool:
+        """Whether the server says nothing for a moment."""
+        return not select.select((self._socket,), (), (), SILENCE_S)[0]
+
+    def hear(self) -> None:
+        """Take in what the server says."""
+        if said := self._socket.recv(MOST):
             self._protocol.data_received(said)
         else:
             self.abort()
-        return True
 
     def write(self, data: "bytes | bytearray | memoryview[Any]") -> None:
         self._socket.sendall(data)
