@@ -170,7 +170,8 @@ class OutboxSink(Sink):
     async def _send(self, records: Sequence[ProducerRecord]) -> Sequence[Partition | None]:
         producer = await self._connected()
         places = await self._places(producer, records)
-        waits: list[Partition | None] = [Partition(*place) for place in places]
+        partitions = {place: Partition(*place) for place in set(places)}
+        waits: list[Partition | None] = [partitions[place] for place in places]
         unsent = take_unsent(records, waits, partial(self._may_send, producer), self._late)
         while unsent:
             batches, unsent = await _send_batches(producer, records, unsent, places)
@@ -185,6 +186,8 @@ class OutboxSink(Sink):
     async def _places(self, producer: AIOKafkaProducer, records: Sequence[ProducerRecord]) -> Sequence[TopicPartition]:
         """The partition of each record; MISSING while the topic is missing, or rests since."""
         missing = {topic for topic in {record.topic for record in records} if not await self._exists(producer, topic)}
+        if not missing:
+            return await super()._places(producer, records)
         known = iter(await super()._places(producer, [record for record in records if record.topic not in missing]))
         return [TopicPartition(record.topic, MISSING) if record.topic in missing else next(known) for record in records]
 

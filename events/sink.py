@@ -251,9 +251,9 @@ def fill_batches(
     overflow: list[int] = []
     for index in unsent:
         record, tp = records[index], places[index]
-        if tp not in batches:
-            batches[tp] = (producer.create_batch(), [])
-        builder, indexes = batches[tp]
+        if (batch := batches.get(tp)) is None:
+            batch = batches[tp] = (producer.create_batch(), [])
+        builder, indexes = batch
         # A full batch refuses every further record, also one that would fit, so the order is kept.
         appended = builder.append(timestamp=None, key=record.key, value=record.value, headers=list(record.headers))
         (overflow if appended is None else indexes).append(index)

@@ -231,7 +231,8 @@ class OutboxSinks:
 
     async def send_all(self, shards: Sequence[int], records: Sequence[ProducerRecord]) -> SendResult:
         """Send each record by the sink of its shard, all shards at once."""
-        waits: list[Place | None] = [Place(shard, None) for shard in shards]
+        failed = {shard: Place(shard, None) for shard in set(shards)}
+        waits: list[Place | None] = [failed[shard] for shard in shards]
         problems = list[UnavailableError | FencedError]()
         of_shards = defaultdict[int, list[int]](list)
         for index, shard in enumerate(shards):

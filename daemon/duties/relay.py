@@ -15,7 +15,7 @@ from tidegate.daemon.postgres.low_watermark import OutboxWatermark
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.work import Work
 from tidegate.events import dead_letter
-from tidegate.events.cloudevents import headers
+from tidegate.events.cloudevents import common_headers, with_id
 from tidegate.events.outbox_sink import MISSING
 from tidegate.events.sink import MAX_SENT_BYTES, ProducerRecord, record_bytes
 from tidegate.events.source import Partition
@@ -147,7 +147,8 @@ class Publisher:
         too_large = {row.id for row, record in sent if record_bytes(record) > MAX_SENT_BYTES}
         for id_ in too_large:
             _report(watermark, id_, f"its record is larger than {MAX_SENT_BYTES} bytes")
-        sent = [(row, record) for row, record in sent if row.id not in too_large]
+        if too_large:
+            sent = [(row, record) for row, record in sent if row.id not in too_large]
         await self.send([row for row, _ in sent], [record for _, record in sent])
 
     async def send_dead_letters(self, watermark: OutboxWatermark, rows: Sequence[OutboxRow]) -> None:
@@ -191,6 +192,6 @@ def _dead_letter(settings: Settings, row: OutboxRow, letter: DeadLetter) -> Prod
 def records_of(settings: Settings, row: OutboxRow) -> Iterator[ProducerRecord]:
     """The CloudEvents of a row, in binary mode."""
     topic, key = settings.topic(row.kind), row.key.encode()
+    common = common_headers(row.kind, source=PRODUCER_SOURCE, time=row.time)
     for event_id, payload in row.events():
-        event_headers = headers(row.kind, event_id=event_id, source=PRODUCER_SOURCE, time=row.time)
-        yield ProducerRecord(topic=topic, key=key, value=payload, headers=event_headers)
+        yield ProducerRecord(topic, key, payload, with_id(event_id, common))
