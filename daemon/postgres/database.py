@@ -10,7 +10,7 @@ synchronous standby: other sessions then see a commit that the standby, if it is
 import random
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from copy import copy
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from uuid import UUID
@@ -189,32 +189,27 @@ class Database:
 
     @asynccontextmanager
     async def _connection(self) -> "AsyncIterator[tuple[Connected, Deadline]]":
-        began_at = anyio.current_time()
-        async with self._acquired() as connection:
-            left_s = TRANSACTION_S - (anyio.current_time() - began_at)
-            deadline = Deadline(connection, left_s)
-            try:
-                yield connection, deadline
-            except FATAL:
-                raise
-            except Exception as error:
-                if deadline.server_works:
-                    raise _too_slow(error) from error
-                raise
-            finally:
-                deadline.cancel()
-
-    @asynccontextmanager
-    async def _acquired(self) -> "AsyncIterator[Connected]":
         """Raises UnavailableError if all connections are in use for too long: these work, and are not replaced."""
-        async with AsyncExitStack() as stack:
-            try:
-                connection = await stack.enter_async_context(self.pool.acquire(timeout=TRANSACTION_S / 2))
-            except TimeoutError as error:
-                if self.pool.get_size() < self.pool.get_max_size() or self.pool.get_idle_size():
-                    raise
+        began_at, deadline = anyio.current_time(), None
+        try:
+            async with self.pool.acquire(timeout=TRANSACTION_S / 2) as connection:
+                deadline = Deadline(connection, TRANSACTION_S - (anyio.current_time() - began_at))
+                try:
+                    yield connection, deadline
+                finally:
+                    deadline.cancel()
+        except FATAL:
+            raise
+        except Exception as error:
+            if deadline is not None and deadline.server_works:
+                raise _too_slow(error) from error
+            if deadline is None and isinstance(error, TimeoutError) and self._is_in_use():
                 raise UnavailableError("all connections to Postgres are in use", server="Postgres") from error
-            yield connection
+            raise
+
+    def _is_in_use(self) -> bool:
+        """Whether all connections are."""
+        return self.pool.get_size() >= self.pool.get_max_size() and not self.pool.get_idle_size()
 
     async def _once(self, work: Callable[[Db], Awaitable[T]], commit: _Commit, *, in_transaction: bool) -> T:
         commit.is_asked = False
