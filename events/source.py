@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self
 
 import anyio
 import msgspec
@@ -285,21 +285,23 @@ def leaders(metadata: ClusterMetadata, topic: str) -> Mapping[int, bool]:
 
 
 def _record(record: "ConsumerRecord[bytes, bytes]") -> Record:
+    written_ms = record.timestamp
+    if not 0 <= written_ms <= _LAST_MS:  # producers choose timestamps
+        written_ms = min(max(written_ms, 0), _LAST_MS)
     return Record(
         record.topic,
         record.partition,
         record.offset,
-        # Producers choose timestamps, so any number is possible.
-        datetime.fromtimestamp(min(max(record.timestamp, 0), _LAST_MS) / 1000, UTC),
+        datetime.fromtimestamp(written_ms / 1000, UTC),
         record.key,
         _without_null(record.headers),
         record.value,
     )
 
 
-def _without_null(headers: Sequence[tuple[str, bytes | None]]) -> Sequence[tuple[str, bytes]]:
+def _without_null(headers: Sequence[tuple[str, Any]]) -> Sequence[tuple[str, bytes]]:
     """Headers with empty values in place of null ones. Most records have none, and their headers are not copied."""
     for _, value in headers:
         if value is None:
             return tuple((name, value or b"") for name, value in headers)
-    return cast("Sequence[tuple[str, bytes]]", headers)
+    return headers
