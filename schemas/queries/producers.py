@@ -20,7 +20,9 @@ def producer_of(message: Message[DatasetUpdated]) -> Producer | None:
 
 
 def producer_columns(producers: Sequence[Producer | None]) -> Sequence[Sequence[Any]]:
-    """The columns of these producers, in the order of the fields."""
+    """The columns of these producers, in the order of the fields; empty without any, as `unnest` fills shorter ones with NULL."""
+    if not any(producers):
+        return [()] * len(Producer.__struct_fields__)
     return [[getattr(producer, name, None) for producer in producers] for name in Producer.__struct_fields__]
 
 
