@@ -18,7 +18,7 @@ import pytest
 import structlog
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from tests import class_archive, formatted_storage, initialized_cluster, order, servers, temporary_folder
+from tests import class_archive, formatted_storage, initialized_cluster, order, servers, temporary_folder, tracing
 from tests.secured_kafka import SecuredKafka
 from tests.servers import MARK, MakeSettings, StartKafka, StartPostgres
 from tests.shared_servers import KAFKA, SPARK_CONNECT, SharedServers, address_of
@@ -51,23 +51,33 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files come first, so that no process works alone at the end; only tests that the gate is about are traced."""
+    """The longest files come first, so that no process works alone at the end."""
     long = bool(os.environ.get("TEST_LONG"))
     items.sort(key=lambda item: order.rank(item.path, long=long))
-    for item in items:
-        if not order.counts_for_coverage(item.path):
-            item.add_marker("no_cover")
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """The garbage collector leaves out the modules and tests: passing over them takes a tenth of the time of short tests."""
     gc.disable()
+    tracing.begin(session.config)
     try:
         return (yield)
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
+    with tracing.traced(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    with tracing.traced(item):
+        return (yield)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
