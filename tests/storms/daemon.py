@@ -8,9 +8,16 @@
 --note-looks          admissions say in the journal of `limits/` how much of it they saw
 """
 
+# ruff: noqa: E402 - the threshold comes before the imports
+
+import gc
 import os
 from argparse import ArgumentParser
 from collections.abc import Sequence
+
+from tidegate.daemon.cli.entry import GC_THRESHOLD
+
+gc.set_threshold(GC_THRESHOLD)  # as the command does; looking for garbage while modules are imported is a quarter of a start
 
 from tidegate.daemon import log
 
