@@ -66,7 +66,10 @@ GC_THRESHOLD = 10_000
 
 
 def main() -> NoReturn:
-    """Exits without the end of Python, which would take apart what is frozen."""
+    """Exits without the end of Python, which would take apart what is frozen.
+
+    The garbage of the start is frozen, too: to find it takes a tenth of the start, and it is 300 KB.
+    """
     gc.disable()
     die_with_parent()
     refuse_inspection()
@@ -78,7 +81,6 @@ def main() -> NoReturn:
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     practise()
-    gc.collect()
     gc.freeze()
     gc.enable()
     gc.set_threshold(GC_THRESHOLD)
