@@ -41,10 +41,11 @@ def main() -> None:
     _report(announce, 0 if claimed else ALREADY_CLAIMED)
     if not claimed:
         sys.exit(ALREADY_CLAIMED)
-    # Imported after the claim, which the starter waits for. Imports leave no garbage to collect.
+    # Imported after the claim, which the starter waits for. Imports leave no garbage that a task or the end of Python could find.
     gc.disable()
     from tidegate.daemon.spark.runner.attempt import execute  # noqa: PLC0415 - as above
 
+    gc.freeze()
     gc.enable()
     execute(spool)
 
