@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -113,9 +114,15 @@ def root(
     show_help(context)
 
 
+@cache
+def tree() -> Any:
+    """All commands, built once: a process of tests runs hundreds."""
+    return typer.main.get_command(app)
+
+
 def run(args: Sequence[str]) -> int:
     """Run one command; returns its exit code. Never raises: an error becomes one sentence on stderr."""
-    command: Any = typer.main.get_command(app)
+    command = tree()
     try:
         _check_encoding(args)
         # Answers a shell that completes a command line, and exits.

@@ -14,10 +14,9 @@ from types import CodeType, FunctionType
 from typing import Any, get_args, get_type_hints
 
 import msgspec
-import typer
 
 from tidegate.daemon.cli import session
-from tidegate.daemon.cli.app import app
+from tidegate.daemon.cli.app import tree
 from tidegate.daemon.settings import PREFIX, SERVERS, Settings
 
 FOLDER = Path(__file__).parent
@@ -164,7 +163,7 @@ PAGES = {"cli.md": cli_page, "settings.md": settings_page, "api.md": api_page}
 
 def _commands() -> Iterator[tuple[str, Any]]:
     """Each command after the group that it belongs to, with its full name, such as `tidegate dags list`."""
-    root: Any = typer.main.get_command(app)
+    root: Any = tree()
     for name, command in root.commands.items():
         yield f"tidegate {name}", command
         yield from ((f"tidegate {name} {below}", leaf) for below, leaf in getattr(command, "commands", {}).items())

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import typer
 
 from tests.integration.cli.conftest import Cli
-from tidegate.daemon.cli.app import app
+from tidegate.daemon.cli.app import tree
 
 Command = Any
 """Typer does not export the types of its commands."""
@@ -38,7 +37,7 @@ def given(parameter: Any, value: str) -> list[str]:
 def hostile_lines() -> Iterator[list[str]]:
     """A command line for each number and span of each command, at the edge of its type; the rest is plain."""
     edges = {int: "9223372036854775808", list[int]: "9223372036854775808", float: "99999999999d"}
-    for path, command in commands(typer.main.get_command(app)):
+    for path, command in commands(tree()):
         for hostile in command.params:
             if kind(hostile) in edges and hostile.name not in ENDLESS:
                 needed = [one for one in command.params if one.required and one is not hostile]
