@@ -24,6 +24,8 @@ MICRO = 1_000_000
 class Soon(asyncio.Handle):
     """A handle that is made without a look at the debug mode: each step makes several."""
 
+    __slots__ = ()
+
     def __init__(
         self, callback: Callable[..., object], args: tuple[Any, ...], loop: "VirtualLoop", context: Context | None
     ) -> None:
@@ -33,6 +35,27 @@ class Soon(asyncio.Handle):
         self._args = args
         self._cancelled = False
         self._repr = self._source_traceback = None
+
+
+class Later(asyncio.TimerHandle):
+    """The same of a timer: each statement sets and cancels several. The loop passes over a cancelled one when its time comes."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, when: float, callback: Callable[..., object], args: tuple[Any, ...], loop: "VirtualLoop", context: Context
+    ):
+        self._context = context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._when = when
+        self._cancelled = self._scheduled = False
+        self._repr = self._source_traceback = None
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback = self._args = None  # type: ignore[assignment]  # as asyncio's
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -96,9 +119,12 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     ) -> asyncio.TimerHandle:
         """Timers of the same microsecond fire in the order in which they were set."""
         at_us = _micros(when)
-        handle = asyncio.TimerHandle(at_us / MICRO, callback, args, self, context)
+        handle = Later(at_us / MICRO, callback, args, self, context if context is not None else copy_context())
         heappush(self._timers, (at_us, next(self._numbers), handle))
         return handle
+
+    def _asyncgen_firstiter_hook(self, agen: object) -> None:
+        """The generators of a schedule end with its coroutines: no list of them is kept."""
 
     def next_timer(self) -> float | None:
         """The time of the next timer."""

@@ -14,7 +14,7 @@ from asyncpg.prepared_stmt import PreparedStatement
 
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.wire import Wire
-from tidegate.daemon.postgres import types
+from tidegate.daemon.postgres import array_elements, types
 from tidegate.daemon.postgres.database import register_codecs
 from tidegate.daemon.postgres.session_settings import SERVER_SETTINGS
 from tidegate.schemas.queries import datasets, sources, versions
@@ -142,6 +142,7 @@ class Server:
         self.statements = 0
 
     async def __aenter__(self) -> "Server":
+        array_elements.use_concrete_types()
         self._observer = await self._connect()
         os.sched_setaffinity(0, os.sched_getaffinity(self._observer.pid))
         return self

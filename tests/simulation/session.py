@@ -1,7 +1,5 @@
 """What a daemon takes for its pool of connections. Every statement is a step."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -169,13 +167,21 @@ class Pool:
     async def expire_connections(self) -> None:
         """Each is used once."""
 
-    @asynccontextmanager
-    async def acquire(self, *, timeout: float | None = None) -> AsyncIterator[Session]:  # noqa: ARG002, ASYNC109 - as asyncpg's
-        if self._host.dead:
+    def acquire(self, *, timeout: float | None = None) -> "Acquired":  # noqa: ARG002 - as asyncpg's
+        return Acquired(self._host, self._scheduler)
+
+
+class Acquired:
+    """A connection for a while."""
+
+    def __init__(self, host: Host, scheduler: "Scheduler") -> None:
+        self._session = Session(host, scheduler)
+
+    async def __aenter__(self) -> Session:
+        if self._session.host.dead:
             raise asyncpg.InterfaceError("pool is closed")
-        session = Session(self._host, self._scheduler)
-        try:
-            yield session
-        finally:
-            if session.raw is not None:
-                session.gone(asyncpg.InterfaceError("connection was released"))
+        return self._session
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session.raw is not None:
+            self._session.gone(asyncpg.InterfaceError("connection was released"))
