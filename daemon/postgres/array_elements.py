@@ -5,16 +5,18 @@ of a number, and a batch has about a hundred elements per run. A test by concret
 takes longer with each type, so `Db` passes other collections as lists.
 """
 
+from collections.abc import Mapping
+
 from asyncpg.protocol import protocol
 
 CONTAINERS = (list, tuple)
 """The types of array arguments. A dict is none: as an element it is a JSON object."""
 
-NAMES = ("IterableABC", "SizedABC")
-"""The variables of asyncpg that hold the abstract classes."""
+REPLACED: Mapping[str, type | tuple[type, ...]] = {"IterableABC": CONTAINERS, "SizedABC": CONTAINERS, "MappingABC": dict}
+"""By variable of asyncpg that holds an abstract class, what takes its place."""
 
 
 def use_concrete_types() -> None:
-    """Compare elements with `CONTAINERS`, in all connections of this process."""
-    for name in NAMES:
-        setattr(protocol, name, CONTAINERS)
+    """Compare with these types, in all connections of this process."""
+    for name, types in REPLACED.items():
+        setattr(protocol, name, types)

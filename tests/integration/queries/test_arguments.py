@@ -17,7 +17,7 @@ from tidegate.schemas.queries.memory import Memory
 
 @pytest.fixture(autouse=True)
 def concrete_types(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in array_elements.NAMES:
+    for name in array_elements.REPLACED:
         monkeypatch.setattr(protocol, name, getattr(protocol, name))  # for the end of the test
     array_elements.use_concrete_types()
 

@@ -1,13 +1,13 @@
 """The variables of asyncpg that are replaced exist in the installed version."""
 
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable, Mapping, Sized
 
 import pytest
 from asyncpg.protocol import protocol
 
-from tidegate.daemon.postgres.array_elements import CONTAINERS, NAMES
+from tidegate.daemon.postgres.array_elements import REPLACED
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", REPLACED)
 def test_asyncpg_has_the_variable(name: str) -> None:
-    assert getattr(protocol, name) in (Iterable, Sized, CONTAINERS)
+    assert getattr(protocol, name) in (Iterable, Sized, Mapping, REPLACED[name])
