@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -156,6 +156,7 @@ def key_of(partition: Partition) -> str:
     return f"{partition.topic}/{partition.partition}"
 
 
+@lru_cache(maxsize=4096)
 def partition_of(key: str) -> Partition | None:
     """The partition of a lease's key; None for a key of another shape, which another program wrote."""
     topic, _, number = key.rpartition("/")
