@@ -9,6 +9,10 @@ namespace for each sandbox. Where that is not permitted, it forks a process for 
 """
 
 import gc
+
+if __name__ == "__main__":
+    gc.disable()  # until it serves: imports leave no garbage
+
 import importlib
 import os
 import signal
@@ -70,7 +74,6 @@ def main() -> NoReturn:
 
     The garbage of the start is frozen, too: to find it takes a tenth of the start, and it is 300 KB.
     """
-    gc.disable()
     die_with_parent()
     refuse_inspection()
     control = socket.socket(fileno=int(sys.argv[1]))

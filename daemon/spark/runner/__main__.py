@@ -4,8 +4,12 @@
 `conclude` ends the task with the outcome in this pipe: a runner replaces its own program by it.
 """
 
-import argparse
 import gc
+
+if __name__ == "__main__":
+    gc.disable()  # until the task begins: imports leave no garbage that it or the end of Python could find
+
+import argparse
 import os
 import signal
 import sys
@@ -27,12 +31,14 @@ def main() -> None:
     if arguments.action == "reap":
         from tidegate.daemon.spark.runner.reap import reap  # noqa: PLC0415 - as below
 
+        _look_for_garbage()
         _report(announce, 0)
         reap(spool)
         return
     if arguments.action == "conclude":
         from tidegate.daemon.spark.runner.conclusion import resume  # noqa: PLC0415 - as below
 
+        _look_for_garbage()
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         resume(spool, arguments.outcome)
         return
@@ -41,13 +47,17 @@ def main() -> None:
     _report(announce, 0 if claimed else ALREADY_CLAIMED)
     if not claimed:
         sys.exit(ALREADY_CLAIMED)
-    # Imported after the claim, which the starter waits for. Imports leave no garbage that a task or the end of Python could find.
-    gc.disable()
+    # Imported after the claim, which the starter waits for.
     from tidegate.daemon.spark.runner.attempt import execute  # noqa: PLC0415 - as above
 
+    _look_for_garbage()
+    execute(spool)
+
+
+def _look_for_garbage() -> None:
+    """From now on, among what is made from now on."""
     gc.freeze()
     gc.enable()
-    execute(spool)
 
 
 def _arguments() -> argparse.Namespace:
