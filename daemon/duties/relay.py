@@ -32,7 +32,7 @@ MAX_BATCH = 1000
 MAX_DEAD_LETTERS = 8
 """Dead letters in memory at once: each may be as large as a record."""
 
-PACE_S = 0.05
+PACE_S = 0.025
 """Minimum time between two rounds, which fills batches under load. A single event is not delayed."""
 
 
