@@ -14,7 +14,7 @@ ARCHIVE := .venv/.class-archive
 COMPILED := .venv/.compiled
 PYTEST := $(BIN)/python -m pytest
 # Half of the time a test waits: four processes keep two cores busy.
-WORKERS ?= 4
+WORKERS ?= 5
 SPREAD = --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
 # What is fetched, built and compiled for one target is so side by side; `make clean test` stays in order.
