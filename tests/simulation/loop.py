@@ -55,7 +55,6 @@ class Later(asyncio.TimerHandle):
 
     def cancel(self) -> None:
         self._cancelled = True
-        self._callback = self._args = None  # type: ignore[assignment]  # as asyncio's
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
