@@ -74,7 +74,7 @@ async def preview(call: Call[NewParams]) -> Preview:
 
 
 def _await_dates(fields: Fields) -> None:
-    """A form that opens from the page of a DAG has no dates yet: they are no problem beside no other."""
+    """A form that opens from the page of a DAG has no dates yet, which is no problem while nothing else is wrong."""
     if fields.problems.keys() == {"start", "end"} and not any(fields.texts[name] for name in ("start", "end", "dates")):
         fields.problems.clear()
 
