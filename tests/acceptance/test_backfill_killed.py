@@ -15,23 +15,24 @@ from tests.backfill_rules import MISCOUNTED
 from tests.waiting import until
 
 LONG = bool(os.environ.get("TEST_LONG"))
-DATES, BEFORE = (2000, 396) if LONG else (250, 100)
-"""Dates, and how many of them come before the first one whose task is a process."""
+DATES, BEFORE, PROCESSES = (2000, 396, 60) if LONG else (100, 60, 24)
+"""Dates, how many of them come before the first one whose task is a process, and how many have one."""
+FIRST_PROCESS = date(2016, 4, 1) - timedelta(days=PROCESSES)
 
-FILE = """
+FILE = f"""
 from datetime import datetime, UTC
 from tidegate import Dag, cron
 # Its last tick is past: a test that runs about midnight has no run by time.
 with Dag("d", schedule=cron("0 0 * * *"), catchup=False, end_date=datetime(2025, 1, 1, tzinfo=UTC)) as dag:
     begin = dag.empty("begin")
-    # Of sixty dates, six fail. The last three wait for the user, so that fewer than four runs at once never get past them.
-    wait = "until [ -e {home}/go ] || [[ '{{ ds }}' < 2016-03-29 ]]; do sleep 0.1; done; "
-    work = dag.command("work", ["bash", "-c", wait + "[[ '{{ ds }}' != *5 ]]"],
-        start_date=datetime(2016, 2, 1, tzinfo=UTC), end_date=datetime(2016, 3, 31, tzinfo=UTC))
+    # A tenth of the dates fails. The last three wait for the user, so that fewer than four runs at once never get past them.
+    wait = "until [ -e {{home}}/go ] || [[ '{{{{ ds }}}}' < 2016-03-29 ]]; do sleep 0.1; done; "
+    work = dag.command("work", ["bash", "-c", wait + "[[ '{{{{ ds }}}}' != *5 ]]"],
+        start_date=datetime({FIRST_PROCESS:%Y, %-m, %-d}, tzinfo=UTC), end_date=datetime(2016, 3, 31, tzinfo=UTC))
     begin >> work >> dag.empty("end")
 """
-FAILING = {"2016-02-05", "2016-02-15", "2016-02-25", "2016-03-05", "2016-03-15", "2016-03-25"}
-FIRST = date(2016, 2, 1) - timedelta(days=BEFORE)
+FAILING = {day for number in range(PROCESSES) if (day := str(FIRST_PROCESS + timedelta(days=number))).endswith("5")}
+FIRST = FIRST_PROCESS - timedelta(days=BEFORE)
 RANGE = ("--from", str(FIRST), "--to", str(FIRST + timedelta(days=DATES - 1)))
 KILLS = 6 if LONG else 2
 PAUSE_S = (1.0, 3.0)
@@ -129,7 +130,7 @@ async def test_a_cancelled_one_leaves_each_date_with_one_run_or_none(killed: Kil
     async with anyio.create_task_group() as group:
         group.start_soon(killed.kill_at_random, chance)
         await killed.user("create", "d", *RANGE, "--max-active-runs", "2")
-        await killed.until_dates(chance.randrange(BEFORE - 6, BEFORE + 54))
+        await killed.until_dates(chance.randrange(BEFORE - 6, BEFORE + PROCESSES - 6))
         await killed.user("cancel", "1", *chance.choice([(), ("--kill",)]))
         killed.let_go()
         await killed.until_ended()

@@ -127,9 +127,9 @@ async def test_it_goes_on_while_others_want_all_slots(two: Two, kafka: str, topi
 
 async def test_a_large_one_blocks_no_other_dag(two: Two, kafka: str, topic_prefix: str) -> None:
     """A peer stopped scheduling for all DAGs."""
-    await two.create("long", "--to", "2020-01-01", "--max-active-runs", "20")
+    await two.create("long", "--to", "2020-01-01", "--max-active-runs", "8")
     await two.create("brief", "--to", "2099-01-01", "--max-active-runs", "1")
-    await two.until("SELECT count(*) = 20 FROM dag_run WHERE dag_id = 'long' AND state = 'running'")
+    await two.until("SELECT count(*) = 8 FROM dag_run WHERE dag_id = 'long' AND state = 'running'")
 
     async with Publisher(kafka, source="test", topic_prefix=topic_prefix) as publisher:
         for _ in range(20):
