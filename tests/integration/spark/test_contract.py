@@ -17,11 +17,15 @@ from tidegate.daemon.spark.spool import Spool
 from tidegate.schemas.dag import BACKENDS, EmptyTask
 from tidegate.schemas.error import RejectedError
 
-pytestmark = pytest.mark.parametrize("backend", sorted(set(BACKENDS.values())))
+ALL = sorted(set(BACKENDS.values()))
+on_each = pytest.mark.parametrize("backend", ALL)
+on_one = pytest.mark.parametrize("backend", ALL if os.environ.get("TEST_LONG") else ["command"])
+"""What the runner does before a task begins or after its end is the same on all: `make test` shows it on the cheapest."""
 
 SUBMITTER = Path(__file__).with_name("submitter.py")
 
 
+@on_each
 async def test_a_submission_runs_and_succeeds(bench: Bench, backend: str) -> None:
     spec = bench.spec(task(backend, "succeed"))
 
@@ -35,6 +39,7 @@ async def test_a_submission_runs_and_succeeds(bench: Bench, backend: str) -> Non
     assert len(bench.executions()) == 1
 
 
+@on_each
 async def test_a_failing_task_gives_its_reason_in_one_line(bench: Bench, backend: str) -> None:
     status, log = await bench.outcome(task(backend, "fail"))
 
@@ -44,6 +49,8 @@ async def test_a_failing_task_gives_its_reason_in_one_line(bench: Bench, backend
     assert "Traceback (most recent call last)" in log
 
 
+@pytest.mark.long
+@on_one
 async def test_it_is_found_once_it_is_submitted(bench: Bench, backend: str) -> None:
     spec = bench.spec(task(backend, "succeed"))
 
@@ -57,6 +64,7 @@ async def test_it_is_found_once_it_is_submitted(bench: Bench, backend: str) -> N
     assert handle == after == ended
 
 
+@on_each
 async def test_an_unknown_submission_is_unknown(bench: Bench, backend: str) -> None:
     spec = bench.spec(task(backend, "succeed"))
     handle = {"spool": str(spec.submission_id), "pid": 1}
@@ -69,6 +77,7 @@ async def test_an_unknown_submission_is_unknown(bench: Bench, backend: str) -> N
     assert chunk == LogChunk(content=b"", next_offset=0, complete=True)
 
 
+@on_each
 async def test_another_kind_of_task_is_refused(bench: Bench, backend: str) -> None:
     spec = bench.spec(EmptyTask(task_id="nothing"))
 
@@ -76,6 +85,8 @@ async def test_another_kind_of_task_is_refused(bench: Bench, backend: str) -> No
         await bench.backends[backend].submit(spec)
 
 
+@pytest.mark.long
+@on_one
 async def test_submitted_twice_at_the_same_time_it_is_executed_once(bench: Bench, backend: str) -> None:
     spec = bench.spec(task(backend, "succeed"))
     given = []
@@ -94,6 +105,7 @@ async def test_submitted_twice_at_the_same_time_it_is_executed_once(bench: Bench
     assert given == [given[0]] * 4
 
 
+@on_each
 async def test_killed_while_it_runs_nothing_of_it_is_left(bench: Bench, backend: str) -> None:
     spec = bench.spec(task(backend, "wait"))
     handle = await bench.submit(spec)
@@ -108,6 +120,7 @@ async def test_killed_while_it_runs_nothing_of_it_is_left(bench: Bench, backend:
     assert processes(spec.submission_id) == []
 
 
+@on_each
 async def test_a_runner_killed_from_outside_is_a_failure_and_nothing_of_it_is_left(bench: Bench, backend: str) -> None:
     spec = bench.spec(task(backend, "wait"))
     handle = await bench.submit(spec)
@@ -122,6 +135,7 @@ async def test_a_runner_killed_from_outside_is_a_failure_and_nothing_of_it_is_le
     assert not Spool(Path(bench.settings.spool_dir), spec.submission_id).work.exists()
 
 
+@on_each
 async def test_its_log_comes_by_offset_and_says_when_it_is_complete(bench: Bench, backend: str) -> None:
     spec = bench.spec(task(backend, "wait"))
     handle = await bench.submit(spec)
@@ -139,6 +153,7 @@ async def test_its_log_comes_by_offset_and_says_when_it_is_complete(bench: Bench
     assert b"killed on request" in rest.content
 
 
+@on_each
 async def test_much_output_neither_blocks_it_nor_is_lost(bench: Bench, backend: str) -> None:
     spec = bench.spec(task(backend, "chatter"))
 
@@ -151,6 +166,8 @@ async def test_much_output_neither_blocks_it_nor_is_lost(bench: Bench, backend: 
     assert b"".join(chunk.content for chunk in chunks).count(b"of a task that has much to say\n") == CHATTER_LINES
 
 
+@pytest.mark.long
+@on_one
 async def test_it_outlives_the_daemon_that_submitted_it_and_begins_when_another_one_has_recorded_it(
     bench: Bench, backend: str
 ) -> None:
@@ -168,6 +185,8 @@ async def test_it_outlives_the_daemon_that_submitted_it_and_begins_when_another_
     assert len(bench.executions()) == 1
 
 
+@pytest.mark.long
+@on_one
 async def test_the_status_of_many_is_one_call(bench: Bench, backend: str) -> None:
     known, unknown = bench.spec(task(backend, "succeed")), bench.spec(task(backend, "succeed"))
     handle = await bench.submit(known)
