@@ -28,12 +28,19 @@ SECOND_S = 1.0
 OWNED = """
 SELECT count(*) = (SELECT count(*) FROM lease) FROM lease WHERE owner = (SELECT id FROM job WHERE pid = $1)
 """
+ENDED = "SELECT count(*) FROM dag_run WHERE state = 'success'"
 
 
 async def sending(pair: DaemonPair, sent: list[str], enough: anyio.Event) -> None:
     """Until it is enough."""
     while not enough.is_set():
         sent += await pair.send(*["s://a"] * (5 * PARTITIONS))
+
+
+async def until_more_runs(pair: DaemonPair) -> None:
+    """Until more have ended from now on than may be active at once."""
+    before = await pair.db.fetchval(ENDED)
+    await until(lambda: pair.db.fetchval(f"SELECT ({ENDED}) >= $1", before + 5), WITHIN_S)
 
 
 async def test_a_daemon_that_is_told_to_stop_under_load_hands_over_in_time(
@@ -46,13 +53,13 @@ async def test_a_daemon_that_is_told_to_stop_under_load_hands_over_in_time(
         enough = anyio.Event()
         async with anyio.create_task_group() as tg:
             tg.start_soon(sending, pair, sent, enough)
-            await anyio.sleep(2)
+            await until_more_runs(pair)
             going.send_signal(signal.SIGTERM)
             told_at = anyio.current_time()
             await until(lambda: pair.db.fetchval(OWNED, staying.pid), WITHIN_S)
             took_s = anyio.current_time() - told_at
             code = await going.process.wait()
-            await anyio.sleep(1)
+            await until_more_runs(pair)
             enough.set()
         await pair.until_taken(sent)
         taken = [event for run in await pair.runs() for event in run]
