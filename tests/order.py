@@ -37,8 +37,10 @@ FIRST: Sequence[str] = (
     "integration/example/test_week.py",
     "fuzz/test_doors.py",
     "unit/test_documents.py",
+    "unit/airflow_import/test_accounting.py",
+    "unit/schemas/timetable/test_zones.py",
 )
-"""Files that take half a minute or more, and one of `unit/` that takes as long as a hundred of its others.
+"""Files that take half a minute or more, and three of `unit/` that take as long as a hundred of its others.
 
 Storms alternate with others, since three storms at once need more than two cores.
 """
