@@ -19,7 +19,7 @@ TOGETHER = [(point,) for point in POINTS] if LONG else [POINTS]
 """The points that are tried at once, each in a scenario of its own."""
 
 SOME = tuple(TASKS) if LONG else ("command",)
-"""Backends differ at the first point alone, where `test_running_applications.py` kills the daemon on all of them."""
+"""Backends differ at the first point alone: there `test_running_applications.py` and `test_contract.py` try the others."""
 
 
 async def tried(servers: Servers, home: Path, point: str) -> Mapping[str, Story]:

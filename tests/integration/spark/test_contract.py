@@ -166,8 +166,7 @@ async def test_much_output_neither_blocks_it_nor_is_lost(bench: Bench, backend: 
     assert b"".join(chunk.content for chunk in chunks).count(b"of a task that has much to say\n") == CHATTER_LINES
 
 
-@pytest.mark.long
-@on_one
+@on_each
 async def test_it_outlives_the_daemon_that_submitted_it_and_begins_when_another_one_has_recorded_it(
     bench: Bench, backend: str
 ) -> None:
