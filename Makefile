@@ -13,7 +13,7 @@ TEST_JARS := .venv/.test-jars
 ARCHIVE := .venv/.class-archive
 COMPILED := .venv/.compiled
 PYTEST := $(BIN)/python -m pytest
-# Half of the time a test waits: four processes keep two cores busy.
+# Half of the time a test waits: five processes keep two cores busy for four fifths of a run.
 WORKERS ?= 5
 SPREAD = --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 
@@ -31,7 +31,7 @@ help: ## List the targets
 run: java $(PACKAGES) $(JARS) ## Start all servers, a daemon and the example pipelines (ONCE=1: exit after the first week)
 	@$(BIN)/tidegate standalone $(if $(filter-out 0,$(ONCE)),--once) $(ARGS)
 
-test: java $(PACKAGES) $(JARS) $(TEST_JARS) $(ARCHIVE) $(if $(ARGS),,$(COMPILED)) ## Run the tests, four at a time (ARGS="-k word": only some, one by one)
+test: java $(PACKAGES) $(JARS) $(TEST_JARS) $(ARCHIVE) $(if $(ARGS),,$(COMPILED)) ## Run the tests, five at a time (ARGS="-k word": only some, one by one)
 ifdef ARGS
 	@$(PYTEST) $(ARGS)
 else
