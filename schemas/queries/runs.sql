@@ -23,7 +23,7 @@ SELECT EXISTS (SELECT FROM dag_run WHERE dag_id = $1 AND state IN ('queued', 'ru
 SELECT {run.RunView}
 FROM dag_run AS run
 WHERE run.id IN (SELECT dag_run_id FROM submission WHERE submission_id = ANY ($1::uuid[]))
-  AND NOT {held run.id}
+  AND (run.state IN ('success', 'failed') OR (SELECT held_since FROM dag WHERE dag.dag_id = run.dag_id) IS NULL)
 ORDER BY run.id
 FOR NO KEY UPDATE
 
