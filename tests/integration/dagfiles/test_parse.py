@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from tests.integration.dagfiles.conftest import GOOD, SPEC, Write, parse, problem
-from tidegate.daemon.dagfiles.parse import open_parser
+from tests.integration.dagfiles.conftest import GOOD, SPEC, Write, parse, problem, sandboxed, until
+from tidegate.daemon.dagfiles.parse import AT_ONCE, open_parser
 from tidegate.daemon.settings import Settings
 from tidegate.schemas.dag import REPEAT_DIGEST, ImportProblem, ParsedFile
 
@@ -110,29 +110,26 @@ async def pipe_that_is_read(path: Path) -> int:
             await anyio.sleep(0.01)
 
 
-async def test_a_file_that_takes_long_is_parsed_beside_many_that_hang(settings: Settings, write: Write) -> None:
+async def test_a_quick_file_is_parsed_beside_many_that_hang(settings: Settings, write: Write) -> None:
     hanging = [write(f"hangs{number}.py", "import time, tidegate\ntime.sleep(600)") for number in range(40)]
-    long = write("long.py", "import time, tidegate\ntime.sleep(2.5)\ntidegate.Dag('long')")
     quick = write("quick.py", "import tidegate\ntidegate.Dag('quick')")
-    parsed = []
 
-    async def keep(path: str) -> None:
-        parsed.append(await parser.parse(path))
-
-    async with open_parser(msgspec.structs.replace(settings, parse_wall_s=60)) as parser, anyio.create_task_group() as tg:
+    async with open_parser(msgspec.structs.replace(settings, parse_wall_s=600)) as parser, anyio.create_task_group() as tg:
         for path in hanging:
-            tg.start_soon(keep, path)
-        await anyio.sleep(0.5)
+            tg.start_soon(parser.parse, path)
+        await until(lambda: len(sandboxed()) >= AT_ONCE)
         with anyio.fail_after(30):
-            await keep(quick)
-            assert [file.path for file in parsed] == [quick]
-            tg.cancel_scope.cancel()
-    async with open_parser(settings) as parser:
-        (file,) = [await parser.parse(long)]
+            parsed = await parser.parse(quick)
+        tg.cancel_scope.cancel()
 
-    assert [dag.dag_id for dag in parsed[0].dags] == ["quick"]
-    assert [dag.dag_id for dag in file.dags] == ["long"]
-    assert file.duration_s > 2.5
+    assert [dag.dag_id for dag in parsed.dags] == ["quick"]
+
+
+async def test_a_file_that_takes_long_is_parsed_again_to_its_end(settings: Settings, write: Write) -> None:
+    (parsed,) = await parse(settings, write("long.py", "import time, tidegate\ntime.sleep(2.5)\ntidegate.Dag('long')"))
+
+    assert [dag.dag_id for dag in parsed.dags] == ["long"]
+    assert parsed.duration_s > 2.5
 
 
 async def test_a_file_that_hung_is_to_be_parsed_again(settings: Settings, write: Write) -> None:
