@@ -33,6 +33,10 @@ def test_invariants_are_aimed_at_each_fault_of_a_storm() -> None:
     assert NOTICED_BY.keys() == set(kinds.FAULTS)
 
 
+def test_a_storm_is_aimed_at_each_fault_of_a_storm() -> None:
+    assert kinds.AIMED.keys() == set(kinds.FAULTS)
+
+
 @pytest.mark.parametrize("fault", ALL)
 def test_a_seeded_fault_fits(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert replace.seed_for_now(ALL[fault], monkeypatch)
