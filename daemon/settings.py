@@ -162,7 +162,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int, _count("Largest number of tasks at work in the whole installation. 0: no limit.", "tasks", least=0)
     ] = 0
     fair_after_s: Annotated[
-        float, _seconds("Time after which a task that waits for slots gets them regardless of its weight.")
+        float, _seconds("Wait for slots after which a task starves: of its pool every fourth admission is the oldest such task.")
     ] = 60.0
     runner_heartbeat_s: Annotated[float, _seconds("Interval of the heartbeats of a runner process.")] = 5.0
     runner_silent_s: Annotated[

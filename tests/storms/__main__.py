@@ -2,10 +2,12 @@
 
 `--limits` is the storm over pools and limits, in its full size unless `--aimed-at` a fault of its own; `--brokers` the one over
 three brokers, `--clocks` the one of wrong clocks, `--edits` the one of edited DAG files, `--failover` the one in which Postgres
-fails over, `--runners` the one with real tasks, `--combined` the one over three brokers with failovers and wrong clocks.
+fails over, `--hostile` the one of hostile inputs, `--runners` the one with real tasks, `--combined` the one over three brokers
+with failovers and wrong clocks.
 `--release` is great storms of the kind until `--kills` daemons were killed, from `--seed` on; their logs are kept if something
-was broken. A great storm, and a release, also fail if a rare state was missed. `--faults` says of each seeded fault what gives it
-away and after how long.
+was broken. A great storm without a kind also fails if it missed a rare state: the plans of kinds leave out what leads to some of
+these, such as named points to die at. A release fails if all of its storms missed one. `--faults` says of each seeded fault what
+gives it away and after how long.
 """
 
 import os

@@ -38,7 +38,7 @@ SUITE = replace(
     misery=replace(STORM.misery, kills=8, terms=2, stops=3, broker_kills=1, postgres_crashes=1, cut_bursts=4, within_s=27),
     meddling=Meddling(pauses=8, edits=10, clears=10, within_s=25),
 )
-"""What `make test` rides out: three eighths of it."""
+"""What `make test` rides out: a smaller one, with fewer kills."""
 
 GREAT = Plan(
     daemons=3,

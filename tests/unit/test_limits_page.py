@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from tidegate.daemon import notes
-from tidegate.daemon.cli.commands import tokens
+from tidegate.daemon.cli.commands import pools, tokens
 from tidegate.daemon.dagfiles import archive, confine, execute, ignore, message, parse, source
 from tidegate.daemon.gateway import guard, lists
 from tidegate.daemon.gateway.endpoint import LONGEST_KEY
@@ -89,6 +89,9 @@ BOUNDS = {
     "A note on a run or a task": f"{notes.LONGEST:,} characters",
     "The listed dates of a backfill": f"{backfill.MAX_LISTED_DATES:,}",
     "Runs of a backfill at a time": f"{backfill.MAX_ACTIVE_RUNS:,}",
+    "Active tasks of a backfill, and failed runs after which it stops": f"{backfill.MAX_COUNT:,}",
+    "The priority of a backfill": f"{backfill.MAX_PRIORITY:,} either way",
+    "Slots of a pool": f"{pools.MOST_SLOTS:,}",
     "The description of a backfill": f"{backfill.MAX_DESCRIPTION:,} characters",
     "The time for which a token is valid": f"{tokens.MAX_LIFETIME_S / 86_400:,.0f} days",
     "The body of a request to the API": f"{guard.BODY_BYTES:,} bytes",

@@ -44,7 +44,7 @@ MINUTE = small(
 """What fits into a minute."""
 
 SUITE = replace(MINUTE, shape=Shape(dags=40, tasks=1_500), dags=40, send_s=6, fills=32)
-"""What `make test` rides out: a third of it."""
+"""What `make test` rides out: a smaller one."""
 
 ANY = Shape(dags=40, tasks=2_500)
 

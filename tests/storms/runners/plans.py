@@ -35,7 +35,7 @@ SUITE = replace(
     misery=replace(RUNNERS.misery, kills=3, within_s=10),
     meddling=Meddling(cancels=2, marks=1, clears=1, clears_at_work=2, within_s=9),
 )
-"""What `make test` rides out: a third of it."""
+"""What `make test` rides out: a smaller one, with fewer kills."""
 
 GREAT_RUNNERS = RunnersPlan(
     hosts=HOSTS,
