@@ -150,22 +150,3 @@ TASK_MOVES: frozenset[tuple[TaskState, TaskState]] = frozenset(
         }
     )
 )
-
-_STOPS = {BackfillState.CANCELLING, *BACKFILL_ENDED}
-
-BACKFILL_MOVES: frozenset[tuple[BackfillState | None, BackfillState]] = frozenset(
-    {
-        (None, BackfillState.PLANNED),
-        *_pairs(
-            {
-                BackfillState.PLANNED: _STOPS | {BackfillState.RUNNING, BackfillState.PAUSED},
-                BackfillState.RUNNING: _STOPS | {BackfillState.PAUSED},
-                # Its runs go on, so it may end while it is paused.
-                BackfillState.PAUSED: _STOPS | {BackfillState.PLANNED, BackfillState.RUNNING},
-                BackfillState.CANCELLING: {BackfillState.CANCELLED},
-                # Failed dates run again, or it gets more dates.
-                **{ended: {BackfillState.RUNNING} for ended in BACKFILL_ENDED},
-            }
-        ),
-    }
-)
