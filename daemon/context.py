@@ -17,7 +17,7 @@ from tidegate.daemon.postgres.low_watermark import LowWatermark, advance_events
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import Backend
 from tidegate.daemon.wake import Signals
-from tidegate.schemas.error import TooSlowError
+from tidegate.schemas.error import POSTGRES, TooSlowError
 from tidegate.schemas.message import Message
 from tidegate.schemas.wire.event import EventId
 
@@ -38,7 +38,7 @@ class Context(msgspec.Struct, frozen=True):
     async def apply(self, batch: Batch) -> Applied:
         """Apply a batch and wake the duties that have work from it. Raises as `engine.apply` does."""
         applied = await apply_holding(self.database, batch)
-        self.outages.end("Postgres")
+        self.outages.end(POSTGRES)
         self.signals.set(applied.work)
         self.decisions.report(applied.noted)
         await advance_events(self.database, self.events)

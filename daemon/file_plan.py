@@ -27,7 +27,7 @@ from tidegate.schemas.dag import DagSpec, ParsedFile
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import ConsumeEvents, DiscardEvents, RecordImportError
 from tidegate.schemas.effect.run import InsertRun, RunMoved
-from tidegate.schemas.error import DagFaultError, TooSlowError
+from tidegate.schemas.error import POSTGRES, DagFaultError, TooSlowError
 from tidegate.schemas.message import Message, ScheduleDue
 from tidegate.schemas.queries import file_plans, files
 from tidegate.schemas.queries.dag_pages import plans
@@ -197,7 +197,7 @@ async def _visits(db: Db, dag_ids: Collection[str], until: float) -> list[Effect
         if not due:
             break
         if anyio.current_time() > until:
-            raise TooSlowError(TOO_LARGE, server="Postgres")
+            raise TooSlowError(TOO_LARGE, server=POSTGRES)
         effects += await rehearse(db, [Message(body=ScheduleDue(dag_id=dag_id), at=db.now) for dag_id in due])
     return effects
 

@@ -15,7 +15,7 @@ from anyio.abc import TaskStatus
 from tidegate.daemon.lease_balance import share
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database
-from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.error import POSTGRES, UnavailableError
 from tidegate.schemas.queries import leases
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Away, Group, Job, Lease, LeaseSpec, Standing
@@ -83,7 +83,7 @@ async def renew_leases(
         while True:
             with outages.reporting():
                 await renew(database, held_leases, outages.away)
-                outages.end("Postgres")
+                outages.end(POSTGRES)
             await anyio.sleep(renew_s)
     except anyio.get_cancelled_exc_class():
         with anyio.move_on_after(RELEASE_S, shield=True):

@@ -16,7 +16,7 @@ from tidegate.daemon.read_model.clearing import ClearedRun, preview
 from tidegate.daemon.read_model.lookup import NEWEST_RUN, find_dag, find_run, find_task
 from tidegate.daemon.request import apply_request
 from tidegate.handlers.runs.run_ids import manual_run_id
-from tidegate.schemas.error import NotFoundError, RequestError, UnavailableError
+from tidegate.schemas.error import POSTGRES, NotFoundError, RequestError, UnavailableError
 from tidegate.schemas.message import (
     CANCELLED_BY,
     MARKED_BY,
@@ -126,7 +126,7 @@ async def _find_created(database: Database, dag_id: str, run_id: str) -> RunRow:
         except (UnavailableError, NotFoundError) as error:
             problem = error
     message = f"run {run_id} may be started, but is not found: {problem}; repeat it with this --run-id: no run starts twice"
-    raise UnavailableError(message, server="Postgres") from problem
+    raise UnavailableError(message, server=POSTGRES) from problem
 
 
 def why_queued(run: RunRow) -> str:

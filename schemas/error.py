@@ -25,6 +25,9 @@ class RejectedError(TidegateError):
         self.reason = reason
 
 
+POSTGRES, KAFKA = "Postgres", "Kafka"
+"""The servers of an UnavailableError that everything needs."""
+
 SPOOL, RUNNERS = "the spool", "the runners"
 """The servers of an UnavailableError whose outage keeps tasks from starting: the spool directory; processes of the host."""
 
@@ -37,6 +40,10 @@ UNREAD = "Kafka partition "
 """Before the key of a partition that a daemon does not read, where outages have names."""
 
 
+UNSENT = "Kafka outgoing "
+"""Before the name of a topic, partition or shard whose events the relay cannot publish, where outages have names."""
+
+
 class UnavailableError(TidegateError):
     """The server named `server` cannot be reached. The caller tries again, with growing delays.
 
@@ -45,7 +52,7 @@ class UnavailableError(TidegateError):
 
     may_be_done = False
 
-    def __init__(self, message: str, *, server: str = "Kafka") -> None:
+    def __init__(self, message: str, *, server: str = KAFKA) -> None:
         super().__init__(message)
         self.server = server
 

@@ -11,7 +11,7 @@ import typer
 
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.settings import PREFIX, SettingsError
-from tidegate.schemas.error import TidegateError, UnavailableError
+from tidegate.schemas.error import POSTGRES, TidegateError, UnavailableError
 
 FAILED, USAGE, AWAY, CHANGES, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 4, 130, 141
 
@@ -34,7 +34,9 @@ def failure_of(error: BaseException) -> Failure:
             return Failure(BROKEN_PIPE)
         case SettingsError() as known:
             return Failure(USAGE, str(known))
-        case UnavailableError(server="Postgres", __cause__=OSError() as cause) as known if not _is_of_certificates(cause):
+        case UnavailableError(__cause__=OSError() as cause) as known if known.server == POSTGRES and not _is_of_certificates(
+            cause
+        ):
             return Failure(AWAY, f"{known}; check that it runs and that {PREFIX}POSTGRES_DSN is right")
         case UnavailableError() as known:
             return Failure(AWAY, str(known))

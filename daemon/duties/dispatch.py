@@ -27,7 +27,7 @@ from tidegate.daemon.outage import Backoff, Retry
 from tidegate.daemon.spark.contract import Backend, Handle
 from tidegate.daemon.wake import Signal
 from tidegate.daemon.work import Work
-from tidegate.schemas.error import NotStartedError, RejectedError, UnavailableError
+from tidegate.schemas.error import POSTGRES, NotStartedError, RejectedError, UnavailableError
 from tidegate.schemas.message import SubmissionAccepted
 from tidegate.schemas.queries import submissions
 from tidegate.schemas.queries.submissions import ClaimedAttempt
@@ -221,7 +221,7 @@ class Dispatcher:
     def _stop_if_stale(self, submission_id: UUID) -> None:
         """Raises UnavailableError when this daemon was frozen and another one may have taken over the claim."""
         if not self.claims.is_ours(submission_id):
-            raise UnavailableError(NOT_RENEWED, server="Postgres")
+            raise UnavailableError(NOT_RENEWED, server=POSTGRES)
 
     async def resolve(self, step: Step) -> Handle | None:
         """Adopt the submission with this stamp. Without one, do the step."""

@@ -24,7 +24,7 @@ from tidegate.daemon.fault_log import faults
 from tidegate.daemon.outage import Retry
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.work import Work
-from tidegate.schemas.error import FATAL
+from tidegate.schemas.error import FATAL, POSTGRES
 from tidegate.schemas.queries import notifications
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.notifications import AnyClaim, ClaimedNotification, Unreadable
@@ -107,7 +107,7 @@ class Notifier:
         if not free:
             return False
         claims = await self.context.database.run(self.claim, free)
-        self.context.outages.end("Postgres")
+        self.context.outages.end(POSTGRES)
         for claimed in claims:
             self.in_progress.add(claimed.id)
             self._busy[kind_of(claimed.receiver)] += 1

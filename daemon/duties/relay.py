@@ -19,7 +19,7 @@ from tidegate.events.cloudevents import common_headers, with_id
 from tidegate.events.outbox_sink import MISSING
 from tidegate.events.sink import MAX_SENT_BYTES, ProducerRecord, record_bytes
 from tidegate.events.source import Partition
-from tidegate.schemas.error import FATAL, FencedError, described
+from tidegate.schemas.error import FATAL, KAFKA, UNSENT, FencedError, described
 from tidegate.schemas.queries import inbox, outbox, writers
 from tidegate.schemas.queries.leases import OUTBOX, LeaseSpec
 from tidegate.schemas.queries.outbox import OutboxRow, UnreadableRow
@@ -43,7 +43,7 @@ def leases() -> list[LeaseSpec]:
 
 async def relay(context: Context, *, task_status: TaskStatus[None]) -> None:
     """Relay, for ever. A crash between acknowledgement and deletion causes duplicates, which subscribers drop by `seq`."""
-    silent = ReportedOutages(context.outages, "Kafka outgoing ")
+    silent = ReportedOutages(context.outages, UNSENT)
     async with outbox_sinks(context.settings) as sinks:
         task_status.started()
         step = partial(_unless_fenced, context, sinks, OutboxWatermark(), silent)
@@ -82,12 +82,12 @@ async def relay_batch(context: Context, sinks: OutboxSinks, watermark: OutboxWat
     rows = list(_readable(watermark, found))
     if unconnected := {row.shard for row in rows} - sinks.connected:
         if await sinks.connect(unconnected):
-            context.outages.end("Kafka")
+            context.outages.end(KAFKA)
         return True  # A row may be sent by a sink only that has connected before the row was read.
     publisher = Publisher(context, sinks, held)
     await publisher.publish(watermark, rows)
     if len(publisher.waiting) < len(rows):
-        context.outages.end("Kafka")
+        context.outages.end(KAFKA)
     is_full = len(found) == MAX_BATCH
     watermark.backlog.end_page(resting, publisher.waiting, found[-1].id + 1 if is_full else None)
     return is_full or watermark.backlog.start(sinks.resting) is not None

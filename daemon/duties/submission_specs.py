@@ -16,7 +16,7 @@ import structlog
 from tidegate.daemon.containment import bisect, halves, read_or_hold
 from tidegate.daemon.postgres.database import Database, describe
 from tidegate.daemon.spark.contract import SubmissionSpec
-from tidegate.schemas.error import DagFaultError, TidegateError, TooSlowError, UnavailableError
+from tidegate.schemas.error import POSTGRES, DagFaultError, TidegateError, TooSlowError, UnavailableError
 from tidegate.schemas.graph import Graph, element_of
 from tidegate.schemas.queries import sources, submissions, versions
 from tidegate.schemas.queries.db import Db
@@ -86,7 +86,7 @@ async def _build(database: Database, claims: Sequence[ClaimedAttempt]) -> dict[U
             log.warning("submission_too_slow", submission_id=str(part[0].submission_id), error=str(error))
             return {}
         except asyncpg.SyntaxOrAccessError as error:
-            raise UnavailableError(f"Postgres refuses to read submissions: {describe(error)}", server="Postgres") from error
+            raise UnavailableError(f"Postgres refuses to read submissions: {describe(error)}", server=POSTGRES) from error
         return {claim.submission_id: each for claim, each in zip(part, built, strict=True)}
 
     async def contain(part: Sequence[ClaimedAttempt], error: Exception) -> dict[UUID, Built]:

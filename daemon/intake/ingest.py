@@ -42,7 +42,7 @@ from tidegate.events.source import (
     UnreadableBatchError,
 )
 from tidegate.events.stall_detector import StallDetector
-from tidegate.schemas.error import FencedError, RejectedError, TooSlowError, UnavailableError, described
+from tidegate.schemas.error import KAFKA, FencedError, RejectedError, TooSlowError, UnavailableError, described
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import idle, leases
 from tidegate.schemas.queries.leases import PARTITION, Incident, Lease, LeaseSpec
@@ -83,7 +83,7 @@ async def ingest(kind: Kind, context: Context, *, enrich: Enrich = unchanged, ta
         try:
             with context.outages.reporting():
                 async with _open_source(context.settings) as source:
-                    context.outages.end("Kafka")
+                    context.outages.end(KAFKA)
                     await Reader(kind, context, source, enrich, size, unread_partitions).run(backoff)
         except FencedError:
             log.info("batch_fenced", topic=context.settings.topic(kind))
@@ -195,7 +195,7 @@ class Reader:
             upcoming.problem = error
             return
         if fetched:
-            self.context.outages.end("Kafka")
+            self.context.outages.end(KAFKA)
             upcoming.records = {partition: await self._decode(records) for partition, records in fetched.items()}
 
     async def _decode(self, records: Sequence[Record]) -> list[ReadRecord]:

@@ -13,7 +13,7 @@ from tidegate.daemon.intake.batches import partition_of, position_source
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.settings import Settings
 from tidegate.events.source import Bounds, Source
-from tidegate.schemas.error import NotFoundError, RequestError, UnavailableError
+from tidegate.schemas.error import POSTGRES, NotFoundError, RequestError, UnavailableError
 from tidegate.schemas.queries import inbox, leases
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Incident
@@ -113,7 +113,7 @@ async def _forget(database: Database, incident: Incident, until: float) -> None:
         last = forgotten
         if anyio.current_time() > until:
             message = f"the ids of {incident.partition} are too many to forget at once; repeat the request to forget the rest"
-            raise UnavailableError(message, server="Postgres")
+            raise UnavailableError(message, server=POSTGRES)
 
 
 async def _forget_portion(db: Db, incident: Incident, after: tuple[str, str]) -> tuple[str, str] | None:

@@ -7,7 +7,7 @@ import msgspec
 import structlog
 
 from tidegate.daemon.live.containment import contained
-from tidegate.daemon.live.hub import KAFKA, Hub
+from tidegate.daemon.live.hub import Hub
 from tidegate.daemon.live.message import message
 from tidegate.daemon.live.recent import Change
 from tidegate.daemon.outage import Retry
@@ -16,7 +16,7 @@ from tidegate.events import topics
 from tidegate.events.source import Partition, Record, Source
 from tidegate.events.stall_detector import StallDetector
 from tidegate.events.subscriber import GapError, LastSeqs, Subscription
-from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.error import KAFKA, UnavailableError
 from tidegate.schemas.wire.event import Kind
 
 log = structlog.get_logger()

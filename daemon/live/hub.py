@@ -9,6 +9,7 @@ from tidegate.daemon.live.message import KEEP_ALIVE, notice, position
 from tidegate.daemon.live.recent import Change, Positions, Recent, Wanted
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.wake import Signal
+from tidegate.schemas.error import KAFKA
 
 QUEUE = 1000
 """A stream that is so many messages behind is told to read again instead."""
@@ -20,7 +21,6 @@ UNKNOWN = "the changes since the Last-Event-ID are not known any more: read agai
 LOST = "changes before this moment may be missing: read again what you show"
 STOPPING = "the server stops: connect again"
 
-KAFKA = "Kafka"
 CONNECTING = "this server has not connected to Kafka yet"
 
 CHANGED = notice("changed", {})

@@ -12,7 +12,7 @@ import anyio
 
 from tidegate.daemon.postgres.commit_receipts import CommitReceipts, Receipt, missing
 from tidegate.daemon.postgres.deferred_log import log
-from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.error import POSTGRES, UnavailableError
 from tidegate.schemas.queries import losses
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.losses import Mark, ServerIdentity
@@ -50,7 +50,7 @@ class CommitLossDetector:
         async with self._lock:
             place = await losses.server_identity(connection)
             if place.timeline is None:
-                raise UnavailableError("the Postgres server is a standby, which takes no writes", server="Postgres")
+                raise UnavailableError("the Postgres server is a standby, which takes no writes", server=POSTGRES)
             self._note_server(place)
             # Read before the markers: other connections commit meanwhile, and their receipts are not to be compared.
             receipts = self.receipts.newest

@@ -25,7 +25,7 @@ from tidegate.daemon.postgres.deadline import Deadline
 from tidegate.daemon.postgres.server_clock import ServerClock
 from tidegate.daemon.postgres.session_settings import FOR_PEOPLE, SERVER_SETTINGS, reading
 from tidegate.daemon.postgres.types import Connection
-from tidegate.schemas.error import FATAL, TooSlowError, UnavailableError
+from tidegate.schemas.error import FATAL, POSTGRES, TooSlowError, UnavailableError
 from tidegate.schemas.queries import losses
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.memory import Memory
@@ -173,13 +173,13 @@ class Database:
                     return await self._once(work, commit, in_transaction=in_transaction)
             except AGAIN as error:
                 if attempt == TRIES:
-                    raise UnavailableError(f"Postgres refused {TRIES} times: {describe(error)}", server="Postgres") from error
+                    raise UnavailableError(f"Postgres refused {TRIES} times: {describe(error)}", server=POSTGRES) from error
                 await anyio.sleep(random.uniform(0, 0.05 * 2**attempt))  # noqa: S311, not a secret
             except TOO_SLOW as error:
                 raise _too_slow(error) from error
             except (*AWAY, *INTERRUPTED, TimeoutError) as error:
                 await self._drop_connections(error)
-                raise UnavailableError(f"Postgres is not available: {describe(error)}", server="Postgres") from error
+                raise UnavailableError(f"Postgres is not available: {describe(error)}", server=POSTGRES) from error
 
     async def _drop_connections(self, error: Exception) -> None:
         """A frozen or demoted server keeps its connections open: reconnect all, to the server that takes writes now."""
@@ -204,7 +204,7 @@ class Database:
             if deadline is not None and deadline.server_works:
                 raise _too_slow(error) from error
             if deadline is None and isinstance(error, TimeoutError) and self._is_in_use():
-                raise UnavailableError("all connections to Postgres are in use", server="Postgres") from error
+                raise UnavailableError("all connections to Postgres are in use", server=POSTGRES) from error
             raise
 
     def _is_in_use(self) -> bool:
@@ -288,7 +288,7 @@ async def connect(
 
 
 def _too_slow(error: BaseException) -> TooSlowError:
-    return TooSlowError(f"Postgres is too slow for a transaction: {describe(error)}", server="Postgres")
+    return TooSlowError(f"Postgres is too slow for a transaction: {describe(error)}", server=POSTGRES)
 
 
 async def register_codecs(connection: Any) -> None:

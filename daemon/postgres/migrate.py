@@ -17,7 +17,7 @@ import asyncpg
 from tidegate.daemon.postgres.database import AWAY, INTERRUPTED, describe
 from tidegate.daemon.postgres.primary import connect
 from tidegate.daemon.postgres.session_settings import MIGRATING
-from tidegate.schemas.error import RequestError, TidegateError, UnavailableError
+from tidegate.schemas.error import POSTGRES, RequestError, TidegateError, UnavailableError
 from tidegate.schemas.queries.db import Db
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ async def _connect(dsn: str) -> "asyncpg.Connection[asyncpg.Record]":
     try:
         return await connect(dsn, timeout=10, server_settings=MIGRATING)
     except (*AWAY, *INTERRUPTED, TimeoutError) as error:
-        raise UnavailableError(f"cannot connect to Postgres: {describe(error)}", server="Postgres") from error
+        raise UnavailableError(f"cannot connect to Postgres: {describe(error)}", server=POSTGRES) from error
 
 
 async def _lock(connection: "asyncpg.Connection[asyncpg.Record]", say: Callable[[str], None]) -> None:
@@ -130,7 +130,7 @@ async def _apply(connection: "asyncpg.Connection[asyncpg.Record]", name: str) ->
         except BUSY as error:
             if attempt == TRIES:
                 message = f"migration {name} waits for a lock that another transaction holds: {describe(error)}"
-                raise UnavailableError(message, server="Postgres") from error
+                raise UnavailableError(message, server=POSTGRES) from error
             await anyio.sleep(random.uniform(0, PAUSE_S))  # noqa: S311, not a secret
         else:
             return

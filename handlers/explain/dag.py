@@ -41,7 +41,7 @@ from tidegate.schemas.conditions.condition import (
     inputs,
 )
 from tidegate.schemas.effect.run import InsertRun
-from tidegate.schemas.error import DUTY, UNREAD, blame
+from tidegate.schemas.error import DUTY, KAFKA, UNREAD, blame
 from tidegate.schemas.explain.facts import DagStatus
 from tidegate.schemas.explain.gates import DagExplanation, Gate, closed
 from tidegate.schemas.explain.reasons import (
@@ -69,9 +69,6 @@ from tidegate.schemas.queries.leases import Incident, JobRow
 from tidegate.schemas.view import DagView, Input
 
 Gates = tuple[Gate[DagReason], ...]
-
-INTAKE = "Kafka"
-"""The server that events come from."""
 
 EVENTS_TOPIC = "dataset-updated"
 
@@ -192,9 +189,9 @@ def _intake_gate(facts: DagFacts) -> Gate[DagReason]:
 
 def _intake_outage(facts: DagFacts) -> Outage | None:
     """Kafka, if no daemon reaches it; else what one daemon alone could read: it has the leases of its partitions."""
-    outages = [daemon.away.get(INTAKE) for daemon in facts.daemons]
+    outages = [daemon.away.get(KAFKA) for daemon in facts.daemons]
     if (outage := outages[0] if outages else None) and all(outages):
-        return INTAKE, outage
+        return KAFKA, outage
     unread = [entry for daemon in facts.daemons for entry in daemon.away.items() if _is_of_intake(entry[0])]
     return min(unread, key=lambda entry: entry[0], default=None)
 

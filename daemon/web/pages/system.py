@@ -9,11 +9,10 @@ from msgspec import Struct
 
 from tidegate.daemon.gateway.endpoint import Call, Load, Params
 from tidegate.daemon.intake.lag import PartitionRow, list_partitions, with_ranges
-from tidegate.daemon.live.hub import KAFKA
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.system import System, facts, headline, read_system
 from tidegate.daemon.web.screen import Screen
-from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.error import KAFKA, UnavailableError
 from tidegate.schemas.queries import system_pages
 from tidegate.schemas.text import counted
 
