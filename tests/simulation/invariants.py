@@ -199,7 +199,7 @@ def _records(world: "World", kind: Kind) -> Iterator[tuple[str, str, int, str]]:
         yield body["dag_id"], body["run_id"], body["seq"], body["state"]
 
 
-async def the_last_record_of_a_run_is_its_newest(world: "World") -> Iterable[str]:
+async def the_last_record_of_each_run_is_its_newest(world: "World") -> Iterable[str]:
     """Compaction keeps the last record of a key."""
     newest: dict[tuple[str, str], int] = {}
     last: dict[tuple[str, str], int] = {}
@@ -253,7 +253,7 @@ AT_REST: Sequence[Callable[["World"], Awaitable[Iterable[str]]]] = (
     nothing_waits_beside_an_open_gate,
     each_attempt_has_one_application,
     the_topics_tell_each_run,
-    the_last_record_of_a_run_is_its_newest,
+    the_last_record_of_each_run_is_its_newest,
     outlets_tell_each_success_once,
     each_outlet_says_what_its_attempt_said,
     each_date_has_one_run_or_one_reason,

@@ -91,7 +91,7 @@ GIVEN_AWAY_BY: Mapping[str, set[str]] = {
     "stale_daemon_submits": {"each_attempt_has_one_application"},
     "found_or_not_at_once": {"each_attempt_has_one_application"},
     "outbox_read_by_cursor": {"everything_ends", "the_topics_tell_each_run"},
-    "relay_not_fenced": {"the_last_record_of_a_run_is_its_newest"},
+    "relay_not_fenced": {"the_last_record_of_each_run_is_its_newest"},
     "rows_of_lost_leases_passed_over": {"everything_ends"},
     "read_inside_the_group": {"no_daemon_ends_by_itself"},
     "renewed_after_leaving": {"stopped_daemons_leave_at_once"},
