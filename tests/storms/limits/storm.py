@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from tests.storms.checker import Verdict
 from tests.storms.limits.checker import Bounds, judge, waited
 from tests.storms.limits.crowd import LIMITLESS, LOWERED, POOLS, Crowd, Shape, Wanted, crowd, uri
+from tests.storms.limits.replay import FAIR_EVERY
 from tests.storms.links import PostgresLink
 from tests.storms.nemesis import Nemesis
 from tests.storms.producers import produce
@@ -25,7 +26,6 @@ from tidegate.daemon.request import apply_request, notify_daemons
 from tidegate.daemon.standalone.postgres import Postgres
 from tidegate.daemon.work import Work
 from tidegate.events import topics
-from tidegate.handlers.admission.select import FAIR_EVERY
 from tidegate.schemas.message import RunRequested
 from tidegate.schemas.queries import pools
 from tidegate.schemas.queries.db import Db

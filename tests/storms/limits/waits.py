@@ -7,8 +7,7 @@ from datetime import datetime, timedelta
 
 from tests.storms.limits.journal import Commit
 from tests.storms.limits.ledger import NOTHING, PARALLELISM, SLOTS, Amounts, Ledger, Waiter, added, taken
-from tests.storms.limits.replay import Admission
-from tidegate.handlers.admission.select import FAIR_EVERY
+from tests.storms.limits.replay import FAIR_EVERY, Admission
 
 Span = tuple[datetime, datetime]
 
