@@ -12,7 +12,6 @@ class Peer(NamedTuple):
 
 CREATED_MS = Peer(525, 54)
 CREATED_P95_MS = Peer(953, 80)
-FINISHED_MS = Peer(600, 82)
 FAN_OUT_RUNS_PER_S = Peer(8.8, 78)
 FAN_IN_S = Peer(12.4, 2.0)
 """After the last event."""

@@ -32,8 +32,6 @@ SECOND_ATTEMPT = """
     SELECT gen_random_uuid(), id, 0, 1, 'command', 'lost' FROM dag_run WHERE dag_id = 'bad'
 """
 
-INTO_POOL = "UPDATE dag_version SET spec = jsonb_set(spec, '{tasks,0,pool}', to_jsonb($1::text)) WHERE dag_id = $1"
-
 
 @pytest.fixture
 def context(world: World, tmp_path: Path) -> Context:

@@ -19,7 +19,6 @@ from tidegate.schemas.view import DagView
 BOTH = AllOf((A, B))
 
 AT_NOON = "the tick of 2024-05-01 12:00:00Z made no run: it waited for"
-RATE_LIMITED = "the minimum interval between two runs to pass, at 2024-05-01 12:04:00Z"
 
 
 def both(*ticks: float, events: Sequence[Any] = (), condition: Condition = BOTH, **facts: Any) -> DagView:
