@@ -12,6 +12,7 @@ from tests.integration.cli.conftest import Cli
 from tests.integration.cli.history import HOST, History
 from tests.integration.cli.mapped_attempts import mapped_attempts
 from tests.integration.cli.spools import begun, ended
+from tests.waiting import until
 from tidegate.daemon.cli.pages import logs
 from tidegate.daemon.read_model.logs import LocatedLog, LogReader
 from tidegate.daemon.settings import Settings
@@ -108,29 +109,39 @@ async def test_an_earlier_try_can_be_read(cli: Cli, history: History, spool: Spo
     assert (last.out, first.out) == ("second try\n", "first try\n")
 
 
-async def test_following_goes_on_until_the_try_ends(cli: Cli, spool: Spool) -> None:
+async def test_following_goes_on_until_the_try_ends(cli: Cli, spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest is written when the command looks a second time whether the try has ended."""
     spool.log.write_bytes(b"begin\n")
+    has_ended, looks = LogReader.has_ended, iter([False, True])
 
-    async def write_the_rest() -> None:
-        await anyio.sleep(1)
-        with spool.log.open("ab") as log:
-            log.write(b"end\n")
-        ended(spool)
+    async def write_the_rest(reader: LogReader, attempt: RunAttemptRow) -> bool:
+        answer = await has_ended(reader, attempt)
+        if next(looks, False):
+            with spool.log.open("ab") as log:
+                log.write(b"end\n")
+            ended(spool)
+        return answer
 
-    async with anyio.create_task_group() as tg:
-        tg.start_soon(write_the_rest)
-        with anyio.fail_after(60):
-            answer = await cli("tasks", "logs", "daily_delays", "latest", "join", "--follow")
+    monkeypatch.setattr(LogReader, "has_ended", write_the_rest)
 
-    assert answer == (0, "begin\nend\n", "")
+    assert await cli("tasks", "logs", "daily_delays", "latest", "join", "--follow") == (0, "begin\nend\n", "")
 
 
-async def test_following_waits_for_a_task_whose_turn_has_not_come(cli: Cli, history: History, tmp_path: Path) -> None:
+async def test_following_waits_for_a_task_whose_turn_has_not_come(
+    cli: Cli, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await history.file()
     await history.run()
+    find, found = LogReader.find, list[LocatedLog | None]()
+
+    async def note(reader: LogReader) -> LocatedLog | None:
+        found.append(await find(reader))
+        return found[-1]
+
+    monkeypatch.setattr(LogReader, "find", note)
 
     async def run_it() -> None:
-        await anyio.sleep(1)
+        await until(lambda: found, 60)
         (claimed,) = await history.attempts_begin()
         spool = begun(tmp_path, claimed.submission_id)
         spool.log.write_bytes(b"at last\n")
@@ -138,10 +149,10 @@ async def test_following_waits_for_a_task_whose_turn_has_not_come(cli: Cli, hist
 
     async with anyio.create_task_group() as tg:
         tg.start_soon(run_it)
-        with anyio.fail_after(60):
-            answer = await cli("tasks", "logs", "daily_delays", "latest", "join", "--follow")
+        answer = await cli("tasks", "logs", "daily_delays", "latest", "join", "--follow")
 
     assert answer == (0, "at last\n", "")
+    assert found[0] is None
 
 
 async def test_following_waits_for_a_try_while_postgres_is_away(cli: Cli, spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:

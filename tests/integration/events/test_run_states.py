@@ -1,6 +1,6 @@
 """The states of all runs from the full and from the compacted topic."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 
 import anyio
@@ -12,7 +12,8 @@ from tests.integration.events.conftest import PARTITIONS, Fragile, beginning
 from tests.integration.events.states import Relay, run, run_of, task
 from tidegate.events import GapError, RunStates, topics
 from tidegate.events.sink import ProducerRecord, Sink
-from tidegate.events.source import Source
+from tidegate.events.source import Record, Source
+from tidegate.events.subscriber import Subscription
 from tidegate.schemas.error import RequestError, UnavailableError
 from tidegate.schemas.wire.event import Kind, StateChanged
 
@@ -87,12 +88,23 @@ async def take(states: RunStates, count: int) -> list[StateChanged]:
     return taken
 
 
-async def test_a_wait_that_was_given_up_leaves_all_as_it_was(relay: Relay, states: RunStates) -> None:
+async def test_a_wait_that_was_given_up_leaves_all_as_it_was(
+    relay: Relay, states: RunStates, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await relay.send(run(1))
     await states.catch_up()
+    fetch, waits = Subscription.fetch, anyio.Event()
 
-    with anyio.move_on_after(0.5):
-        await take(states, 1)
+    async def tell(subscription: Subscription, source: Source) -> Sequence[Record]:
+        waits.set()
+        return await fetch(subscription, source)
+
+    monkeypatch.setattr(Subscription, "fetch", tell)
+
+    async with anyio.create_task_group() as tg:
+        tg.start_soon(take, states, 1)
+        await waits.wait()
+        tg.cancel_scope.cancel()
     await relay.send(run(2))
     await states.catch_up()
 
