@@ -18,11 +18,11 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import ProducerClosed, ProducerFenced
 
 from tidegate.events import connection
+from tidegate.events.partitioner import partition_of
 from tidegate.events.security import PLAINTEXT, client_options
 from tidegate.schemas.error import FencedError, RejectedError, UnavailableError
 from tidegate.schemas.kafka_security import KafkaSecurity
 from tidegate.schemas.wire.event import MAX_RECORD_BYTES, Rejection
-from tidegate.schemas.wire.partitioner import partition_of
 
 # Below the default max.message.bytes of topics, with room for the overhead of a record batch.
 MAX_SENT_BYTES = MAX_RECORD_BYTES - 1024

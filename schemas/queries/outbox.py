@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
+from zlib import crc32
 
 import msgspec
 
@@ -18,7 +19,6 @@ from tidegate.schemas.queries.inbox import StoredDeadLetter
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.queries.unit_of_work import UnitOfWork
 from tidegate.schemas.wire.event import DatasetUpdated, Kind, TaskStateChanged, encode
-from tidegate.schemas.wire.partitioner import partition_of
 
 _SQL = load("outbox")
 
@@ -160,12 +160,8 @@ def _announcement(letter: StoredDeadLetter) -> Row:
 
 
 def shard(key: str) -> int:
-    """The shard of a key, by the hash that also chooses its partition.
-
-    So the rows of a partition are in few shards, in one if the number of partitions is a multiple of `SHARDS`. The sink of each
-    shard makes a batch for each partition of its rows: another hash would make a batch of nearly each record.
-    """
-    return partition_of(key.encode(), SHARDS)
+    """The shard of a key. Never changes: daemons of two versions write events of one run, which keep their order in one shard."""
+    return crc32(key.encode()) % SHARDS
 
 
 def shards() -> Iterator[int]:

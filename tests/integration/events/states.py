@@ -6,9 +6,9 @@ from itertools import count
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
 from tidegate.events import DagRunStateChanged, Kind, TaskStateChanged, cloudevents, topics
+from tidegate.events.partitioner import partition_of
 from tidegate.events.sink import ProducerRecord, Sink
 from tidegate.schemas.wire.event import StateChanged, encode
-from tidegate.schemas.wire.partitioner import partition_of
 
 NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
 

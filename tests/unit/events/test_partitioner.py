@@ -5,8 +5,8 @@ import random
 import pytest
 from aiokafka.partitioner import murmur2 as of_aiokafka
 
-from tidegate.schemas.wire import partitioner
-from tidegate.schemas.wire.partitioner import LONGEST_KEPT, murmur2, partition_of
+from tidegate.events import partitioner
+from tidegate.events.partitioner import LONGEST_KEPT, murmur2, partition_of
 
 
 @pytest.mark.parametrize(
