@@ -39,7 +39,7 @@ _CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWPID, _CLONE_NEWNET = (
     0x20000000,
     0x40000000,
 )
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 _CAPABILITY_VERSION_3 = 0x20080522
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 1, 2, 4, 32, 0x1000, 0x4000, 0x40000
 
@@ -115,11 +115,6 @@ def mount_at(descriptor: int, path: str) -> None:
     """Mount an open directory at this path, read-only."""
     _mount(f"/proc/self/fd/{descriptor}".encode(), path, None, _MS_BIND)
     _mount(None, path, None, _MS_BIND | _MS_REMOUNT | _MS_RDONLY)
-
-
-def adopt_orphans() -> None:
-    """Become the parent of orphaned descendants."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent() -> None:

@@ -29,7 +29,6 @@ from typing import NoReturn
 import msgspec
 
 from tidegate.daemon.dagfiles.confine import (
-    adopt_orphans,
     die_with_parent,
     enter_process_namespace,
     fork_contained,
@@ -43,6 +42,7 @@ from tidegate.daemon.dagfiles.imports import ImportTracker
 from tidegate.daemon.dagfiles.message import Hello, Limits, Request, Script, decode_request, decode_script, encode
 from tidegate.daemon.dagfiles.minder import Minder
 from tidegate.daemon.dagfiles.module_paths import closed_folders
+from tidegate.daemon.orphans import adopt_orphans
 
 DESCRIPTORS = 4
 MAX_REQUEST = 65_536

@@ -190,7 +190,7 @@ def end_all(submission_id: UUID, grace_s: float, within_s: float = math.inf, *, 
     """Terminate every other process of a submission, kill it after `grace_s`, at once with 0. Returns the number of processes.
 
     Those are the processes with its stamp, and the descendants of the process `below`: a program can overwrite its environment,
-    and start others without it.
+    and start others without it. Orphans count if `below` adopts them.
 
     Gives up after `within_s`: while the caller has threads that start processes, there are always more.
     """

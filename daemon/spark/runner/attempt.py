@@ -12,6 +12,7 @@ from typing import NoReturn
 
 import msgspec
 
+from tidegate.daemon.orphans import adopt_orphans
 from tidegate.daemon.spark import event_file
 from tidegate.daemon.spark.contract import CallbackTask
 from tidegate.daemon.spark.regular_file import DamagedError
@@ -48,6 +49,7 @@ def execute(spool: Spool) -> NoReturn:
     attempt = Attempt(spool, job)
     attempt.beat()
     attempt.listen()
+    adopt_orphans()  # Descent tells what belongs to the task where the stamp is gone from the environment.
     attempt.limit()
     attempt.await_confirmation()
     log.info("task %s of run %s started", job.spec.task.task_id, job.spec.run.run_id)

@@ -205,6 +205,26 @@ async def test_what_it_leaves_in_the_background_ends_with_it(bench: Bench) -> No
     assert b"ended 2 processes of the task" in await bench.log(spec, handle)
 
 
+DAEMONISED = """
+import os, subprocess, sys
+environ = {name: value for name, value in os.environ.items() if name != "TASK_SUBMISSION_ID"}
+between = "import os, subprocess, sys; print(subprocess.Popen(['sleep', '602'], start_new_session=True).pid)"
+subprocess.run([sys.executable, "-c", between], env=environ, check=True)
+"""
+
+
+async def test_a_process_that_daemonises_without_the_stamp_ends_with_it(bench: Bench) -> None:
+    spec = bench.spec(CommandTask(task_id="leave", argv=(sys.executable, "-c", DAEMONISED)))
+
+    handle = await bench.submit(spec)
+    status = await bench.until_ended(spec, handle)
+
+    log = (await bench.log(spec, handle)).decode()
+    assert status.phase is Phase.SUCCEEDED, log
+    assert "ended 1 processes of the task" in log
+    assert identify(int(next(line for line in log.splitlines() if line.isdigit()))) is None
+
+
 async def test_a_kill_does_not_take_no_for_an_answer(bench: Bench) -> None:
     spec = bench.spec(CommandTask(task_id="stay", argv=(sys.executable, "-c", STUBBORN)))
     handle = await bench.submit(spec)
