@@ -16,6 +16,7 @@ from typing import TypeVar
 from uuid import UUID
 
 import anyio
+import structlog
 
 from tidegate.daemon.settings import Settings, dags_root, spool_root
 from tidegate.daemon.spark import event_file, launch
@@ -23,12 +24,15 @@ from tidegate.daemon.spark.contract import Backend, CallbackTask, Handle, LogChu
 from tidegate.daemon.spark.host import host_of, secrets_dirs, write_probe
 from tidegate.daemon.spark.process import alive, has_stamp, identify, send, stamped, until_gone
 from tidegate.daemon.spark.regular_file import DamagedError
+from tidegate.daemon.spark.seen_beats import SeenBeats
 from tidegate.daemon.spark.spool import Claim, Job, Outcome, Spool, spools
 from tidegate.daemon.spark.spool_threads import SpoolThreads
 from tidegate.schemas.cluster import Cluster, cluster_name, cluster_problem
 from tidegate.schemas.dag import BACKENDS, kind_of
 from tidegate.schemas.error import FATAL, RUNNERS, NotStartedError, RejectedError, UnavailableError, described
 from tidegate.schemas.wire.event import Rejection
+
+log = structlog.get_logger()
 
 T = TypeVar("T")
 
@@ -60,6 +64,7 @@ class RunnerBackend:
         self._settings = settings
         self._root = spool_root(settings)
         self._io = SpoolThreads(self._root).run
+        self._seen_beats = SeenBeats(settings.runner_silent_s)
         self._reaped_at: dict[UUID, float] = {}
         self._last_reaped = UUID(int=0)
         self._known: dict[UUID, Handle | None] = {}
@@ -100,8 +105,10 @@ class RunnerBackend:
         await self._io(confirm)
 
     async def status(self, handles: Mapping[UUID, Handle]) -> Mapping[UUID, Status]:
-        """Also reaps killed runners; their attempts are `running` until then, because child processes may be alive."""
-        found = await self._io(lambda: {id_: self._inspect(self._spool(id_)) for id_ in handles})
+        """Also kills frozen runners, and reaps killed ones; their attempts are `running` until then, because child processes may
+        be alive.
+        """
+        found = await self._io(lambda: {id_: self._inspect(self._spool(id_), handle) for id_, handle in handles.items()})
         await self._reap([id_ for id_, (_, gone) in found.items() if gone])
         return {id_: status for id_, (status, _) in found.items()}
 
@@ -154,13 +161,13 @@ class RunnerBackend:
             host=settings.host,
         )
 
-    def _inspect(self, spool: Spool) -> tuple[Status, bool]:
+    def _inspect(self, spool: Spool, handle: Handle) -> tuple[Status, bool]:
         """The status, and whether processes of a runner without an outcome have to be ended.
 
         Any fault of one spool is the failure of its attempt. Raises OSError when the whole spool cannot be read.
         """
         try:
-            return self._read_status(spool)
+            return self._read_status(spool, handle)
         except DamagedError as damage:
             return self._status_of_damaged(spool, f"the files of the attempt were changed by another program: {damage}")
         except FATAL:
@@ -177,18 +184,28 @@ class RunnerBackend:
             return Status(phase=Phase.RUNNING, reason=reason), True
         return Status(phase=Phase.FAILED, reason=reason, finished_at=datetime.now(UTC)), False
 
-    def _read_status(self, spool: Spool) -> tuple[Status, bool]:
+    def _read_status(self, spool: Spool, handle: Handle) -> tuple[Status, bool]:
         """As `_inspect`. The outcome is read last: a runner may end meanwhile. Raises DamagedError."""
         claim = spool.claimed()
         lives = claim is not None and alive(claim.claimant)
+        if not lives:
+            self._seen_beats.forget(spool.submission_id)
         if (outcome := spool.outcome()) is not None:
             return Status(phase=Phase(outcome.outcome), **outcome.facts()), False
         if claim is None:
             return Status(phase=Phase.PENDING if self._is_starting(spool) else Phase.UNKNOWN), False
+        lives = lives and not self._kill_frozen(spool, claim, handle)
         reason = "" if lives else "the runner was killed; ending its processes"
         phase = Phase.PENDING if lives and not spool.is_confirmed() else Phase.RUNNING
         beat, age_s = spool.last_beat(), spool.heartbeat_age_s()
         return Status(phase=phase, reason=reason, started_at=claim.claimed_at, heartbeat_age_s=age_s, beat=beat), not lives
+
+    def _kill_frozen(self, spool: Spool, claim: Claim, handle: Handle) -> bool:
+        """Kill a runner that has sent no heartbeat for so long that it would have ended itself; whether it was one."""
+        if not self._seen_beats.is_frozen(spool.submission_id, spool.last_beat()) or not _is_runner(claim.claimant.pid, handle):
+            return False
+        log.warning("runner_frozen", submission_id=str(spool.submission_id), pid=claim.claimant.pid)
+        return send(claim.claimant, signal.SIGKILL)
 
     def _running(self) -> Mapping[UUID, Handle]:
         found = [spool for spool in spools(self._root) if spool.has_claim() and not spool.has_outcome() and _lives(spool)]

@@ -14,11 +14,11 @@ import msgspec
 
 from tidegate.daemon.orphans import adopt_orphans
 from tidegate.daemon.spark import event_file
+from tidegate.daemon.spark.contact import Contact
 from tidegate.daemon.spark.contract import CallbackTask
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner import failure_reason, kinds, limits, secrets, task_threads, termination
 from tidegate.daemon.spark.runner.conclusion import conclude, exec_conclusion
-from tidegate.daemon.spark.runner.contact import Contact
 from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.produced import with_events
 from tidegate.daemon.spark.runner.redaction import Redaction, redact_log
@@ -72,9 +72,10 @@ class Attempt:
         redact_log(self._redact)
 
     def beat(self) -> None:
-        """Start the heartbeat."""
+        """Start the heartbeat, and the watch over its contact: a spool that hangs stops the heartbeat, and not the watch."""
         self._contact.add(self._spool.beat())
         threading.Thread(target=self._beat, name="heart", daemon=True).start()
+        threading.Thread(target=self._watch_contact, name="contact", daemon=True).start()
 
     def listen(self) -> None:
         """End the attempt on SIGTERM, or on a request to stop."""
@@ -158,6 +159,7 @@ class Attempt:
         self._enter_folder()
         found = secrets.read_all(self._job)
         self._redact.hide(found.values())
+        self._require_contact()  # The runner may have been frozen since a daemon confirmed it.
         return kinds.run(execution._replace(secrets=found))
 
     def _enter_folder(self) -> None:
@@ -174,11 +176,20 @@ class Attempt:
     def _beat(self) -> None:
         pause = threading.Event()
         while not pause.wait(min(self._job.heartbeat_s, self._contact.check_every_s)):
-            with suppress(OSError):  # Without a spool the contact is lost in the end, which this thread has to notice.
+            with suppress(OSError):  # Without a spool the contact is lost in the end.
                 self._contact.confirm(self._spool.confirmed_beat())
                 self._contact.add(self._spool.beat())
-            if (lost_s := self._contact.lost_s()) is not None:
-                self.finish(self._without_contact(lost_s))
+
+    def _watch_contact(self) -> None:
+        """Uses no file."""
+        pause = threading.Event()
+        while not pause.wait(min(self._contact.check_every_s, threading.TIMEOUT_MAX)):
+            self._require_contact()
+
+    def _require_contact(self) -> None:
+        """End the attempt without contact: for the daemons it may have ended."""
+        if (lost_s := self._contact.lost_s()) is not None:
+            self.finish(self._without_contact(lost_s))
 
     def _without_contact(self, lost_s: float) -> Outcome:
         """A task that has not begun did not fail: its attempt may still be queued again, without a retry."""

@@ -13,12 +13,12 @@ from typing import NoReturn
 import anyio
 import msgspec
 
+from tidegate.daemon.spark.contact import SHARE
 from tidegate.daemon.spark.contract import CallbackTask
 from tidegate.daemon.spark.launch import RUNNER
 from tidegate.daemon.spark.process import end_all
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner import kinds
-from tidegate.daemon.spark.runner.contact import SHARE
 from tidegate.daemon.spark.runner.log_excerpt import log_excerpt
 from tidegate.daemon.spark.runner.redaction import Redaction, redaction_of
 from tidegate.daemon.spark.spool import Job, Outcome, Spool
@@ -67,8 +67,10 @@ def exec_conclusion(spool: Spool, outcome: Outcome, environ: Mapping[str, str]) 
     A thread cannot end another one. Otherwise a thread of the task would go on to start processes and to write, until the
     outcome is published. Processes are ended before, because the new program needs a moment to start, and again by it.
     `environ` is the environment from before the task, which can have changed it. Raises OSError when the program cannot start.
+
+    Until then no file is used, nor the log: the spool may hang.
     """
-    _end_processes(spool, grace := _grace_s(outcome), grace + KILLING_S)
+    end_all(spool.submission_id, grace := _grace_s(outcome), grace + KILLING_S, below=os.getpid())
     pipe = pipe_with(msgspec.json.encode(outcome))
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # The new program would die of it until it ignores it.
     os.execve(RUNNER[0], (*RUNNER, "conclude", str(spool.path), "--outcome", str(pipe)), environ)  # noqa: S606
@@ -105,18 +107,22 @@ def resume(spool: Spool, pipe: int) -> None:
 def patience_s(job: Job) -> float:
     """How long a busy Spark server may take to end a session before a failure is told: its statement would go on beside a retry.
 
-    At most half of what a runner without contact has left until other hosts retry its task.
+    At most half of the time until other hosts retry the task of a runner without contact.
     """
-    left_s = math.inf if job.silent_s is None else (1 - SHARE) * job.silent_s
-    return max(kinds.END_S, min(PATIENCE_S, left_s / 2))
+    return max(kinds.END_S, min(PATIENCE_S, until_retry_s(job) / 2))
+
+
+def until_retry_s(job: Job) -> float:
+    """What a runner without contact has left until other hosts retry its task."""
+    return math.inf if job.silent_s is None else (1 - SHARE) * job.silent_s
 
 
 def _grace_s(outcome: Outcome) -> float:
     return KILL_GRACE_S if outcome.outcome == "killed" else LEFTOVER_GRACE_S
 
 
-def _end_processes(spool: Spool, grace_s: float, within_s: float = math.inf) -> None:
-    if left := end_all(spool.submission_id, grace_s, within_s, below=os.getpid()):
+def _end_processes(spool: Spool, grace_s: float) -> None:
+    if left := end_all(spool.submission_id, grace_s, below=os.getpid()):
         log.info("ended %d processes of the task", left)
 
 

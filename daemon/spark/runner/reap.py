@@ -4,10 +4,11 @@ import logging
 from contextlib import suppress
 from datetime import UTC, datetime
 
+from tidegate.daemon.spark.contact import SHARE
 from tidegate.daemon.spark.process import alive, end_all
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner import kinds
-from tidegate.daemon.spark.runner.conclusion import KILL_GRACE_S, patience_s
+from tidegate.daemon.spark.runner.conclusion import KILL_GRACE_S, patience_s, until_retry_s
 from tidegate.daemon.spark.runner.limits import size
 from tidegate.daemon.spark.runner.log_excerpt import log_excerpt
 from tidegate.daemon.spark.runner.redaction import redaction_of
@@ -15,6 +16,8 @@ from tidegate.daemon.spark.spool import Claim, Outcome, Spool
 from tidegate.schemas.notice import LogExcerpt
 
 ADVICE = "its log shows a crash, and the log of the kernel (dmesg) a kill for lack of memory"
+
+FROZEN = "it had sent no heartbeat for so long that its daemon ended it: it was stopped, or its host or spool hung"
 
 log = logging.getLogger("tidegate")
 
@@ -36,12 +39,20 @@ def reap(spool: Spool) -> None:
 def _reap(spool: Spool) -> None:
     claim = spool.claimed()
     if spool.outcome() is None and claim is not None and not alive(claim.claimant):
-        end_all(spool.submission_id, KILL_GRACE_S)
+        end_all(spool.submission_id, _grace_s(spool))
         _end_session(spool)
         outcome = _outcome(spool, claim)
         log.info("task %s: %s", outcome.outcome, outcome.reason)
         spool.end(outcome)
         spool.clear()
+
+
+def _grace_s(spool: Spool) -> float:
+    """The runner may have been frozen for long: its processes end before other hosts retry the task."""
+    with suppress(DamagedError, OSError):
+        if (job := spool.job()) is not None:
+            return min(KILL_GRACE_S, until_retry_s(job) / 4)
+    return KILL_GRACE_S
 
 
 def _end_session(spool: Spool) -> None:
@@ -57,11 +68,20 @@ def _outcome(spool: Spool, claim: Claim) -> Outcome:
     killed = spool.asked_to_stop()
     return Outcome(
         outcome="killed" if killed else "failed",
-        reason="killed on request" if killed else f"the runner was killed or crashed ({found}); {ADVICE}",
+        reason="killed on request" if killed else f"the runner was killed or crashed ({found}); {_advice(spool, beat)}",
         started_at=claim.claimed_at,
         finished_at=datetime.now(UTC),
         log=_log(spool),
     )
+
+
+def _advice(spool: Spool, beat: datetime | None) -> str:
+    """By the clock, which may have been set: a daemon kills a frozen runner by a better measure."""
+    with suppress(DamagedError, OSError):
+        if (job := spool.job()) is not None and job.silent_s is not None and beat is not None:
+            age_s = (datetime.now(UTC) - beat).total_seconds()
+            return FROZEN if age_s >= SHARE * job.silent_s else ADVICE
+    return ADVICE
 
 
 def _memory_limit(spool: Spool) -> str:

@@ -40,7 +40,7 @@ def enter(given: tuple[str, bytes | str, int | None], home: Path) -> None:
         except TidegateError as error:
             check(str(error) != "")
     backend = RunnerBackend("command", Settings(postgres_dsn="", kafka_servers="", spool_dir=str(home)))
-    backend._inspect(spool)
+    backend._inspect(spool, {})
     prune(home, older_than_s=3600)
     remove(spool.path, ".going.")
 

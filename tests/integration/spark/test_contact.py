@@ -1,16 +1,22 @@
 """A runner begins when a daemon has recorded it, and ends when no daemon records its heartbeats any more."""
 
+import os
 import re
+import signal
+import sys
 from pathlib import Path
 
 import anyio
 import msgspec
+import pytest
 
 from tests.integration.spark.submissions import LONG_S, POLL_S, Bench, processes, runner_of, task, until_nothing_runs
 from tests.waiting import until
+from tidegate.daemon.spark import launch
 from tidegate.daemon.spark.contract import Phase
 from tidegate.daemon.spark.spool import Spool
 
+HUNG_RUNNER = Path(__file__).with_name("hung_runner.py")
 SILENT_S = 6.0
 BEATS = 3
 """Heartbeats, between which a runner looks ten times each whether it was recorded."""
@@ -66,6 +72,33 @@ async def test_a_runner_that_no_daemon_records_gives_up_before_other_hosts_retry
     assert waited is not None, status.reason
     assert 9 <= int(waited[1]) < 12
     await until_nothing_runs(spec.submission_id)
+
+
+async def test_a_frozen_runner_is_ended_with_its_task_before_other_hosts_retry_it(bench: Bench) -> None:
+    waiting = impatient(bench, SILENT_S)
+    spec = waiting.spec(task("command", "wait"))
+    handle = await waiting.submit(spec)
+    await waiting.until_working()
+
+    os.kill(runner_of(handle), signal.SIGSTOP)
+    status = await waiting.until_ended(spec, handle)
+
+    assert {each.pid for each in processes(spec.submission_id)} <= {runner_of(handle)}
+    assert status.phase is Phase.FAILED
+    assert "no heartbeat for so long that its daemon ended it" in status.reason
+
+
+async def test_a_task_ends_though_its_spool_hangs(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "RUNNER", (sys.executable, str(HUNG_RUNNER)))
+    waiting = impatient(bench, SILENT_S)
+    spec = waiting.spec(task("command", "wait"))
+    handle = await waiting.submit(spec)
+    await waiting.until_working()
+
+    await until_nothing_runs(spec.submission_id)
+    status = await waiting.until_ended(spec, handle)
+
+    assert (status.phase, status.reason.partition(" for ")[0]) == (Phase.FAILED, "no daemon of this host recorded a heartbeat")
 
 
 async def test_a_runner_that_no_daemon_has_recorded_ends_as_one_that_did_not_begin(bench: Bench) -> None:

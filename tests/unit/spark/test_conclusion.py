@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 from pathlib import Path
 
 import msgspec
@@ -59,3 +60,22 @@ def test_a_server_has_time_to_end_a_session_until_a_retry(silent_s: float | None
     assert job is not None
 
     assert conclusion.patience_s(msgspec.structs.replace(job, silent_s=silent_s)) == patience_s
+
+
+def test_nothing_is_logged_until_the_next_program_has_replaced_the_threads_of_the_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log is in the spool, which may hang."""
+    spool = prepared(tmp_path)
+
+    def execve(*_: object) -> None:
+        raise OSError(errno.ENOENT, "No such file")
+
+    monkeypatch.setattr(conclusion, "end_all", lambda *_args, **_options: 2)
+    monkeypatch.setattr(os, "execve", execve)
+
+    with caplog.at_level("INFO", "tidegate"), pytest.raises(FileNotFoundError):
+        conclusion.exec_conclusion(spool, SUCCESS, {})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # blocked for the next program
+
+    assert caplog.messages == []

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tidegate.daemon.spark.runner import contact
-from tidegate.daemon.spark.runner.contact import Contact
+from tidegate.daemon.spark import contact
+from tidegate.daemon.spark.contact import Contact
 
 Steps = list[tuple[float, str, int]]
 
