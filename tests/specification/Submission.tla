@@ -151,6 +151,7 @@ EndDoomed(a) ==
 
 EndObserved(a) ==
     /\ state[a] = "accepted"
+    /\ place[a] # NoPlace
     /\ runner[place[a]][a] = "over"
     /\ state' = Ended(a)
     /\ UNCHANGED <<owner, place, doomed, doing, runner, confirmed, begun>>
@@ -158,7 +159,7 @@ EndObserved(a) ==
 \* Another host cannot see the runner. That it is over by then is a matter of time: it ends after three quarters of the silence.
 DeclareLost(a) ==
     /\ state[a] = "accepted"
-    /\ ContactWatched => runner[place[a]][a] = "over"
+    /\ ContactWatched /\ place[a] # NoPlace => runner[place[a]][a] = "over"
     /\ state' = Ended(a)
     /\ UNCHANGED <<owner, place, doomed, doing, runner, confirmed, begun>>
 
