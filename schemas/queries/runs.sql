@@ -3,7 +3,7 @@
 SELECT {run.RunView}
 FROM dag_run AS run
 WHERE run.id = ANY ($1::bigint[])
-  AND (run.state IN ('success', 'failed') OR (SELECT held_since FROM dag WHERE dag.dag_id = run.dag_id) IS NULL)
+  AND NOT {held_row run}
 ORDER BY run.id
 FOR NO KEY UPDATE
 
@@ -15,17 +15,17 @@ WHERE run.id = ANY ($1::bigint[])
 ORDER BY run.id
 FOR NO KEY UPDATE
 
--- name: any_unfinished
-SELECT EXISTS (SELECT FROM dag_run WHERE dag_id = $1 AND state IN ('queued', 'running'))
-
 -- name: lock_of_attempts
 -- The runs of these attempts. The run of an attempt never changes.
 SELECT {run.RunView}
 FROM dag_run AS run
 WHERE run.id IN (SELECT dag_run_id FROM submission WHERE submission_id = ANY ($1::uuid[]))
-  AND (run.state IN ('success', 'failed') OR (SELECT held_since FROM dag WHERE dag.dag_id = run.dag_id) IS NULL)
+  AND NOT {held_row run}
 ORDER BY run.id
 FOR NO KEY UPDATE
+
+-- name: any_unfinished
+SELECT EXISTS (SELECT FROM dag_run WHERE dag_id = $1 AND state IN ('queued', 'running'))
 
 -- name: views
 -- As `lock`, without locks.

@@ -2,7 +2,8 @@
 
 In a statement, `{run.RunView}` stands for the columns of `run` that are the fields of that view, with times that Python can read.
 `{held dag_run_id}` stands for whether the view `held_run` has the run of that id. It takes two lookups by key, whatever Postgres
-knows of the tables; an anti-join with the view may compare each row with all of its runs.
+knows of the tables; an anti-join with the view may compare each row with all of its runs. `{held_row run}` stands for the same of
+a row of `dag_run` that is at hand.
 """
 
 import re
@@ -21,6 +22,10 @@ _IS_HELD = r"""(
     SELECT held_since FROM dag
     WHERE dag_id = (SELECT it.dag_id FROM dag_run AS it WHERE it.id = \1 AND it.state::text IN ('queued', 'running'))
 ) IS NOT NULL"""
+_HELD_ROW = re.compile(r"\{held_row (\w+)\}")
+_ROW_IS_HELD = r"""(
+    \1.state IN ('queued', 'running') AND (SELECT held_since FROM dag WHERE dag.dag_id = \1.dag_id) IS NOT NULL
+)"""
 _WRITES = re.compile(r"(?:--[^\n]*\n)*(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)")
 _PARAMETER = re.compile(r"\$(\d+)")
 
@@ -29,7 +34,7 @@ _PARAMETER = re.compile(r"\$(\d+)")
 def load(topic: str) -> dict[str, str]:
     """The blocks of `<topic>.sql` by name."""
     text = files(__package__).joinpath(f"{topic}.sql").read_text()
-    _, *parts = _NAME.split(_HELD.sub(_IS_HELD, _COLUMNS.sub(_columns, text)))
+    _, *parts = _NAME.split(_HELD_ROW.sub(_ROW_IS_HELD, _HELD.sub(_IS_HELD, _COLUMNS.sub(_columns, text))))
     return dict(zip(parts[::2], map(str.strip, parts[1::2]), strict=True))
 
 

@@ -20,7 +20,7 @@ from tidegate.schemas.error import RejectedError
 ALL = sorted(set(BACKENDS.values()))
 on_each = pytest.mark.parametrize("backend", ALL)
 on_one = pytest.mark.parametrize("backend", ALL if os.environ.get("TEST_LONG") else ["command"])
-"""What the runner does before a task begins or after its end is the same on all: `make test` shows it on the cheapest."""
+"""The runner does this for all kinds of task in the same way: `make test` shows it on the cheapest."""
 
 SUBMITTER = Path(__file__).with_name("submitter.py")
 

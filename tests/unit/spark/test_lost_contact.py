@@ -20,6 +20,7 @@ def test_a_task_begins_with_contact_alone(frozen_s: float, begins: bool, tmp_pat
         ends.append(outcome)
         raise SystemExit  # in place of the exit of the process
 
+    monkeypatch.chdir(tmp_path)  # Back afterwards: the attempt changes it.
     monkeypatch.setattr(kinds, "run", begun.append)
     monkeypatch.setattr(Attempt, "finish", finish)
     spool = prepared(tmp_path)
