@@ -69,3 +69,8 @@ def cut(text: str, length: int) -> str:
     """A text that is longer ends after so many characters, and says how many more there were."""
     left = len(text) - length
     return text if left <= 0 else f"{text[:length]}… ({counted(left, 'more character', 'more characters')})"
+
+
+def is_template(text: str) -> bool:
+    """Whether rendering the text of a task changes more than the ends of its lines."""
+    return any(mark in text for mark in ("{{", "{%", "{#"))

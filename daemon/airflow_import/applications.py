@@ -13,6 +13,7 @@ from tidegate.daemon.airflow_import.report import left_out, omission, shown
 from tidegate.daemon.airflow_import.texts import Pair, as_text, pairs_of, text_pair, text_values, with_literals
 from tidegate.daemon.spark.runner.application_files import LISTS, is_address, is_package
 from tidegate.daemon.spark.runner.submit import conf_problem
+from tidegate.schemas.text import is_template
 
 _PATH = re.compile(r"(?![~/{])(?!(.*/)?\.\./)[^:#*?\[]+")
 """A path below the DAG folder; Spark alone knows fragments and patterns."""
@@ -69,7 +70,7 @@ def _application(context: Context, node: ast.expr) -> ast.expr:
     """The path of the application; one outside of the DAG folder is reported, and its name kept."""
     if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
         return context.translate(node)
-    if templates.is_template(node.value):
+    if is_template(node.value):
         raise left_out(node, "the path of an application is no template", "write the path")
     if is_elsewhere(node.value):
         file = PurePosixPath(node.value).name

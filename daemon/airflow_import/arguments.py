@@ -9,6 +9,7 @@ from tidegate.daemon.airflow_import.layout import call, constant, items, keyword
 from tidegate.daemon.airflow_import.report import LeftOutError, left_out, omission
 from tidegate.daemon.airflow_import.unsupported import leave_out_option, unrepeated
 from tidegate.daemon.airflow_import.values import duration, moment
+from tidegate.schemas.text import is_template
 
 Convert = Callable[[Context, ast.expr], ast.expr]
 Options = Sequence[ast.keyword]
@@ -109,7 +110,7 @@ def template(context: Context, node: ast.expr) -> ast.expr:
     """An expression whose strings are templates. Raises LeftOutError for one that no run could render, with all reasons."""
     translated = context.translate(node)
     for text in ast.walk(translated):
-        if isinstance(text, ast.Constant) and isinstance(text.value, str) and templates.is_template(text.value):
+        if isinstance(text, ast.Constant) and isinstance(text.value, str) and is_template(text.value):
             text.value = templates.translated(text.value)
             if problems := ", ".join(templates.problems(text.value)):
                 what = f"template {text.value}"

@@ -14,6 +14,7 @@ from tidegate.daemon.airflow_import.layout import attribute, call, constant, ite
 from tidegate.daemon.airflow_import.report import left_out, omission
 from tidegate.daemon.airflow_import.run_values import RUN, captured, context_arguments, rendered
 from tidegate.daemon.airflow_import.texts import text_values
+from tidegate.schemas.text import is_template
 
 
 class PythonTask(msgspec.Struct, frozen=True):
@@ -144,7 +145,7 @@ def _argument(context: Context, node: ast.expr) -> ast.expr:
     """Airflow renders strings in arguments as templates. A template that is one name becomes an attribute of the run."""
     translated = context.translate(node)
     for text in ast.walk(translated):
-        if isinstance(text, ast.Constant) and isinstance(text.value, str) and templates.is_template(text.value):
+        if isinstance(text, ast.Constant) and isinstance(text.value, str) and is_template(text.value):
             only = rendered(templates.only_name(templates.translated(text.value)) or "")
             if only is not None and text is translated:
                 return only

@@ -47,10 +47,6 @@ def problems(text: str) -> Iterator[str]:
     yield from (f"the filter {name} is unknown in templates" for name in sorted(filters))
 
 
-def is_template(text: str) -> bool:
-    return any(mark in text for mark in ("{{", "{%", "{#"))
-
-
 def expressions(text: str) -> list[str]:
     """What Jinja evaluates of a text."""
     return _EXPRESSION.findall(text)

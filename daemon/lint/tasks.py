@@ -7,10 +7,10 @@ from pathlib import Path
 from tidegate.daemon.lint.finding import Mistake
 from tidegate.daemon.spark.runner.application_files import LISTS, below, checked_entry
 from tidegate.daemon.spark.runner.failure_reason import TaskError
-from tidegate.daemon.spark.runner.rendering import is_template
 from tidegate.daemon.spark.runner.submit import conf_problem
 from tidegate.daemon.spark.runner.template import mistakes
 from tidegate.schemas.dag import BaseTask, CommandTask, ProgramTask, Secret, SqlTask, SubmitTask
+from tidegate.schemas.text import is_template
 
 Named = tuple[str, str]
 """How messages name a text of a task, and the text."""

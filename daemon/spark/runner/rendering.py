@@ -3,13 +3,9 @@
 import re
 
 from tidegate.daemon.spark.contract import SubmissionSpec
+from tidegate.schemas.text import is_template
 
 _LINE_END = re.compile(r"\r\n?")
-
-
-def is_template(text: str) -> bool:
-    """Whether rendering changes more than the ends of lines."""
-    return any(mark in text for mark in ("{{", "{%", "{#"))
 
 
 def render(text: str, spec: SubmissionSpec, what: str) -> str:

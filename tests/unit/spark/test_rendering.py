@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.spark.test_template import SPEC
 from tidegate.daemon.spark.runner import rendering, template
+from tidegate.schemas.text import is_template
 
 RUNNER = """
 import sys
@@ -19,13 +20,13 @@ print(*sys.modules)
     "text", ["", "SELECT 1", "a\r\nb\rc\n\r\n", "}} %} #}", "{ { x", "x\n", "\n\n", "# x\n## y", "é\0\u2028"]
 )
 def test_a_text_without_a_mark_is_rendered_as_by_jinja(text: str) -> None:
-    assert not rendering.is_template(text)
+    assert not is_template(text)
     assert rendering.render(text, SPEC, "the SQL") == template.render(text, SPEC, "the SQL")
 
 
 @pytest.mark.parametrize("text", ["{{ run_id }}\r\n", "{% if run_id %}x{% endif %}", "x{# y #}"])
 def test_a_text_with_a_mark_is_rendered_by_jinja(text: str) -> None:
-    assert rendering.is_template(text)
+    assert is_template(text)
     assert rendering.render(text, SPEC, "the SQL") == template.render(text, SPEC, "the SQL") != text
 
 
