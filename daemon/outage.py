@@ -104,7 +104,7 @@ class Outages:
             log.warning(kind.unsteady, **{kind.field: name}, error=reason)
 
     def end(self, server: str) -> None:
-        """End the outage of a server that answered."""
+        """End the outage of a server that answered, which any duty may have met. `Retry` ends outages of its own tries alone."""
         self._end(_Component(_SERVER, server))
 
     def _end(self, component: _Component) -> None:

@@ -46,7 +46,7 @@ LONGEST_PAUSE_S = 600.0
 CLAIM_MARGIN_S = 20.0
 """Time to record the result of an attempt: a claim lasts this much longer than the attempt may take.
 
-As long waits another daemon that finds the claim at its end: in an outage of Postgres, claims end before results are recorded.
+A daemon that finds an expired claim waits this long, too: in an outage of Postgres, claims end before results are recorded.
 """
 
 POLL_MARGIN_S = 5.0

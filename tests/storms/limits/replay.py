@@ -2,8 +2,9 @@
 
 An **inversion**: a transaction gave slots of a pool to a task and not to one that waited in the same pool, comes before it in the
 order of the queue (heavier; if alike, of an earlier run), and fitted beside all that was given to those before it. Each such pair
-of a transaction and a task has one reason. An admission looks at its queue first and takes its locks after that: who became ready
-or was given room after the look could not be seen. Who did not fit is counted by the limit that held it up; that is no inversion.
+of a transaction and a task has one reason. An admission looks at its queue first and takes its locks after that: a task that
+became ready or got room after the look could not be seen. A task that did not fit is counted by the limit that held it up; that
+is no inversion.
 """
 
 from bisect import bisect_left
@@ -46,7 +47,7 @@ class Admission(msgspec.Struct, frozen=True):
     turns: int
 
     def sentence(self, waiter: Waiter) -> str:
-        """Whom it passed over."""
+        """Which task it passed over."""
         task, last = waiter.task, self.given[-1]
         waited = (self.at - waiter.scheduled_at).total_seconds()
         return (
