@@ -2,14 +2,14 @@
 
 Other hosts retry a task when no heartbeat of its attempt was recorded for some time. Its runner ends before that, so that the
 task never runs twice at the same time. A daemon records a heartbeat after it was sent, so the runner counts from the earlier
-moment.
+moment. A runner that is frozen cannot end: a daemon of its host kills it when it has sent no heartbeat for as long.
 """
 
 import math
 import time
 
 SHARE = 0.75
-"""The runner ends after this share of the time that other hosts wait. The rest is for ending the processes of the task."""
+"""The runner ends, or is killed, after this share of the time that other hosts wait. The rest is for ending its processes."""
 
 CHECKS = 20
 """How often the contact is checked in this time."""

@@ -20,11 +20,11 @@ import structlog
 
 from tidegate.daemon.settings import Settings, dags_root, spool_root
 from tidegate.daemon.spark import event_file, launch
+from tidegate.daemon.spark.contact import SHARE
 from tidegate.daemon.spark.contract import Backend, CallbackTask, Handle, LogChunk, Phase, Status, SubmissionSpec, backend_of
 from tidegate.daemon.spark.host import host_of, secrets_dirs, write_probe
 from tidegate.daemon.spark.process import alive, has_stamp, identify, send, stamped, until_gone
 from tidegate.daemon.spark.regular_file import DamagedError
-from tidegate.daemon.spark.seen_beats import SeenBeats
 from tidegate.daemon.spark.spool import Claim, Job, Outcome, Spool, spools
 from tidegate.daemon.spark.spool_threads import SpoolThreads
 from tidegate.schemas.cluster import Cluster, cluster_name, cluster_problem
@@ -64,7 +64,6 @@ class RunnerBackend:
         self._settings = settings
         self._root = spool_root(settings)
         self._io = SpoolThreads(self._root).run
-        self._seen_beats = SeenBeats(settings.runner_silent_s)
         self._reaped_at: dict[UUID, float] = {}
         self._last_reaped = UUID(int=0)
         self._known: dict[UUID, Handle | None] = {}
@@ -188,8 +187,6 @@ class RunnerBackend:
         """As `_inspect`. The outcome is read last: a runner may end meanwhile. Raises DamagedError."""
         claim = spool.claimed()
         lives = claim is not None and alive(claim.claimant)
-        if not lives:
-            self._seen_beats.forget(spool.submission_id)
         if (outcome := spool.outcome()) is not None:
             return Status(phase=Phase(outcome.outcome), **outcome.facts()), False
         if claim is None:
@@ -202,7 +199,8 @@ class RunnerBackend:
 
     def _kill_frozen(self, spool: Spool, claim: Claim, handle: Handle) -> bool:
         """Kill a runner that has sent no heartbeat for so long that it would have ended itself; whether it was one."""
-        if not self._seen_beats.is_frozen(spool.submission_id, spool.last_beat()) or not _is_runner(claim.claimant.pid, handle):
+        is_frozen = spool.silence_s() >= SHARE * self._settings.runner_silent_s
+        if not is_frozen or not _is_runner(claim.claimant.pid, handle):
             return False
         log.warning("runner_frozen", submission_id=str(spool.submission_id), pid=claim.claimant.pid)
         return send(claim.claimant, signal.SIGKILL)

@@ -4,7 +4,7 @@
     events.jsonl  the events of its run, if they are too many for the job
     claim         the identity of the runner that executes it; a second runner finds it and exits
     confirmed     present once the daemon has recorded the claim: the task begins; its time is that of the last recorded heartbeat
-    heartbeat     touched by the runner
+    heartbeat     touched by the runner; its time of access is the time since the start of the host
     kill          present after a request to stop
     log           stdout and stderr of all processes of the task
     outcome.json  how the attempt ended; the first one written counts
@@ -28,6 +28,7 @@ from uuid import UUID, uuid4
 import msgspec
 
 from tidegate.daemon.spark import whole_file
+from tidegate.daemon.spark.contact import elapsed
 from tidegate.daemon.spark.contract import AttemptEnd, LogChunk, SubmissionSpec
 from tidegate.daemon.spark.process import Identity, alive
 from tidegate.daemon.spark.regular_file import DamagedError, open_directory, open_regular, read_regular
@@ -146,8 +147,16 @@ class Spool:
 
     def beat(self) -> int:
         """Touch the heartbeat, and return its time in ns, which names this heartbeat."""
-        _touch(self.path / "heartbeat")
-        return (self.path / "heartbeat").lstat().st_mtime_ns
+        path = self.path / "heartbeat"
+        _touch(path)
+        os.utime(path, ns=(int(elapsed() * 1e9), path.lstat().st_mtime_ns), follow_symlinks=False)
+        return path.lstat().st_mtime_ns
+
+    def silence_s(self) -> float:
+        """The age of the last heartbeat by a clock that no user sets; 0 for a runner of an older version, or without one."""
+        with suppress(FileNotFoundError):
+            return max(0.0, elapsed() - (self.path / "heartbeat").lstat().st_atime)
+        return 0.0
 
     def last_beat(self) -> int | None:
         """The time in ns of the last heartbeat."""

@@ -42,5 +42,6 @@ NOTICED_BY: Mapping[str, Set[str]] = {
     "own_clock_believed": {"no_time_in_the_database_is_of_a_wrong_clock"},
     "nothing_contained": {"nothing_reaches_the_net", events.offsets_only_move_forward_to_the_end.__name__},
     "contact_not_watched": {runners.executions_of_a_task_never_overlap.__name__},
+    "frozen_runners_live": {runners.executions_of_a_task_never_overlap.__name__},
     "spools_not_told_apart": {runners.each_attempt_is_executed_at_most_once.__name__},
 }

@@ -22,6 +22,15 @@ def contact_not_watched() -> None:
     before: Callable[[RunnerBackend, SubmissionSpec], Job] = replace(RunnerBackend, "_job", job)
 
 
+def frozen_runners_live() -> None:
+    """A daemon leaves a runner of its host alone that sends no heartbeats."""
+
+    def kill(*_: object) -> bool:
+        return False
+
+    replace(RunnerBackend, "_kill_frozen", kill)
+
+
 def spools_not_told_apart() -> None:
     """A host is its name, whatever its spool."""
 
@@ -33,5 +42,5 @@ def spools_not_told_apart() -> None:
 
 
 RUNNER_FAULTS: Mapping[str, Callable[[], None]] = {
-    fault.__name__: fault for fault in (contact_not_watched, spools_not_told_apart)
+    fault.__name__: fault for fault in (contact_not_watched, frozen_runners_live, spools_not_told_apart)
 }

@@ -60,6 +60,9 @@ GREAT_RUNNERS = RunnersPlan(
     rest_s=180,
 )
 
+FROZEN_RUNNERS = RunnersPlan(hosts=HOSTS, daemons=len(HOSTS), events=120, send_s=60, frozen_runners=4, misery=Misery(), rest_s=90)
+"""The daemons are well: each host ends in time what its frozen runners cannot end."""
+
 AIMED: Mapping[str, RunnersPlan] = {
     # Long tasks are at work on a host whose daemon is frozen.
     "contact_not_watched": RunnersPlan(
@@ -70,6 +73,7 @@ AIMED: Mapping[str, RunnersPlan] = {
         misery=Misery(stops=3, stopped=ALONE, stop_s=(SILENT_S + 3.0, SILENT_S + 5.0), within_s=40),
         rest_s=60,
     ),
+    "frozen_runners_live": FROZEN_RUNNERS,
     # A runner waits for its confirmation when its daemon is killed before it has recorded it, and waits for longer than other
     # daemons do before they submit the attempt.
     "spools_not_told_apart": RunnersPlan(

@@ -1,10 +1,12 @@
 """A storm over daemons of several hosts, each with a spool of its own, whose tasks are real processes."""
 
-from collections.abc import Mapping
+import signal
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import anyio
 from msgspec.structs import replace
 
 from tests.storms.checker import INVARIANTS, Verdict, violations
@@ -14,7 +16,7 @@ from tests.storms.processes import Daemon
 from tests.storms.runners import executions, invariants
 from tests.storms.runners.pipelines import DAGS, INPUTS, LONG, LONG_S, files
 from tests.storms.storm import Plan, Storm
-from tidegate.daemon.spark.process import end_all
+from tidegate.daemon.spark.process import Identity, end_all, send
 from tidegate.daemon.spark.spool import Spool, spools
 
 SILENT_S = 8.0
@@ -45,9 +47,15 @@ def _is_long(spool: Spool, begun_after: datetime) -> bool:
 
 
 class RunnersPlan(Plan, frozen=True, kw_only=True):
-    """`hosts` says of each daemon on which host it is: which spool it has."""
+    """`hosts` says of each daemon on which host it is: which spool it has.
+
+    `frozen_runners`: so many runners are frozen, one after the other, for `frozen_s` each, while their long tasks are at work.
+    A host whose daemons are dead meanwhile cannot end such a task in time, so none is killed then.
+    """
 
     hosts: Mapping[str, str]
+    frozen_runners: int = 0
+    frozen_s: tuple[float, float] = (SILENT_S + 3.0, SILENT_S + 5.0)
 
 
 class RunnersStorm(Storm):
@@ -69,9 +77,31 @@ class RunnersStorm(Storm):
         return self.home / f"spool-{host}"
 
     def _end_runners(self) -> None:
-        for host in set(self.plan.hosts.values()):
-            for spool in spools(self._spool(host)):
-                end_all(spool.submission_id, 0)
+        for spool in self._all_spools():
+            end_all(spool.submission_id, 0)
+
+    async def _intrude(self, note: Callable[[str], None]) -> None:
+        for _ in range(self.plan.frozen_runners):
+            with anyio.move_on_after(self.plan.send_s):
+                runner = await self._runner_at_work()
+                if send(runner, signal.SIGSTOP):
+                    note(f"freeze runner {runner.pid}")
+                    await anyio.sleep(self.random.uniform(*self.plan.frozen_s))
+                    send(runner, signal.SIGCONT)
+
+    async def _runner_at_work(self) -> Identity:
+        """A runner whose task has just begun, and lasts for longer than the runner may be silent."""
+        while True:
+            begun_after = datetime.now(UTC) - timedelta(seconds=1)
+            found = [spool.claimed() for spool in self._all_spools() if _is_long(spool, begun_after)]
+            for claim in found:
+                if claim is not None:
+                    return claim.claimant
+            await anyio.sleep(0.1)
+
+    def _all_spools(self) -> Iterator[Spool]:
+        for host in sorted(set(self.plan.hosts.values())):
+            yield from spools(self._spool(host))
 
     def _worth_freezing(self, daemon: Daemon) -> bool:
         """Its host executes a task that is at work for long enough to lose contact."""
@@ -99,6 +129,7 @@ class RunnersStorm(Storm):
             "executions": len(ran),
             **dict(reasons.items()),
             "strays killed": evidence.logged("stray_killed"),
+            "frozen runners killed": evidence.logged("runner_frozen"),
             "submissions adopted": evidence.logged("submission_adopted"),
             "daemons killed": sum(end.code == -9 for end in evidence.ends),
             "runs cleared": len(evidence.cleared),

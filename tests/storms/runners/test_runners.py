@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.storms.kinds import ride_out, ride_out_unbroken
 from tests.storms.noticed_by import NOTICED_BY
 from tests.storms.runners.faults import RUNNER_FAULTS
-from tests.storms.runners.plans import AIMED, RUNNERS, SUITE
+from tests.storms.runners.plans import AIMED, FROZEN_RUNNERS, RUNNERS, SUITE
 from tests.storms.seeded import STORMS
 
 LONG = bool(os.environ.get("TEST_LONG"))
@@ -20,6 +20,12 @@ REACHED = ("executions", "runners without contact", "attempts killed", "submissi
 @pytest.mark.long
 async def test_no_task_runs_twice_at_once_and_what_has_ended_stays_so(tmp_path: Path, cache: Path) -> None:
     await ride_out_unbroken(RUNNERS if LONG else SUITE, REACHED, tmp_path, cache)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not LONG, reason="takes minutes: make test-long")
+async def test_no_task_of_a_frozen_runner_runs_beside_its_retry(tmp_path: Path, cache: Path) -> None:
+    await ride_out_unbroken(FROZEN_RUNNERS, ("executions", "frozen runners killed"), tmp_path, cache)
 
 
 @pytest.mark.long

@@ -226,6 +226,29 @@ def test_without_a_sign_of_life_its_age_is_unknown(spool: Spool) -> None:
     assert spool.heartbeat_age_s() is None
 
 
+def test_a_runner_is_silent_since_its_last_heartbeat_whatever_the_clock_of_its_host_says(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = spool.silence_s()
+    monkeypatch.setattr("tidegate.daemon.spark.spool.elapsed", lambda: 1000.0)
+    spool.beat()
+    monkeypatch.setattr("tidegate.daemon.spark.spool.elapsed", lambda: 1012.0)
+
+    with time_machine.travel(NOW + timedelta(days=400), tick=False):
+        silence_s = spool.silence_s()
+
+    assert before == 0.0
+    assert silence_s == pytest.approx(12.0)
+
+
+def test_a_runner_of_an_older_version_is_never_silent(spool: Spool) -> None:
+    """Its heartbeats have the time of the calendar alone."""
+    spool.beat()
+    os.utime(spool.path / "heartbeat")
+
+    assert spool.silence_s() == 0.0
+
+
 def test_what_a_dead_runner_or_a_failed_start_left_is_pruned(tmp_path: Path) -> None:
     dead, recent, beating = (prepared(tmp_path) for _ in range(3))
     empty, new = Spool(tmp_path, uuid4()), Spool(tmp_path, uuid4())

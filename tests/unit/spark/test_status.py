@@ -11,11 +11,14 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from tests.unit.spark.test_spool import DEAD, DONE, prepared
+from tests.waiting import until
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark import launch, runner_backend
+from tidegate.daemon.spark.contact import elapsed
 from tidegate.daemon.spark.contract import Handle, Phase
 from tidegate.daemon.spark.process import identify
 from tidegate.daemon.spark.regular_file import DamagedError
@@ -77,6 +80,44 @@ async def test_an_impossible_time_is_a_failure_of_this_attempt_alone(root: Path,
     assert statuses[other.submission_id].phase is Phase.SUCCEEDED
     assert statuses[spoiled.submission_id].phase is Phase.FAILED
     assert f"{spoiled.path}/spec.json has an impossible time: {seconds} s since 1970" in statuses[spoiled.submission_id].reason
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "600"]) as process:  # noqa: S607 - whichever there is
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "is_runner", "lives"),
+    [
+        pytest.param(674.0, True, True, id="not for long enough"),
+        pytest.param(676.0, True, False, id="frozen"),
+        pytest.param(676.0, False, True, id="a process that the claim names, and that is no runner"),
+    ],
+)
+async def test_a_runner_that_has_been_silent_for_three_quarters_is_killed(
+    root: Path,
+    process: subprocess.Popen[bytes],
+    silent_s: float,
+    is_runner: bool,
+    lives: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(RunnerBackend, "_start_reaper", lambda *_: anyio.lowlevel.checkpoint())
+    spool, claimant = prepared(root), identify(process.pid)
+    assert claimant is not None
+    spool.claim(claimant)
+    spool.beat()
+    monkeypatch.setattr("tidegate.daemon.spark.spool.elapsed", lambda: elapsed() + silent_s)
+    handle = {"spool": str(spool.submission_id), "pid": process.pid if is_runner else 1}
+
+    status = (await backend(root).status({spool.submission_id: handle}))[spool.submission_id]
+
+    if not lives:
+        await until(lambda: process.poll() is not None, 60)
+    assert (process.poll() is None, status.reason == "") == (lives, lives)
 
 
 def test_an_impossible_time_of_a_heartbeat_is_damage(root: Path) -> None:
