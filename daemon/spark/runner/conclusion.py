@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NoReturn
 
@@ -95,6 +96,8 @@ def resume(spool: Spool, pipe: int) -> None:
     # Read at once, not to the end: a process of the task can hold the other end.
     outcome = msgspec.json.decode(os.read(pipe, MAX_RECORD_BYTES), type=Outcome)
     _end_processes(spool, 0)
+    with suppress(OSError):
+        spool.beat()  # The thread that sent heartbeats has ended. A daemon of the host takes a silent runner for frozen.
     try:
         job = spool.job()
     except (DamagedError, OSError) as damage:

@@ -102,7 +102,7 @@ async def test_a_task_ends_though_its_spool_hangs(bench: Bench, monkeypatch: pyt
 
 
 async def test_a_runner_that_no_daemon_has_recorded_ends_as_one_that_did_not_begin(bench: Bench) -> None:
-    waiting = impatient(bench, 1.0)
+    waiting = impatient(bench, SILENT_S)
     spec = waiting.spec(task("command", "succeed"))
     handle = await waiting.backend(spec.task).submit(spec)
 

@@ -8,9 +8,9 @@ from tests.storms.replace import replace
 from tidegate.daemon import supervisor
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark import runner_backend
-from tidegate.daemon.spark.contract import SubmissionSpec
+from tidegate.daemon.spark.contract import Handle, SubmissionSpec
 from tidegate.daemon.spark.runner_backend import RunnerBackend
-from tidegate.daemon.spark.spool import Job
+from tidegate.daemon.spark.spool import Claim, Job, Spool
 
 
 def contact_not_watched() -> None:
@@ -25,10 +25,10 @@ def contact_not_watched() -> None:
 def frozen_runners_live() -> None:
     """A daemon leaves a runner of its host alone that sends no heartbeats."""
 
-    def kill(*_: object) -> bool:
+    def leave(_self: RunnerBackend, _spool: Spool, _claim: Claim, _handle: Handle) -> bool:
         return False
 
-    replace(RunnerBackend, "_kill_frozen", kill)
+    replace(RunnerBackend, "_kill_frozen", leave)
 
 
 def spools_not_told_apart() -> None:

@@ -22,6 +22,9 @@ from tidegate.daemon.spark.spool import Spool, spools
 SILENT_S = 8.0
 SETTINGS: Mapping[str, object] = {"runner_silent_s": SILENT_S, "runner_heartbeat_s": 0.5}
 
+BEGUN = timedelta(seconds=1)
+"""After this time a runner that has a claim executes its task."""
+
 OF_CLUSTERS = (
     applications.each_attempt_has_one_application,
     applications.each_attempt_ended_as_its_application,
@@ -31,7 +34,7 @@ OF_CLUSTERS = (
 
 REASONS = """
     SELECT
-        count(*) FILTER (WHERE reason LIKE 'no heartbeat%') AS "attempts lost",
+        count(*) FILTER (WHERE state = 'lost') AS "attempts lost",
         count(*) FILTER (WHERE reason LIKE 'no daemon of this host%') AS "runners without contact",
         count(*) FILTER (WHERE state = 'killed') AS "attempts killed"
     FROM submission
@@ -90,12 +93,12 @@ class RunnersStorm(Storm):
                     send(runner, signal.SIGCONT)
 
     async def _runner_at_work(self) -> Identity:
-        """A runner whose task has just begun, and lasts for longer than the runner may be silent."""
+        """A runner whose task has begun, and lasts for longer than the runner may be silent."""
         while True:
-            begun_after = datetime.now(UTC) - timedelta(seconds=1)
-            found = [spool.claimed() for spool in self._all_spools() if _is_long(spool, begun_after)]
-            for claim in found:
-                if claim is not None:
+            now = datetime.now(UTC)
+            for spool in self._all_spools():
+                claim = spool.claimed()
+                if claim is not None and claim.claimed_at < now - BEGUN and _is_long(spool, now - 3 * BEGUN):
                     return claim.claimant
             await anyio.sleep(0.1)
 
