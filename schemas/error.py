@@ -39,7 +39,6 @@ DUTY = "duty "
 UNREAD = "Kafka partition "
 """Before the key of a partition that a daemon does not read, where outages have names."""
 
-
 UNSENT = "Kafka outgoing "
 """Before the name of a topic, partition or shard whose events the relay cannot publish, where outages have names."""
 

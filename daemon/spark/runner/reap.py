@@ -68,19 +68,17 @@ def _outcome(spool: Spool, claim: Claim) -> Outcome:
     killed = spool.asked_to_stop()
     return Outcome(
         outcome="killed" if killed else "failed",
-        reason="killed on request" if killed else f"the runner was killed or crashed ({found}); {_advice(spool, beat)}",
+        reason="killed on request" if killed else f"the runner was killed or crashed ({found}); {_advice(spool)}",
         started_at=claim.claimed_at,
         finished_at=datetime.now(UTC),
         log=_log(spool),
     )
 
 
-def _advice(spool: Spool, beat: datetime | None) -> str:
-    """By the clock, which may have been set: a daemon kills a frozen runner by a better measure."""
+def _advice(spool: Spool) -> str:
     with suppress(DamagedError, OSError):
-        if (job := spool.job()) is not None and job.silent_s is not None and beat is not None:
-            age_s = (datetime.now(UTC) - beat).total_seconds()
-            return FROZEN if age_s >= SHARE * job.silent_s else ADVICE
+        if (job := spool.job()) is not None and job.silent_s is not None and spool.silence_s() >= SHARE * job.silent_s:
+            return FROZEN
     return ADVICE
 
 
