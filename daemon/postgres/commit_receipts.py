@@ -53,7 +53,7 @@ class CommitReceipts:
         self._last: dict[int, int] = {}
         self._length = 0
         self._failed = False
-        self._descriptor = _open_locked(self.path, os.O_CREAT)
+        self._descriptor = _create_locked(self.path)
 
     @property
     def newest(self) -> tuple[Receipt, ...]:
@@ -103,8 +103,10 @@ def missing(receipts: Sequence[Receipt], markers: Mapping[int, Mark]) -> list[Re
 def abandoned(root: Path) -> Generator[tuple[UUID, StoredReceipts | None, Path]]:
     """The receipts files of daemons that ended; None for an unreadable one. Each is locked until the next is requested."""
     for path in sorted((root / FOLDER).glob("*")):
-        with suppress(OSError, ValueError), _locked(path):
-            yield UUID(path.name), _read(path), path
+        with suppress(OSError, ValueError):
+            daemon = UUID(path.name)
+            with _locked(path):
+                yield daemon, _read(path), path
 
 
 @contextmanager
@@ -126,9 +128,20 @@ def _read(path: Path) -> StoredReceipts | None:
         return None
 
 
+def _create_locked(path: Path) -> int:
+    """The file gets its name once it is locked: without a lock it is that of an ended daemon, whose file is deleted.
+
+    A daemon that is killed before leaves an empty file with a dot in front of its name.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unnamed = path.with_name(f".{path.name}")
+    descriptor = _open_locked(unnamed, os.O_CREAT)
+    unnamed.rename(path)
+    return descriptor
+
+
 def _open_locked(path: Path, flags: int = 0) -> int:
     """Raises BlockingIOError while another process holds the lock."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

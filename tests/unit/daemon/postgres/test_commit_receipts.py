@@ -75,6 +75,22 @@ def test_a_mark_is_spent_when_a_later_one_of_its_connection_was_acknowledged(rec
     assert (before, receipts.spent) == (set(), {first})
 
 
+def test_the_file_of_a_daemon_that_starts_is_not_that_of_an_ended_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other daemon would lock the file first, and delete it."""
+    flock, found = fcntl.flock, list[Path]()
+
+    def after_others(descriptor: int, operation: int) -> None:
+        monkeypatch.undo()
+        found.extend(path for _, _, path in abandoned(tmp_path))
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", after_others)
+    receipts = CommitReceipts(uuid4(), tmp_path)
+
+    assert found == []
+    assert receipts.path.read_bytes() == b""
+
+
 def test_a_receipt_that_one_reads_no_other_gets(receipts: CommitReceipts, tmp_path: Path) -> None:
     """Its marks may be forgotten in the meantime, and all of it would seem to be missing."""
     receipts.record(ONE, receipts.next_number(), AT)
