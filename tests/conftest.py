@@ -18,7 +18,7 @@ import pytest
 import structlog
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from tests import class_archive, formatted_storage, initialized_cluster, order, servers, temporary_folder, tracing
+from tests import class_archive, formatted_storage, initialized_cluster, order, patience, servers, temporary_folder, tracing
 from tests.secured_kafka import SecuredKafka
 from tests.servers import MARK, MakeSettings, StartKafka, StartPostgres
 from tests.shared_servers import KAFKA, SPARK_CONNECT, SharedServers, address_of
@@ -42,6 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     class_archive.use(cache_of(os.environ))
     formatted_storage.use(cache_of(os.environ))
     initialized_cluster.use(cache_of(os.environ))
+    patience.use()
     config.stash[SHARED] = SharedServers(cache_of(os.environ))
 
 
