@@ -56,8 +56,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     return started
 
 
-async def start(within_s: float, has_started: Callable[[], bool]) -> None:
-    settings = Settings(postgres_dsn="", kafka_servers="", runner_silent_s=SILENT_S)
+async def start(within_s: float, has_started: Callable[[], bool], silent_s: float = SILENT_S) -> None:
+    settings = Settings(postgres_dsn="", kafka_servers="", runner_silent_s=silent_s)
     held_leases = HeldLeases(Job(uuid4(), "here", 7, "test"))
     context = Context(settings, cast(Database, None), held_leases, Signals(), Outages(), {})
     with anyio.fail_after(within_s):
@@ -85,6 +85,6 @@ async def test_a_duty_that_fails_before_it_has_started_keeps_no_other_from_start
 async def test_the_sweep_waits_for_the_first_round_of_the_observer(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "observe", started.duty("observe", after_s=0.2))
 
-    await start(60, lambda: "sweep" in started.names)
+    await start(60, lambda: "sweep" in started.names, silent_s=60)
 
     assert started.names[-2:] == ["observe", "sweep"]

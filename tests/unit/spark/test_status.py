@@ -109,8 +109,10 @@ async def test_a_runner_that_has_been_silent_for_three_quarters_is_killed(
     spool, claimant = prepared(root), identify(process.pid)
     assert claimant is not None
     spool.claim(claimant)
+    beat_at = float(int(elapsed()))
+    monkeypatch.setattr("tidegate.daemon.spark.spool.elapsed", lambda: beat_at)
     spool.beat()
-    monkeypatch.setattr("tidegate.daemon.spark.spool.elapsed", lambda: elapsed() + silent_s)
+    monkeypatch.setattr("tidegate.daemon.spark.spool.elapsed", lambda: beat_at + silent_s)
     handle = {"spool": str(spool.submission_id), "pid": process.pid if is_runner else 1}
 
     status = (await backend(root).status({spool.submission_id: handle}))[spool.submission_id]
