@@ -68,6 +68,10 @@ class History:
             for event_id, payload in rows:
                 await self._apply(msgspec.json.decode(payload, type=DatasetUpdated), id_=EventId(PRODUCER_SOURCE, event_id))
 
+    async def published(self) -> None:
+        """No event waits to be published."""
+        await self.database.pool.execute("DELETE FROM outbox")
+
     async def run(self) -> None:
         """A run of `daily_delays`, by the events it waits for."""
         await self.updated("lake://flights", "f-1", {"day": "2013-01-01"})
