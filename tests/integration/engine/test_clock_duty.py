@@ -39,7 +39,7 @@ async def other(dsn: str) -> AsyncIterator[Database]:
 
 async def daemon(database: Database, dsn: str) -> Context:
     """One that has its share of the clock."""
-    settings = Settings(postgres_dsn=dsn, kafka_servers="localhost:1")
+    settings = Settings(postgres_dsn=dsn, kafka_servers="localhost:1", lease_ttl_s=3600.0)
     held_leases = HeldLeases(Job(uuid4(), settings.host, os.getpid(), "test", Terms(lease_ttl_s=settings.lease_ttl_s)))
     context = Context(
         settings=settings, database=database, held_leases=held_leases, signals=Signals(), outages=Outages(), backends={}

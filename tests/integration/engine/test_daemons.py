@@ -11,7 +11,7 @@ from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.queries import leases
 from tidegate.schemas.queries.leases import OUTBOX, Group, Job, JobRow, LeaseSpec, Terms
 
-TERMS = Terms(parallelism=7, fair_after_s=5, lease_ttl_s=30, backends=("command",))
+TERMS = Terms(parallelism=7, fair_after_s=5, lease_ttl_s=3600, backends=("command",))
 
 
 async def live(database: Database) -> list[JobRow]:
@@ -27,7 +27,7 @@ async def test_a_daemon_tells_by_what_it_decides(database: Database) -> None:
 
 
 async def test_a_daemon_tells_whom_it_cannot_reach_for_as_long_as_it_is_so(database: Database) -> None:
-    outages, held_leases = Outages(), HeldLeases(Job(uuid4(), "here", 7, "test"))
+    outages, held_leases = Outages(), HeldLeases(Job(uuid4(), "here", 7, "test", TERMS))
     outages.begin(UnavailableError("no space is left", server="the spool"))
     await renew(database, held_leases, outages.away)
 
@@ -41,19 +41,19 @@ async def test_a_daemon_tells_whom_it_cannot_reach_for_as_long_as_it_is_so(datab
 
 
 async def test_a_daemon_is_taken_for_dead_by_its_own_time(database: Database) -> None:
-    for ttl_s in (30, 10):
+    for ttl_s in (3000, 1000):
         job = Job(uuid4(), f"{ttl_s}", 7, "test", Terms(lease_ttl_s=ttl_s))
         await renew(database, HeldLeases(job))
-    await database.pool.execute("UPDATE job SET heartbeat_at = heartbeat_at - interval '20 s'")
+    await database.pool.execute("UPDATE job SET heartbeat_at = heartbeat_at - interval '2000 s'")
 
-    assert [daemon.host for daemon in await live(database)] == ["30"]
+    assert [daemon.host for daemon in await live(database)] == ["3000"]
 
 
 async def test_five_daemons_have_the_same_of_each_topic_but_for_one(database: Database) -> None:
     topics = {Group("partition", "dataset-updated"): 12, Group("partition", "task-finished"): 12, Group("outbox", ""): 16}
     keys = [(group, f"{group.topic}/{n}" if group.topic else f"{n}") for group, count in topics.items() for n in range(count)]
     await register(database, [LeaseSpec(group.kind, key) for group, key in keys])
-    daemons = [HeldLeases(Job(uuid4(), str(number), 7, "test")) for number in range(5)]
+    daemons = [HeldLeases(Job(uuid4(), str(number), 7, "test", TERMS)) for number in range(5)]
 
     for _ in range(3):
         for daemon in daemons:

@@ -15,7 +15,7 @@ from tidegate.schemas.error import FencedError
 from tidegate.schemas.queries import inbox, leases, losses
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import OffsetMove
-from tidegate.schemas.queries.leases import PARTITION, Group, Incident, Job, Lease, LeaseSpec
+from tidegate.schemas.queries.leases import PARTITION, Group, Incident, Job, Lease, LeaseSpec, Terms
 from tidegate.schemas.queries.memory import Memory
 
 
@@ -65,7 +65,7 @@ async def test_a_batch_and_the_renewal_of_leases_do_not_deadlock(
 
 
 async def test_a_renewal_does_not_wait_for_a_batch(database: Database) -> None:
-    held_leases = HeldLeases(Job(uuid4(), "here", 7, "test"))
+    held_leases = HeldLeases(Job(uuid4(), "here", 7, "test", Terms(lease_ttl_s=3600.0)))
     await register(database, [LeaseSpec(PARTITION, key, 0) for key in "ab"])
     await renew(database, held_leases)
     async with database.pool.acquire() as other, other.transaction():

@@ -13,10 +13,10 @@ from tidegate.schemas.queries.leases import OUTBOX, PARTITION, DaemonRank, Group
 ALL = Group(OUTBOX, "")
 """What all daemons of a test share."""
 
-FORMER = Terms()
+TTL_S = 3600.0
+FORMER = Terms(lease_ttl_s=TTL_S)
 """Those of a former version, which names no groups."""
 
-TTL_S = 10.0
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
@@ -78,8 +78,8 @@ async def test_a_daemon_is_ranked_among_the_daemons_that_share_a_group_of_leases
     """The former version names no groups: it claims all."""
     await database.run(leases.create_leases, [LeaseSpec(PARTITION, "new/0")])
     former = await begun(database, timedelta())
-    old = await begun(database, timedelta(), Terms(groups=(ALL,)))
-    new = await begun(database, timedelta(), Terms(groups=(ALL, Group(PARTITION, "new"))))
+    old = await begun(database, timedelta(), Terms(groups=(ALL,), lease_ttl_s=TTL_S))
+    new = await begun(database, timedelta(), Terms(groups=(ALL, Group(PARTITION, "new")), lease_ttl_s=TTL_S))
 
     ranks = [(await standing(database, job)).ranks for job in (former, old, new)]
 
