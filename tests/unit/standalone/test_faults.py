@@ -61,7 +61,7 @@ async def test_a_record_that_could_not_be_written_is_written_once_there_is_room(
 
     async with anyio.create_task_group() as tg:
         tg.start_soon(recorder.keep_written)
-        await until((tmp_path / "home" / record.FILE).exists, 10)
+        await until((tmp_path / "home" / record.FILE).exists, 60)
         tg.cancel_scope.cancel()
 
     found = record.read(tmp_path / "home")
