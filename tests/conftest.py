@@ -18,7 +18,17 @@ import pytest
 import structlog
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from tests import class_archive, formatted_storage, initialized_cluster, order, patience, servers, temporary_folder, tracing
+from tests import (
+    class_archive,
+    fork_server,
+    formatted_storage,
+    initialized_cluster,
+    order,
+    patience,
+    servers,
+    temporary_folder,
+    tracing,
+)
 from tests.secured_kafka import SecuredKafka
 from tests.servers import MARK, MakeSettings, StartKafka, StartPostgres
 from tests.shared_servers import KAFKA, SPARK_CONNECT, SharedServers, address_of
@@ -102,6 +112,7 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A process that outlives the tests fails the run, and is ended all the same; a worker has the run told of it."""
     session.config.stash[SHARED].close()
+    fork_server.close()
     left = session.config.stash[LEFT_BEHIND] + servers.end_left_behind()
     told: dict[str, object] | None = getattr(session.config, "workeroutput", None)
     if told is not None:

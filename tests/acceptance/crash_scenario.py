@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -15,6 +14,7 @@ import asyncpg
 import msgspec
 import psutil
 
+from tests import fork_server
 from tests.acceptance import pipeline
 from tests.servers import create_database, delete_topics, drop_database, dsn_of
 from tests.storms import quiescence
@@ -26,7 +26,7 @@ from tests.storms.settings import SETTINGS
 from tests.storms.storm import PROBES
 from tests.waiting import until
 from tidegate.daemon.spark.process import end_all, stamped
-from tidegate.daemon.standalone.process import Child, descendants, runs, spawn
+from tidegate.daemon.standalone.process import Child, descendants, runs
 from tidegate.events import Publisher, topics
 
 ROOT = Path(__file__).parents[2]
@@ -104,12 +104,12 @@ class CrashScenario:
     async def start(self, die_at: str = "", **settings: object) -> None:
         """Return when it works, and the DAG is known."""
         number = len(self._ends) + 1
-        daemon = self._daemon = await spawn(
-            (sys.executable, "-m", "tests.storms.daemon", *(["--die-at", die_at] if die_at else [])),
+        daemon = self._daemon = await fork_server.spawn(
+            "tests.storms.daemon",
+            ["--die-at", die_at] if die_at else [],
             log=self._home / f"daemon-{number}.log",
             cwd=ROOT,
             env={**os.environ, **self._settings(settings)},
-            on_orphaned=signal.SIGKILL,
         )
         await until(lambda: self._ready(daemon.pid), READY_S)
         self._family += descendants(daemon.pid)

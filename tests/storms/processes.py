@@ -11,11 +11,13 @@ from random import Random
 import anyio
 import msgspec
 
+from tests import fork_server
 from tests.storms.cluster import Script
 from tests.storms.links import Link
 from tidegate.daemon.standalone.process import Child, spawn
 
 ROOT = Path(__file__).parents[2]
+DAEMON = "tests.storms.daemon"
 STOP_S = 20.0
 DOOM_S = 12.0
 """Within this time a daemon reaches its point, unless there is nothing more to do."""
@@ -128,13 +130,8 @@ class Daemon:
         self._began_at = datetime.now(UTC)
         die_at, self.die_at = self.die_at, None
         last_words = ["--die-at", die_at] if die_at else []
-        child = await spawn(
-            (sys.executable, "-m", "tests.storms.daemon", *self._arguments, *last_words),
-            log=self._home / f"daemon-{self.name}-{self._starts:03}.log",
-            cwd=self.root,
-            env={**os.environ, **self.env, **build_env(self.root)},
-            on_orphaned=signal.SIGKILL,
-        )
+        log = self._home / f"daemon-{self.name}-{self._starts:03}.log"
+        child = await _start_daemon(self.root, log, self.env, *self._arguments, *last_words)
         self._doomed_until = anyio.current_time() + DOOM_S if die_at else 0.0
         self._point = die_at or ""
         if die_at:
@@ -151,6 +148,19 @@ class Daemon:
 
     def _life(self) -> tuple[datetime, datetime]:
         return self._began_at, datetime.now(UTC)
+
+
+async def _start_daemon(root: Path, log: Path, env: Mapping[str, str], *arguments: str) -> Child:
+    """The fork server has the modules of this tree alone."""
+    if root == ROOT:
+        return await fork_server.spawn(DAEMON, arguments, log=log, cwd=ROOT, env={**os.environ, **env})
+    return await spawn(
+        (sys.executable, "-m", DAEMON, *arguments),
+        log=log,
+        cwd=root,
+        env={**os.environ, **env, **build_env(root)},
+        on_orphaned=signal.SIGKILL,
+    )
 
 
 async def start_cluster(home: Path, script: Script) -> tuple[Child, str]:
