@@ -4,25 +4,14 @@ import os
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
-from tests.storms.checker import Verdict
 from tests.storms.faults import FAULTS
 from tests.storms.invariants import attempts
-from tests.storms.noticed_by import NOTICED_BY
-from tests.storms.plans import AIMED, STORM, SUITE
-from tests.storms.seeded import STORMS
-from tests.storms.storm import Plan, Storm, seed
+from tests.storms.kinds import ride_out
+from tests.storms.plans import STORM, SUITE
+from tests.storms.seeded import notice
 
 LONG = bool(os.environ.get("TEST_LONG"))
-
-
-async def ride_out(plan: Plan, home: Path, cache: Path) -> tuple[Verdict, str]:
-    """The verdict and the report."""
-    home.mkdir()
-    storm = Storm(plan, home, cache, seed())
-    verdict = await storm.run()
-    return verdict, storm.report(verdict)
 
 
 @pytest.mark.long
@@ -43,11 +32,5 @@ async def test_nothing_is_lost_or_doubled(tmp_path: Path, cache: Path) -> None:
 @pytest.mark.skipif(not LONG, reason="takes minutes: make test-long; make test notices most faults by simulation")
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_seeded_fault_is_noticed(fault: str, tmp_path: Path, cache: Path) -> None:
-    """Within three storms: it takes chance to bring it about."""
-    for number in range(STORMS):
-        verdict, report = await ride_out(replace(AIMED[fault], fault=fault), tmp_path / str(number), cache)
+    for verdict, report in await notice(fault, tmp_path, cache):
         assert attempts.daemons_end_only_when_told.__name__ not in verdict.broken, report
-        if verdict.broken >= NOTICED_BY[fault]:
-            return
-
-    raise AssertionError(report)

@@ -4,22 +4,13 @@ import os
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
-from tests.storms.checker import Verdict
 from tests.storms.clocks.faults import CLOCK_FAULTS
-from tests.storms.clocks.plans import CLOCKED, LONG_CLOCKED
-from tests.storms.clocks.storm import ClocksStorm
-from tests.storms.noticed_by import NOTICED_BY
-from tests.storms.storm import Plan, seed
+from tests.storms.clocks.plans import LONG_CLOCKED
+from tests.storms.kinds import ride_out
+from tests.storms.seeded import notice
 
 LONG = bool(os.environ.get("TEST_LONG"))
-
-
-async def ride_out(plan: Plan, home: Path, cache: Path) -> tuple[Verdict, str]:
-    storm = ClocksStorm(plan, home, cache, seed())
-    verdict = await storm.run()
-    return verdict, storm.report(verdict)
 
 
 @pytest.mark.long
@@ -37,6 +28,4 @@ async def test_wrong_clocks_shift_nothing(tmp_path: Path, cache: Path) -> None:
 @pytest.mark.skipif(not LONG, reason="takes most of a minute: make test-long")
 @pytest.mark.parametrize("fault", CLOCK_FAULTS)
 async def test_a_seeded_fault_is_noticed(fault: str, tmp_path: Path, cache: Path) -> None:
-    verdict, report = await ride_out(replace(CLOCKED, fault=fault), tmp_path, cache)
-
-    assert verdict.broken >= NOTICED_BY[fault], report
+    await notice(fault, tmp_path, cache)

@@ -4,12 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from tests.storms.edits.faults import EDIT_FAULTS
-from tests.storms.edits.plans import EDITS, GREAT_EDITS
+from tests.storms.edits.plans import GREAT_EDITS
 from tests.storms.kinds import ride_out
-from tests.storms.noticed_by import NOTICED_BY
+from tests.storms.seeded import notice
 
 LONG = bool(os.environ.get("TEST_LONG"))
 
@@ -29,6 +28,4 @@ async def test_edits_lose_nothing_and_make_no_run(tmp_path: Path, cache: Path) -
 @pytest.mark.skipif(not LONG, reason="takes most of a minute: make test-long")
 @pytest.mark.parametrize("fault", EDIT_FAULTS)
 async def test_a_seeded_fault_is_noticed(fault: str, tmp_path: Path, cache: Path) -> None:
-    verdict, report = await ride_out(replace(EDITS, fault=fault), tmp_path / "storm", cache)
-
-    assert verdict.broken >= NOTICED_BY[fault], report
+    await notice(fault, tmp_path, cache)
