@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,7 +76,7 @@ AT_COMMIT: Sequence[Callable[["World", "Done"], Awaitable[Iterable[str]]]] = (
 # At rest --------------------------------------------------------------------------------------------------------------
 
 
-async def everything_ends(world: "World") -> Iterable[str]:
+async def everything_has_ended(world: "World") -> Iterable[str]:
     return world.left
 
 
@@ -146,50 +146,70 @@ async def nothing_waits_beside_an_open_gate(world: "World") -> Iterable[str]:
     return [f"{dag_id} has {sorted(uris)} and no run" for dag_id, uris in waiting.items() if is_met(SPECS[dag_id].schedule, uris)]
 
 
+ATTEMPTS = "SELECT submission_id, state FROM submission"
+
+
 async def each_attempt_has_one_application(world: "World") -> Iterable[str]:
-    """And ends as that does; one that was ended before it was submitted has none."""
-    rows = await world.server.ask("SELECT submission_id, state FROM submission")
+    """One that was ended before it was submitted has none."""
+    rows = await world.server.ask(ATTEMPTS)
     accepted = world.cluster.accepted
-    ended = {a.stamp: "killed" if a.phase is Phase.KILLED else a.phase.value for a in world.cluster.applications.values()}
     return [
         *(
             f"{id_} has {accepted[id_]} applications"
             for id_, state in rows
             if accepted[id_] != 1 and (accepted[id_] or state != "killed")
         ),
-        *(f"{id_} is {state}, its application {ended.get(id_)}" for id_, state in rows if ended.get(id_, "killed") != state),
         *(f"{id_} has an application and no submission" for id_ in accepted.keys() - {row[0] for row in rows}),
     ]
 
 
-async def the_topics_tell_each_run(world: "World") -> Iterable[str]:
-    """Without what came twice, each run and its tasks are told from 1 on without a gap, in order, up to where they stand."""
-    rows = await world.server.ask("SELECT dag_id, run_id, state_seq, task_seq, state FROM dag_run")
+async def each_attempt_ended_as_its_application(world: "World") -> Iterable[str]:
+    rows = await world.server.ask(ATTEMPTS)
+    ended = {a.stamp: "killed" if a.phase is Phase.KILLED else a.phase.value for a in world.cluster.applications.values()}
+    return [f"{id_} is {state}, its application {ended.get(id_)}" for id_, state in rows if ended.get(id_, "killed") != state]
+
+
+Run = tuple[str, str]
+"""DAG id, run id."""
+
+
+async def the_topic_tells_each_run(world: "World") -> Iterable[str]:
+    """Without what came twice, from 1 on without a gap, in order, up to where the run stands."""
+    rows = await world.server.ask("SELECT dag_id, run_id, state_seq, state FROM dag_run")
+    told, found = _told(world, Kind.DAG_RUN_STATE, {(row[0], row[1]): row[2] for row in rows})
+    last = {run: list(states.values())[-1:] for run, states in told.items()}
+    return [
+        *found,
+        *(
+            f"{row[1]} is {row[3]}, last told {last.get((row[0], row[1]))}"
+            for row in rows
+            if last.get((row[0], row[1])) != [row[3]]
+        ),
+    ]
+
+
+async def the_topic_tells_each_task(world: "World") -> Iterable[str]:
+    """Without what came twice, the moves of a run's tasks from 1 on without a gap, in order, up to the last."""
+    rows = await world.server.ask("SELECT dag_id, run_id, task_seq FROM dag_run")
+    return _told(world, Kind.TASK_STATE, {(row[0], row[1]): row[2] for row in rows})[1]
+
+
+def _told(world: "World", kind: Kind, counts: Mapping[Run, int]) -> tuple[Mapping[Run, Mapping[int, str]], list[str]]:
+    """What the topic tells of each run, and what contradicts that it tells 1 to its count, each once."""
+    told: dict[Run, dict[int, str]] = defaultdict(dict)
     found: list[str] = []
-    for kind, column in ((Kind.DAG_RUN_STATE, 2), (Kind.TASK_STATE, 3)):
-        told = _told(world, kind, found)
-        counts = {(row[0], row[1]): row[column] for row in rows}
-        found += [f"{kind} tells of {run}, which is not there" for run in told.keys() - counts.keys()]
-        found += [
-            f"{kind} tells of {run} {list(told[run])}, not 1 to {count}"
-            for run, count in counts.items()
-            if list(told[run]) != list(range(1, count + 1))
-        ]
-        if kind is Kind.DAG_RUN_STATE:
-            found += [
-                f"{row[1]} is {row[4]}, last told {list(told[row[0], row[1]].values())[-1:]}"
-                for row in rows
-                if list(told[row[0], row[1]].values())[-1:] != [row[4]]
-            ]
-    return found
-
-
-def _told(world: "World", kind: Kind, problems: list[str]) -> dict[tuple[str, str], dict[int, str]]:
-    told: dict[tuple[str, str], dict[int, str]] = defaultdict(dict)
     for dag_id, run_id, seq, state in _records(world, kind):
         if told[dag_id, run_id].setdefault(seq, state) != state:
-            problems.append(f"{run_id} told {seq} as {state} too")
-    return told
+            found.append(f"{kind} tells {seq} of {run_id} as {state} too")
+    return told, [
+        *found,
+        *(f"{kind} tells of {run}, which is not there" for run in told.keys() - counts.keys()),
+        *(
+            f"{kind} tells of {run} {list(told.get(run, ()))}, not 1 to {count}"
+            for run, count in counts.items()
+            if list(told.get(run, ())) != list(range(1, count + 1))
+        ),
+    ]
 
 
 def _records(world: "World", kind: Kind) -> Iterator[tuple[str, str, int, str]]:
@@ -201,8 +221,8 @@ def _records(world: "World", kind: Kind) -> Iterator[tuple[str, str, int, str]]:
 
 async def the_last_record_of_each_run_is_its_newest(world: "World") -> Iterable[str]:
     """Compaction keeps the last record of a key."""
-    newest: dict[tuple[str, str], int] = {}
-    last: dict[tuple[str, str], int] = {}
+    newest: dict[Run, int] = {}
+    last: dict[Run, int] = {}
     for dag_id, run_id, seq, _ in _records(world, Kind.DAG_RUN_STATE):
         run = (dag_id, run_id)
         last[run], newest[run] = seq, max(seq, newest.get(run, 0))
@@ -241,7 +261,7 @@ async def each_request_of_a_user_is_answered(world: "World") -> Iterable[str]:
 
 
 AT_REST: Sequence[Callable[["World"], Awaitable[Iterable[str]]]] = (
-    everything_ends,
+    everything_has_ended,
     no_daemon_ends_by_itself,
     stopped_daemons_leave_at_once,
     each_request_of_a_user_is_answered,
@@ -252,7 +272,9 @@ AT_REST: Sequence[Callable[["World"], Awaitable[Iterable[str]]]] = (
     each_run_has_what_its_condition_needs,
     nothing_waits_beside_an_open_gate,
     each_attempt_has_one_application,
-    the_topics_tell_each_run,
+    each_attempt_ended_as_its_application,
+    the_topic_tells_each_run,
+    the_topic_tells_each_task,
     the_last_record_of_each_run_is_its_newest,
     outlets_tell_each_success_once,
     each_outlet_says_what_its_attempt_said,
