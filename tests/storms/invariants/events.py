@@ -156,7 +156,41 @@ async def offsets_only_move_forward_to_the_end(e: Evidence) -> Iterable[str]:
 
 
 async def each_event_has_one_fate_for_each_subscriber(e: Evidence) -> Iterable[str]:
-    """As the audit of the ledger finds it, with nothing that it cannot prove."""
+    """It waits, a run of the DAG consumed it, or it was discarded; for a DAG that was not subscribed none of these."""
+    return [
+        f"event {event} for {dag_id}, which was {'' if is_due else 'not '}subscribed, is {' and '.join(fates) or 'lost'}"
+        for dag_id, event, is_due, fates in await e.db.fetch(FATES)
+    ]
+
+
+FATES = """
+    WITH fate AS (
+        SELECT target_dag_id AS dag_id, dataset_event_id, 'pending' AS what FROM dataset_dag_run_queue
+        UNION ALL
+        SELECT taken.dag_id, dataset_event_id, 'consumed'
+        FROM dagrun_dataset_event AS taken JOIN dag_run AS run ON run.id = dag_run_id AND run.dag_id = taken.dag_id
+        UNION ALL
+        SELECT dag_id, dataset_event_id, 'discarded' FROM discarded_dataset_event
+    ),
+    due AS (
+        SELECT DISTINCT dag_id, event.id AS dataset_event_id, true AS is_due
+        FROM dataset_event AS event
+        JOIN dataset_event_arrival AS arrival ON arrival.id = event.arrival_id
+        JOIN dataset_subscription USING (dataset_id)
+        WHERE (began_in = xact OR pg_visible_in_snapshot(began_in, seen) OR occurred_at >= history_since)
+            AND (ended_in IS NULL OR NOT pg_visible_in_snapshot(ended_in, seen))
+    )
+    SELECT dag_id, dataset_event_id, is_due IS NOT NULL, array_remove(array_agg(what ORDER BY what), NULL)
+    FROM due FULL JOIN fate USING (dag_id, dataset_event_id)
+    GROUP BY dag_id, dataset_event_id, is_due
+    HAVING is_due IS NULL OR count(what) <> 1
+    ORDER BY dag_id, dataset_event_id
+"""
+"""The snapshot of an event's arrival shows which subscriptions had begun and not ended; with `catchup` one has earlier events."""
+
+
+async def the_audit_of_the_ledger_finds_nothing(e: Evidence) -> Iterable[str]:
+    """And nothing that it cannot prove."""
     now = datetime.now(UTC)
 
     async def ask(work: Callable[[Db], Awaitable[T]]) -> T:

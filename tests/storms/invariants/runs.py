@@ -1,6 +1,6 @@
 """What must be true of runs after a storm. Each function returns what contradicts its name, as sentences."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import pairwise
 
@@ -42,16 +42,6 @@ async def each_run_has_what_its_condition_needs(e: Evidence) -> Iterable[str]:
         f"{run_id} of {dag_id} consumed only {uris}"
         for dag_id, run_id, version_id, uris in rows
         if not is_met(schedule := e.versions[version_id].schedule, uris) or not names_all(schedule, uris)
-    ]
-
-
-async def no_event_makes_two_runs(e: Evidence) -> Iterable[str]:
-    rows = await e.db.fetch("SELECT dag_id, dataset_event_id, dag_run_id FROM dagrun_dataset_event")
-    runs = {row[0] for row in await e.db.fetch("SELECT id FROM dag_run")}
-    uses = Counter((row[0], row[1]) for row in rows)
-    return [
-        *(f"event {event} made {count} runs of {dag_id}" for (dag_id, event), count in uses.items() if count > 1),
-        *(f"events were consumed by run {run}, which is not there" for run in {row[2] for row in rows} - runs),
     ]
 
 
