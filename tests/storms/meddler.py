@@ -98,13 +98,7 @@ class Meddler:
                 (meddling.marks, partial(self._mark, database)),
             )
             for count, act in lanes:
-                tg.start_soon(self._spread, count, meddling.within_s, act)
-
-    async def _spread(self, count: int, within_s: float, act: Callable[[], Awaitable[None]]) -> None:
-        begin = anyio.current_time()
-        for number in range(count):
-            await anyio.sleep_until(begin + within_s * (number + self._random.uniform(0.2, 0.8)) / count)
-            await act()
+                tg.start_soon(spread, self._random, count, meddling.within_s, act)
 
     async def _pause(self, database: Database, meddling: Meddling) -> None:
         dag_ids = await self._some(database, "SELECT dag_id FROM dag ORDER BY dag_id", 8)
@@ -175,3 +169,11 @@ class Meddler:
         sql = "SELECT count(*) FROM dag WHERE NOT is_paused AND NOT is_stale"
         known = await self._some(database, f"SELECT digest FROM dag_file WHERE path = '{FILE}'", 1)
         return [row[0] for row in known] == [digest] and [row[0] for row in await self._some(database, sql, 1)] == [dags]
+
+
+async def spread(random: Random, count: int, within_s: float, act: Callable[[], Awaitable[None]]) -> None:
+    """Act `count` times, at drawn moments that are about equally far apart."""
+    begin = anyio.current_time()
+    for number in range(count):
+        await anyio.sleep_until(begin + within_s * (number + random.uniform(0.2, 0.8)) / count)
+        await act()

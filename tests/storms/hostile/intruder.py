@@ -17,7 +17,7 @@ from tests.acceptance.command import Command
 from tests.storms import quiescence
 from tests.storms.hostile import pipelines, records
 from tests.storms.hostile.pipelines import BAD_FILES, DAMAGES, HOARDER, MAPPED, TICKING, VICTIMS, ZONE
-from tests.storms.meddler import Note
+from tests.storms.meddler import Note, spread
 from tests.storms.producers import Tally, produce
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.request import Request, apply_request
@@ -117,13 +117,7 @@ class Intruder:
                 (intrusion.requests, partial(self._request, database)),
             )
             for count, act in lanes:
-                tg.start_soon(self._spread, count, intrusion.within_s, act)
-
-    async def _spread(self, count: int, within_s: float, act: Callable[[], Awaitable[None]]) -> None:
-        begin = anyio.current_time()
-        for number in range(count):
-            await anyio.sleep_until(begin + within_s * (number + self._random.uniform(0.2, 0.8)) / count)
-            await act()
+                tg.start_soon(spread, self._random, count, intrusion.within_s, act)
 
     async def _write_bad(self) -> None:
         kind = list(BAD_FILES)[len(self.files) % len(BAD_FILES)]
