@@ -19,7 +19,8 @@ from msgspec.structs import replace
 
 from tests.servers import CHEAP_JAVA
 from tests.storms import seeded
-from tests.storms.kinds import AIMED, FAULTS, KINDS, WHOLE, storm_of
+from tests.storms.all_faults import ALL_FAULTS
+from tests.storms.kinds import AIMED, KINDS, WHOLE, storm_of
 from tests.storms.release import release
 from tests.storms.storm import new_home, seed
 from tidegate.daemon.standalone.jars import cache_of
@@ -33,7 +34,7 @@ async def main(chosen: Namespace) -> int:
     if chosen.release:
         return await release(WHOLE[chosen.kind][True], chosen.seed, cache, chosen.kills)
     if chosen.faults:
-        return await seeded.try_each([chosen.fault] if chosen.fault else FAULTS, chosen.seed, cache)
+        return await seeded.try_each([chosen.fault] if chosen.fault else [*ALL_FAULTS], chosen.seed, cache)
     plan = AIMED[chosen.aimed_at] if chosen.aimed_at else WHOLE[chosen.kind][chosen.great]
     storm = storm_of(replace(plan, fault=chosen.fault), new_home(), cache, chosen.seed)
     verdict = await storm.run()
@@ -49,7 +50,7 @@ def read(parser: ArgumentParser) -> Namespace:
     for name, what in KINDS.items():
         parser.add_argument(f"--{name}", action="store_const", dest="kind", const=name, default="", help=f"the storm {what}")
     parser.add_argument("--aimed-at", choices=sorted(AIMED), help="the small storm that this fault does not survive")
-    parser.add_argument("--fault", choices=sorted(FAULTS), default="", help="seed this fault in every daemon")
+    parser.add_argument("--fault", choices=sorted(ALL_FAULTS), default="", help="seed this fault in every daemon")
     parser.add_argument("--faults", action="store_true", help="seed each fault, or --fault, in storms aimed at it")
     return parser.parse_args()
 

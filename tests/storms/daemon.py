@@ -22,26 +22,20 @@ gc.set_threshold(GC_THRESHOLD)  # as the command does; looking for garbage while
 from tidegate.daemon import log
 
 # isort: split
+from tests.storms.all_faults import ALL_FAULTS
 from tests.storms.backend import ClusterBackend
-from tests.storms.clocks.faults import CLOCK_FAULTS
-from tests.storms.edits.faults import EDIT_FAULTS
-from tests.storms.faults import FAULTS
 from tests.storms.hostile.backend import HostileBackend
-from tests.storms.hostile.faults import HOSTILE_FAULTS
 from tests.storms.killpoints import arm
-from tests.storms.limits.faults import LIMIT_FAULTS
 from tests.storms.limits.watch import note_looks
 from tests.storms.replace import replace
-from tests.storms.runners.faults import RUNNER_FAULTS
 from tidegate.daemon import supervisor
 from tidegate.daemon.settings import read
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    faults = {**FAULTS, **LIMIT_FAULTS, **CLOCK_FAULTS, **EDIT_FAULTS, **HOSTILE_FAULTS, **RUNNER_FAULTS}
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--cluster")
-    parser.add_argument("--fault", choices=sorted(faults))
+    parser.add_argument("--fault", choices=sorted(ALL_FAULTS))
     parser.add_argument("--die-at", default="")
     parser.add_argument("--clock", default="")
     parser.add_argument("--local", action="store_true")
@@ -57,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         backend = HostileBackend(chosen.cluster, settings) if chosen.local else ClusterBackend(chosen.cluster)
         replace(supervisor, "open_backends", lambda _: {backend.name: backend})
     if chosen.fault:
-        faults[chosen.fault]()
+        ALL_FAULTS[chosen.fault]()
     if chosen.note_looks:
         note_looks()
     if chosen.die_at:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from tests.storms import faults, plans
+from tests.storms import plans
 from tests.storms.brokers.plans import BROKERS, GREAT_BROKERS
 from tests.storms.brokers.storm import BrokersStorm
 from tests.storms.checker import Verdict
@@ -21,10 +21,8 @@ from tests.storms.hostile.faults import HOSTILE_FAULTS
 from tests.storms.hostile.plans import GREAT_HOSTILE, HOSTILE
 from tests.storms.hostile.storm import HostilePlan, HostileStorm
 from tests.storms.limits import plans as limits
-from tests.storms.limits.faults import LIMIT_FAULTS
 from tests.storms.limits.storm import LimitsPlan, LimitsStorm
 from tests.storms.runners import plans as runners
-from tests.storms.runners.faults import RUNNER_FAULTS
 from tests.storms.runners.storm import RunnersPlan, RunnersStorm
 from tests.storms.storm import Plan, Storm, seed
 
@@ -51,8 +49,6 @@ WHOLE: Mapping[str, tuple[Plan, Plan]] = {
     "combined": (COMBINED, GREAT_COMBINED),
 }
 """As they fit into a test, and great."""
-
-FAULTS = (*faults.FAULTS, *LIMIT_FAULTS, *CLOCK_FAULTS, *EDIT_FAULTS, *HOSTILE_FAULTS, *RUNNER_FAULTS)
 
 AIMED: Mapping[str, Plan] = {
     **plans.AIMED,
