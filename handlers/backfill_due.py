@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 import msgspec
@@ -43,19 +43,22 @@ async def load(db: Db, messages: Sequence[Message[BackfillDue]]) -> State:
     wanted = {dag_id for ids in found.values() for dag_id in (ids.dag_id, *ids.stage_dag_ids)}
     locked_dags = await dags.lock_unread(db, wanted)
     locked = (await backfills.lock(db, found)).values()
-    active = [it for it in locked if it.stage_dag_id in wanted and _is_decidable(it, locked_dags)]
+    active = [backfill for backfill in locked if backfill.stage_dag_id in wanted and _is_decidable(backfill, locked_dags)]
     ended = await backfills.ended_dates(db, [backfill.id for backfill in active], MAX_ENDS)
-    edges = {it.id: await backfills.edges(db, it.dag_id) for it in active if _is_held_dag(it.stage_dag_id, locked_dags)}
-    busy = await backfills.busy(db, [it.id for it in active if it.has_begun_cascade])
-    due = [
+    on_hold = [backfill for backfill in active if _is_held_dag(backfill.stage_dag_id, locked_dags)]
+    edges = {backfill.id: await backfills.edges(db, backfill.dag_id) for backfill in on_hold}
+    busy = await backfills.busy(db, [backfill.id for backfill in active if backfill.has_begun_cascade])
+    found_due = [
         msgspec.structs.replace(
-            _due(it, locked_dags, ended[it.id]), edges=edges.get(it.id, ()), is_busy=not it.has_begun_cascade or it.id in busy
+            _due(backfill, locked_dags, ended[backfill.id]),
+            edges=edges.get(backfill.id, ()),
+            is_busy=not backfill.has_begun_cascade or backfill.id in busy,
         )
-        for it in active
+        for backfill in active
     ]
-    stops = await _find_stops(db, [it for it in due if it.counted.stop_reason])
-    plans = await _find_plans(db, [it for it in due if _plans(it)], locked_dags)
-    waiting = [it for it in due if not it.counted.stop_reason and not _plans(it)]
+    stops = await _find_stops(db, [due for due in found_due if due.counted.stop_reason])
+    plans = await _find_plans(db, [due for due in found_due if _plans(due)], locked_dags)
+    waiting = [due for due in found_due if not due.counted.stop_reason and not _plans(due)]
     locked_runs = await _lock_runs(db, {*stops.first, *plans.first}, locked_dags)
     return State(db.now, (*waiting, *await _read_stopped(db, stops, locked_runs), *await _read_planning(db, plans, locked_runs)))
 
@@ -103,7 +106,7 @@ async def _find_stops(db: Db, stopped: Sequence[DueBackfill]) -> _Stops:
 async def _read_stopped(db: Db, stops: _Stops, locked: Mapping[int, LockedRun]) -> list[DueBackfill]:
     """The runs that have not ended, and the dates to retry."""
     kills, active = stops.kills, [locked[id_] for id_ in stops.first if id_ in locked]
-    ending = [it.run for it in active if ends_with_stop(it, kills=kills.get(it.run.backfill_id or 0, False))]
+    ending = [each.run for each in active if ends_with_stop(each, kills=kills.get(each.run.backfill_id or 0, False))]
     ordinals = await backfills.ordinals(db, ending)
     retries = await backfills.retries(db, dict.fromkeys(kills, MAX_ENDS), all_stages=True)
     return [
@@ -137,7 +140,7 @@ class _Starts(NamedTuple):
 
     def cut(self, first: Set[int]) -> "_Starts":
         """Without the runs that run again and are not among the first ones."""
-        retries = {ordinal: it for ordinal, it in self.retries.items() if it.dag_run_id in first}
+        retries = {ordinal: retry for ordinal, retry in self.retries.items() if retry.dag_run_id in first}
         return self._replace(retries=retries, is_cut=len(retries) < len(self.retries))
 
     def leaves_runs(self, plan: Plan) -> bool:
@@ -148,32 +151,32 @@ class _Starts(NamedTuple):
 class _Plans(NamedTuple):
     """By id, the backfills that go on, the runs that start, and the next dates; and the first of the runs that run again."""
 
-    due: Mapping[int, DueBackfill]
+    going_on: Mapping[int, DueBackfill]
     starts: Mapping[int, _Starts]
     plans: Mapping[int, Plan]
     first: Set[int]
 
 
 async def _find_plans(db: Db, planning: Sequence[DueBackfill], locked_dags: Locked) -> _Plans:
-    due = await _with_graphs(db, planning, locked_dags)
-    starts = await _read_starts(db, due)
-    dated = {id_: it for id_, it in due.items() if _has_dates(it)}
-    plans = await _plan(db, {id_: (it.counted, it.graph, starts[id_].free) for id_, it in dated.items() if it.graph})
-    again = [*(id_ for it in starts.values() for id_ in it.again), *(id_ for plan in plans.values() for id_ in plan.again)]
+    going_on = await _with_graphs(db, planning, locked_dags)
+    starts = await _read_starts(db, going_on)
+    dated = {id_: due for id_, due in going_on.items() if _has_dates(due)}
+    plans = await _plan(db, {id_: _Wanted(due.counted, due.graph, starts[id_].free) for id_, due in dated.items() if due.graph})
+    again = list(chain(*(start.again for start in starts.values()), *(plan.again for plan in plans.values())))
     first = set(await tasks.first_runs(db, again, TASKS_PER_DECISION))
-    starts = {id_: it.cut(first) for id_, it in starts.items()}
-    return _Plans(due, starts, {id_: cut_plan(it, first) for id_, it in plans.items()}, first)
+    starts = {id_: start.cut(first) for id_, start in starts.items()}
+    return _Plans(going_on, starts, {id_: cut_plan(plan, first) for id_, plan in plans.items()}, first)
 
 
 async def _read_planning(db: Db, found: _Plans, locked: Mapping[int, LockedRun]) -> list[DueBackfill]:
     """The runs that start, the next dates, and the runs of consumers."""
-    due, starts, plans, _ = found
-    graphs = await versions.of_runs(db, [run for it in starts.values() for run in it.runs])
-    consumers = await _consumers(db, due)
+    going_on, starts, plans, _ = found
+    graphs = await versions.of_runs(db, [run for start in starts.values() for run in start.runs])
+    consumers = await _consumers(db, going_on)
     ids = iter(await dags.reserve(db, sum(plan.new for plan in plans.values())))
     return [
         msgspec.structs.replace(
-            it,
+            due,
             queued_runs=tuple(QueuedRun(run, graphs[run.version_id]) for run in starts[id_].runs),
             retries=starts[id_].retries,
             plan=plans.get(id_, EMPTY_PLAN),
@@ -182,21 +185,20 @@ async def _read_planning(db: Db, found: _Plans, locked: Mapping[int, LockedRun])
             run_ids=tuple(islice(ids, plans.get(id_, EMPTY_PLAN).new)),
             leaves_runs=starts[id_].leaves_runs(plans.get(id_, EMPTY_PLAN)),
         )
-        for id_, it in due.items()
+        for id_, due in going_on.items()
     ]
 
 
-async def _read_starts(db: Db, due: Mapping[int, DueBackfill]) -> Mapping[int, _Starts]:
-    of_backfill = await _slots(db, due)
-    slots = {
-        id_: it.at_most(MAX_ENDS if (graph := due[id_].graph) is None else most_runs(graph)) for id_, it in of_backfill.items()
-    }
-    queued = await backfills.queued_runs(db, {id_: (it.backfill.is_reverse, slots[id_].most) for id_, it in due.items()})
-    runs_of = {id_: startable_runs(slots[id_], queued[id_]) for id_ in due}
-    found = await backfills.retries(db, {id_: slots[id_].most - len(runs_of[id_]) for id_ in due if not scans(due[id_].counted)})
-    retries = {id_: startable_retries(slots[id_], len(runs_of[id_]), found.get(id_, {})) for id_ in due}
-    left = {id_: slots[id_].free - len(runs_of[id_]) - len(retries[id_]) for id_ in due}
-    return {id_: _Starts(runs_of[id_], retries[id_], left[id_], slots[id_] != of_backfill[id_]) for id_ in due}
+async def _read_starts(db: Db, going_on: Mapping[int, DueBackfill]) -> Mapping[int, _Starts]:
+    of_backfill = await _slots(db, going_on)
+    slots = {id_: of_backfill[id_].at_most(most_runs(due.graph) if due.graph else MAX_ENDS) for id_, due in going_on.items()}
+    queued = await backfills.queued_runs(db, {id_: (due.backfill.is_reverse, slots[id_].most) for id_, due in going_on.items()})
+    runs_of = {id_: startable_runs(slots[id_], queued[id_]) for id_ in going_on}
+    room = {id_: slots[id_].most - len(runs_of[id_]) for id_, due in going_on.items() if not scans(due.counted)}
+    found = await backfills.retries(db, room)
+    retries = {id_: startable_retries(slots[id_], len(runs_of[id_]), found.get(id_, {})) for id_ in going_on}
+    left = {id_: slots[id_].free - len(runs_of[id_]) - len(retries[id_]) for id_ in going_on}
+    return {id_: _Starts(runs_of[id_], retries[id_], left[id_], slots[id_] != of_backfill[id_]) for id_ in going_on}
 
 
 def _has_dates(due: DueBackfill) -> bool:
@@ -207,7 +209,7 @@ def _has_dates(due: DueBackfill) -> bool:
 async def _with_graphs(db: Db, planning: Sequence[DueBackfill], locked: Locked) -> dict[int, DueBackfill]:
     """By id, with the version of new runs."""
     alive = [due.backfill for due in planning if not due.is_gone]
-    version_ids = {it.id: version_of_runs(it, locked[it.stage_dag_id].version_id) for it in alive}
+    version_ids = {each.id: version_of_runs(each, locked[each.stage_dag_id].version_id) for each in alive}
     graphs = await versions.graphs(db, set(version_ids.values()))
     found = {due.backfill.id: due for due in planning}
     for id_, version_id in version_ids.items():
@@ -217,44 +219,54 @@ async def _with_graphs(db: Db, planning: Sequence[DueBackfill], locked: Locked) 
     return found
 
 
-async def _slots(db: Db, due: Mapping[int, DueBackfill]) -> Mapping[int, Slots]:
+async def _slots(db: Db, going_on: Mapping[int, DueBackfill]) -> Mapping[int, Slots]:
     """A deleted DAG has no runs, and its dates to retry end at once."""
-    starting = {id_: it for id_, it in due.items() if not it.is_inactive and it.graph is not None}
-    active = await backfills.activity(db, {id_: it.graph is not None and it.graph.sequential for id_, it in starting.items()})
-    others = {id_: Slots(MAX_ENDS if it.is_gone and not it.is_inactive else 0) for id_, it in due.items()}
-    return others | {id_: slots_of(it.counted, active[id_]) for id_, it in starting.items()}
+    starting = {id_: due for id_, due in going_on.items() if not due.is_inactive and due.graph is not None}
+    sequential = {id_: due.graph is not None and due.graph.sequential for id_, due in starting.items()}
+    active = await backfills.activity(db, sequential)
+    others = {id_: Slots(MAX_ENDS if due.is_gone and not due.is_inactive else 0) for id_, due in going_on.items()}
+    return others | {id_: slots_of(due.counted, active[id_]) for id_, due in starting.items()}
 
 
-async def _plan(db: Db, wanted: Mapping[int, tuple[BackfillView, Graph, int]]) -> dict[int, Plan]:
-    """The next dates of each backfill, for so many free slots.
+class _Wanted(NamedTuple):
+    """A backfill that is to get its next dates, the version of their runs, and the slots that are free for these."""
+
+    backfill: BackfillView
+    graph: Graph
+    free: int
+
+
+async def _plan(db: Db, wanted: Mapping[int, _Wanted]) -> dict[int, Plan]:
+    """The next dates of each backfill.
 
     Once one of the first dates gets no run, many are read at once: it may be so for all.
     """
-    plans: dict[int, Plan] = {id_: Plan(more=not backfill.is_planned) for id_, (backfill, _, _) in wanted.items()}
-    left = {id_: it for id_, it in wanted.items() if it[2] > 0 and not it[0].is_planned}
+    plans: dict[int, Plan] = {id_: Plan(more=not each.backfill.is_planned) for id_, each in wanted.items()}
+    left = {id_: each for id_, each in wanted.items() if each.free > 0 and not each.backfill.is_planned}
     for least in (0, MAX_DATES):
-        most = {id_: max(free + 1, least) for id_, (_, _, free) in left.items()}
-        ticks = {id_: next_ticks(backfill, graph, most[id_]) for id_, (backfill, graph, _) in left.items()}
-        dates = {(left[id_][0].dag_id, tick.logical_date) for id_, of in ticks.items() for tick in of}
+        most = {id_: max(each.free + 1, least) for id_, each in left.items()}
+        ticks = {id_: next_ticks(each.backfill, each.graph, most[id_]) for id_, each in left.items()}
+        dates = {(each.backfill.dag_id, tick.logical_date) for id_, each in left.items() for tick in ticks[id_]}
         existing = await backfills.runs_of_dates(db, dates)
         for id_, (backfill, _, free) in left.items():
             plans[id_] = plan_next(backfill, ticks[id_], _of_dag(existing, backfill.dag_id), free, most[id_])
-        left = {id_: it for id_, it in left.items() if plans[id_].has_free_slots}
+        left = {id_: each for id_, each in left.items() if plans[id_].has_free_slots}
     return plans
 
 
 def _of_dag(existing: Mapping[tuple[str, datetime], ExistingRun], dag_id: str) -> Mapping[datetime, ExistingRun]:
-    return {date: run for (of, date), run in existing.items() if of == dag_id}
+    return {date: run for (of_dag_id, date), run in existing.items() if of_dag_id == dag_id}
 
 
-async def _consumers(db: Db, due: Mapping[int, DueBackfill]) -> Mapping[int, tuple[Consumer, ...]]:
+async def _consumers(db: Db, going_on: Mapping[int, DueBackfill]) -> Mapping[int, tuple[Consumer, ...]]:
     """The runs of the stage that consumed outlets of the next dates; at stage 0 of a replay, the next runs of the DAG."""
-    replays = [it.counted for it in due.values() if it.is_replay and not it.counted.is_planned and not it.is_inactive]
-    scanning = {id_: it.backfill for id_, it in due.items() if scans(it.counted) and not it.is_gone}
-    ranges = {id_: (it.scanned, min(it.scanned + MAX_SCANNED, it.scan_until)) for id_, it in scanning.items()}
+    active = [due for due in going_on.values() if not due.is_inactive]
+    replays = [due.counted for due in active if due.is_replay and not due.counted.is_planned]
+    scanning = {id_: due.backfill for id_, due in going_on.items() if scans(due.counted) and not due.is_gone}
+    ranges = {id_: (each.scanned, min(each.scanned + MAX_SCANNED, each.scan_until)) for id_, each in scanning.items()}
     events = {
-        OutletEvent(scanning[it.backfill_id].stage_dag_id, outlet_event_id(*it.outlet), it)
-        for it in await backfills.rewritten(db, ranges)
+        OutletEvent(scanning[written.backfill_id].stage_dag_id, outlet_event_id(*written.outlet), written)
+        for written in await backfills.rewritten(db, ranges)
     }
     return {**await backfills.replayed(db, replays, MAX_SCANNED), **await backfills.consumers(db, events)}
 

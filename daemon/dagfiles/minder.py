@@ -73,7 +73,7 @@ class Minder:
     def wait(self, *also: int) -> Collection[int]:
         """Wait for the next event, and act on those of sandboxes; returns what is readable, of `also` too."""
         events = select.poll()
-        for descriptor in (*also, *(of for sandbox in self.sandboxes for of in sandbox.awaited)):
+        for descriptor in (*also, *(awaited for sandbox in self.sandboxes for awaited in sandbox.awaited)):
             events.register(descriptor, select.POLLIN)
         readable = {descriptor for descriptor, _ in events.poll(self._pause_ms())}
         for sandbox in tuple(self.sandboxes):
@@ -108,7 +108,7 @@ class Minder:
             os._exit(0)
 
     def _own(self) -> list[int]:
-        return [*self._kept, *(of for sandbox in self.sandboxes for of in (sandbox.ended, sandbox.reply))]
+        return [*self._kept, *(each for sandbox in self.sandboxes for each in (sandbox.ended, sandbox.reply))]
 
     def _pause_ms(self) -> int | None:
         due = [sandbox.kill_at for sandbox in self.sandboxes if not sandbox.is_killed]

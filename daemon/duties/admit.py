@@ -26,7 +26,7 @@ async def admit_pools(context: Context, rotation: "PoolRotation") -> bool:
 
     A fault of a pool is raised once the others were served.
     """
-    faults: list[Exception] = []
+    errors: list[Exception] = []
     for pool in rotation.order(await context.database.autocommit(pools.in_demand)):
         if not await has_capacity(context):
             break
@@ -36,9 +36,9 @@ async def admit_pools(context: Context, rotation: "PoolRotation") -> bool:
         except NOT_CONTAINED:
             raise
         except Exception as error:  # noqa: BLE001 - any fault of a pool concerns this pool alone
-            faults.append(error)
-    if faults:
-        raise faults[0]
+            errors.append(error)
+    if errors:
+        raise errors[0]
     return False
 
 

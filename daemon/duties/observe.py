@@ -58,7 +58,7 @@ async def observe_round(context: Context) -> Round:
     Heartbeats come first, also of held DAGs: an attempt whose heartbeat is not recorded in time is lost.
     A full disk, on which nothing is confirmed, delays neither ends nor kills; an end that is too slow alone delays no kill.
     """
-    observations = [await _observe_backend(backend, of) for backend, of in await _running(context)]
+    observations = [await _observe_backend(backend, running) for backend, running in await _running(context)]
     lost = [await _record_heartbeats(context, observation) for observation in observations]
     lost += [await _report_ends(context, observation) for observation in observations]
     lost.append(await end_killed_intents(context))

@@ -90,7 +90,7 @@ class _Connecting:
     def due(self) -> Sequence[int]:
         """The shards to try again."""
         until = anyio.current_time() - REST_S
-        return [shard for shard, of in self.failures.items() if of.at <= until and shard not in self._tasks]
+        return [shard for shard, failure in self.failures.items() if failure.at <= until and shard not in self._tasks]
 
     async def wait(self, shards: Collection[int], timeout_s: float | None, return_when: str) -> bool:
         """Wait for some of these; whether there were any."""
@@ -164,12 +164,13 @@ class OutboxSinks:
     @property
     def unconnected(self) -> Mapping[int, str]:
         """The shards whose sink can not connect although Kafka answers others, with the reason."""
-        return {shard: str(of.error) for shard, of in self._connecting.failures.items() if of.alone >= NAMED_FROM}
+        failures = self._connecting.failures
+        return {shard: str(failure.error) for shard, failure in failures.items() if failure.alone >= NAMED_FROM}
 
     async def hold(self, held: Mapping[int, int]) -> None:
         """Have a sink for each of these leases, given as epoch by shard; close those of other leases, and those of a day ago."""
         now = anyio.current_time()
-        lost = [shard for shard, of in self._sinks.items() if held.get(shard) != of.epoch or of.until <= now]
+        lost = [shard for shard, kept in self._sinks.items() if held.get(shard) != kept.epoch or kept.until <= now]
         if lost:
             # Shielded, because a close takes seconds at most, and a daemon that stops has to close all.
             with anyio.CancelScope(shield=True):
@@ -206,7 +207,8 @@ class OutboxSinks:
         return False
 
     def _raise_unanswered(self, shards: Collection[int]) -> None:
-        failures = {shard: of for shard in shards if (of := self._connecting.failures.get(shard)) is not None and not of.alone}
+        known = self._connecting.failures
+        failures = {shard: known[shard] for shard in shards if shard in known and not known[shard].alone}
         if not self.connected:  # there is no other to go on with: the next round reads and connects these again
             for shard in failures:
                 del self._connecting.failures[shard]

@@ -65,8 +65,8 @@ class Keyset(NamedTuple):
         """The key in a cursor; None without one. Raises InvalidError for a cursor of another list, or of other filters."""
         if not text:
             return None
-        name, of, *key = cursor.decode(text, tuple.__class_getitem__((str, str, *self.types)))
-        if (name, of) != (self.name, filters) or not all(map(_is_storable, key)):
+        name, filtered_by, *key = cursor.decode(text, tuple.__class_getitem__((str, str, *self.types)))
+        if (name, filtered_by) != (self.name, filters) or not all(map(_is_storable, key)):
             raise InvalidError(cursor.NOT_OURS)
         return tuple(key)
 

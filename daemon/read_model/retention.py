@@ -21,7 +21,7 @@ class Retained(msgspec.Struct, frozen=True):
 def retained(daemons: Sequence[DaemonLine], ledger: LedgerLine) -> list[Retained]:
     """By the settings of the live daemons, which differ where an operator has not set them alike."""
     terms = [daemon.terms.retention for daemon in daemons]
-    ids, months = (_days([getattr(of, name) for of in terms]) for name in ("dedupe_days", "ledger_days"))
+    ids, months = (_days([getattr(each, name) for each in terms]) for name in ("dedupe_days", "ledger_days"))
     return [
         Retained(
             "ids of events, to recognise duplicates", ids, "TIDEGATE_DEDUPE_DAYS", "within a day; how many is not on record"
@@ -30,7 +30,7 @@ def retained(daemons: Sequence[DaemonLine], ledger: LedgerLine) -> list[Retained
         Retained("notes about schedules", months, "TIDEGATE_LEDGER_DAYS", "each hour; how many is not on record"),
         Retained(
             "logs and outcomes of tasks on each host",
-            _days([of.spool_days for of in terms]),
+            _days([each.spool_days for each in terms]),
             "TIDEGATE_SPOOL_DAYS",
             "each hour; the log of each daemon has spool_pruned with its number",
         ),

@@ -68,7 +68,7 @@ async def read(
     rest = await _rest(db, {dag_id: ready[dag_id] for dag_id in full if ready[dag_id].with_rest}, rows, low_watermarks)
     extras = await _extras(db, [rows[dag_id] for dag_id, plan in ready.items() if plan.with_details])
     arrived = await _arrived(db, {dag_id: plan for dag_id, plan in plans.items() if dag_id not in ready})
-    return Pending({dag_id: _events(of, extras) for dag_id, of in rows.items()}, rest, arrived)
+    return Pending({dag_id: _events(queued, extras) for dag_id, queued in rows.items()}, rest, arrived)
 
 
 async def of_dag(db: Db, dag_id: str, *, with_details: bool) -> tuple[tuple[PendingEvent, ...], Rest | None]:
@@ -108,9 +108,10 @@ async def _planned(db: Db, plans: Mapping[str, EventPlan], low_watermarks: Mappi
     full = {dag_id for dag_id, plan in plans.items() if len(oldest[dag_id]) >= plan.limit}
     if of_each := [dag_id for dag_id in full if plans[dag_id].of_each]:
         firsts = await db.fetch(_SQL["oldest_of_each"], of_each, [low_watermarks[dag_id] for dag_id in of_each])
-        oldest |= {dag_id: _merged(oldest[dag_id], of) for dag_id, of in _by_dag(firsts).items()}
-    kept = {dag_id: within(of, plans[dag_id].max_bytes) if plans[dag_id].with_details else of for dag_id, of in oldest.items()}
-    return kept, full | {dag_id for dag_id, of in oldest.items() if len(kept[dag_id]) < len(of)}
+        oldest |= {dag_id: _merged(oldest[dag_id], queued) for dag_id, queued in _by_dag(firsts).items()}
+    limited = {dag_id: within(oldest[dag_id], plan.max_bytes) for dag_id, plan in plans.items() if plan.with_details}
+    full |= {dag_id for dag_id, queued in limited.items() if len(queued) < len(oldest[dag_id])}
+    return {**oldest, **limited}, full
 
 
 def _merged(rows: Iterable[QueuedEvent], more: Iterable[QueuedEvent]) -> list[QueuedEvent]:

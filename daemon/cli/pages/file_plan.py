@@ -44,7 +44,8 @@ def facts(dag: PlannedDag) -> Iterator[Fact]:
     yield "version", _arrow(before and before.version, after.version)
     yield "state", "paused" if dag.is_paused else "held until now: its new version releases it" if dag.is_released else ""
     yield from _schedule(dag)
-    yield from ((name, line) for name, of in (("inputs", dag.inputs), ("outlets", dag.outlets)) for line in _difference(of))
+    yield from (("inputs", line) for line in _difference(dag.inputs))
+    yield from (("outlets", line) for line in _difference(dag.outlets))
     yield from (("changes", change) for change in dag.changes)
     yield from _runs(dag)
     yield from _events(dag)
