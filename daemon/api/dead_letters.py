@@ -43,21 +43,22 @@ class Replay(Params, frozen=True):
     ids: Ids
 
 
-class Discard(Params, frozen=True):
-    """The dead letters to discard, and why they are not needed."""
+class WithReason(Params, frozen=True):
+    """A change that the audit log records with a reason."""
 
-    ids: Ids
     because: str
 
     def __post_init__(self) -> None:
+        """Raises ValueError for a reason that is empty or too long."""
         super().__post_init__()
-        check_because(self.because)
+        if problem := reason_problem(self.because):
+            raise ValueError(f"because: {problem}")
 
 
-def check_because(text: str) -> None:
-    """Raises ValueError for a reason that is empty or too long."""
-    if problem := reason_problem(text):
-        raise ValueError(f"because: {problem}")
+class Discard(WithReason, frozen=True):
+    """The dead letters to discard, and why they are not needed."""
+
+    ids: Ids
 
 
 async def list_dead_letters(db: Db, call: Call[DeadLetterList]) -> Page[DeadLetterRow]:

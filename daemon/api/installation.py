@@ -5,7 +5,7 @@ from uuid import UUID
 
 from msgspec import Meta
 
-from tidegate.daemon.api.dead_letters import check_because
+from tidegate.daemon.api.dead_letters import WithReason
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Load, Params, Read
 from tidegate.daemon.gateway.lists import Id, Keyset, Listed, Time, newest_first
@@ -48,16 +48,11 @@ class Resume(Params, frozen=True):
     new_topic: bool | None = None
 
 
-class Skip(Params, frozen=True):
+class Skip(WithReason, frozen=True):
     """The record that a partition waits with, and why it is stepped over."""
 
     partition: str
     offset: Annotated[int, Meta(ge=0, le=2**63 - 1)]
-    because: str
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_because(self.because)
 
 
 class LossPath(Params, frozen=True):
@@ -66,14 +61,8 @@ class LossPath(Params, frozen=True):
     id: Annotated[Id, Meta(description="The number of the loss.")]
 
 
-class Settle(Params, frozen=True):
+class Settle(WithReason, frozen=True):
     """What was done about a loss."""
-
-    because: str
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_because(self.because)
 
 
 async def list_daemons(db: Db, call: Call[Listed]) -> Page[DaemonLine]:

@@ -1,9 +1,10 @@
 """Replay and discard dead letters: one, or all open ones of a filter."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from typing import TypeVar
 
-from tidegate.daemon.api.dead_letters import Ids, check_because
+from tidegate.daemon.api.dead_letters import Ids, WithReason
 from tidegate.daemon.dead_letters import Changes
 from tidegate.daemon.gateway.conversion import converted
 from tidegate.daemon.gateway.endpoint import Call, Params, Read
@@ -19,6 +20,8 @@ from tidegate.schemas.queries import dead_letters
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.dead_letters import DeadLetterRow
 
+B = TypeVar("B")
+
 MOST = 1000
 """The most dead letters of a form."""
 
@@ -31,6 +34,12 @@ class Selection(Filter, frozen=True):
 
 class Chosen(Params, frozen=True):
     """The ids that the form showed, between commas."""
+
+    ids: str
+
+
+class Discarded(WithReason, frozen=True, kw_only=True):
+    """As `Chosen`, with a reason. A form sends no field that is empty."""
 
     ids: str
     because: str = ""
@@ -80,9 +89,17 @@ def line(change: Change, row: DeadLetterRow, refused: Mapping[int, str]) -> Sequ
     return str(row.id), row.reason, f"{row.topic}/{row.partition} at {row.offset}", happens
 
 
-async def act(change: Change, call: Call[Params], body: Chosen) -> str:
-    ids: Sequence[int] = converted(body.ids.split(","), Ids, strict=False)
-    changes = Changes(call.settings, call.caller.username, change, body.because)
+async def replay(call: Call[Params], body: Chosen) -> str:
+    return await _act(Change.REPLAY, call, body.ids)
+
+
+async def discard(call: Call[Params], body: Discarded) -> str:
+    return await _act(Change.DISCARD, call, body.ids, body.because)
+
+
+async def _act(change: Change, call: Call[Params], chosen: str, because: str = "") -> str:
+    ids: Sequence[int] = converted(chosen.split(","), Ids, strict=False)
+    changes = Changes(call.settings, call.caller.username, change, because)
     check_done(change, await changes.apply(call.database, list(dict.fromkeys(ids))))
     return url("dead-letters", ids[0]) if len(ids) == 1 else url("dead-letters", state=change.state)
 
@@ -97,17 +114,9 @@ def check_done(change: Change, outcome: Outcome) -> None:
         raise error
 
 
-class Discarded(Chosen, frozen=True):
-    """As `Chosen`, with a reason."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_because(self.because)
-
-
-def _form(change: Change, body: type[Chosen]) -> Form:
+def _form(change: Change, act: Callable[[Call[Params], B], Awaitable[str]], body: type[B]) -> Form:
     shows = Read(f"/dead-letters/{change}", Right.OPERATE, partial(preview, change), Selection, Preview)
-    return Form.of(shows, partial(act, change), Params, body, does=f"{change}ed dead letters", about=())
+    return Form.of(shows, act, Params, body, does=f"{change}ed dead letters", about=())
 
 
-FORMS = (_form(Change.REPLAY, Chosen), _form(Change.DISCARD, Discarded))
+FORMS = (_form(Change.REPLAY, replay, Chosen), _form(Change.DISCARD, discard, Discarded))
