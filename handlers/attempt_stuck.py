@@ -6,14 +6,12 @@ from tidegate.handlers.load import LockedAttempts, lock_attempts
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.message import AttemptStuck, Message
-from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import KillCause, SubmissionState
 
 UNSUBMITTED = frozenset({SubmissionState.INTENT, SubmissionState.SUBMITTING})
 
 
-async def load(db: Db, messages: Sequence[Message[AttemptStuck]]) -> LockedAttempts:
-    return await lock_attempts(db, [message.body.submission_id for message in messages])
+load = lock_attempts
 
 
 def decide(messages: Sequence[Message[AttemptStuck]], state: LockedAttempts) -> Iterator[Effect]:

@@ -6,13 +6,10 @@ from tidegate.handlers.load import LockedAttempts, lock_attempts
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.message import AttemptTimedOut, Message
-from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import KillCause, SubmissionState
 from tidegate.schemas.view import SubmissionView
 
-
-async def load(db: Db, messages: Sequence[Message[AttemptTimedOut]]) -> LockedAttempts:
-    return await lock_attempts(db, [message.body.submission_id for message in messages])
+load = lock_attempts
 
 
 def decide(_messages: Sequence[Message[AttemptTimedOut]], state: LockedAttempts) -> Iterator[Effect]:

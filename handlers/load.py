@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from typing import TypeVar
 from uuid import UUID
 
 import msgspec
@@ -10,6 +11,7 @@ from tidegate.handlers.scheduling.read_plan import ReadReason, needs_more_events
 from tidegate.schemas.dag import BaseTask
 from tidegate.schemas.error import Faults
 from tidegate.schemas.graph import Graph
+from tidegate.schemas.message import AttemptStuck, AttemptTimedOut, Message, SubmissionAccepted
 from tidegate.schemas.queries import dags, runs, submissions, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.read_plan import ReadPlan
@@ -17,6 +19,8 @@ from tidegate.schemas.state import RUN_ENDED
 from tidegate.schemas.view import DagView, Instance, LockedDag, RunView, SubmissionView
 
 ANY_REASON = ReadReason()
+
+OfAttempt = TypeVar("OfAttempt", AttemptStuck, AttemptTimedOut, SubmissionAccepted)
 
 
 class LockedDags(msgspec.Struct, frozen=True):
@@ -121,8 +125,9 @@ async def _tasks_of(db: Db, run: RunView) -> tuple[Instance, ...]:
     return tuple((await tasks.of_runs(db, [run.id])).get(run.id, {}).values())
 
 
-async def lock_attempts(db: Db, ids: Sequence[UUID]) -> LockedAttempts:
-    """Attempts of held DAGs are left out: their daemon takes them up again after the release."""
+async def lock_attempts(db: Db, messages: Sequence[Message[OfAttempt]]) -> LockedAttempts:
+    """The attempts that messages are about, but for held DAGs: their daemon takes them up again after the release."""
+    ids = [message.body.submission_id for message in messages]
     locked = await runs.lock_of_attempts(db, ids)
     graphs = await versions.of_runs(db, locked.values())
     found, instances = await submissions.read_with_tasks(db, ids)

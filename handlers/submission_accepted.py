@@ -12,13 +12,10 @@ from tidegate.schemas.effect.submission import AcceptSubmission
 from tidegate.schemas.effect.task import MoveTask
 from tidegate.schemas.graph import is_removed
 from tidegate.schemas.message import Message, SubmissionAccepted
-from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import SubmissionState, TaskState
 from tidegate.schemas.view import Instance, RunView, SubmissionView
 
-
-async def load(db: Db, messages: Sequence[Message[SubmissionAccepted]]) -> LockedAttempts:
-    return await lock_attempts(db, [message.body.submission_id for message in messages])
+load = lock_attempts
 
 
 def decide(messages: Sequence[Message[SubmissionAccepted]], state: LockedAttempts) -> Iterator[Effect]:
