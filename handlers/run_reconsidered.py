@@ -100,13 +100,11 @@ def _stop_or_reconsider(run: RunView, state: State) -> Generator[Effect, None, R
         failed = state.failures.get(run.id, ())
         yield from fail(run, graph, tuple(instances.values()), state.now, reason=reason, failed=failed)
         return RunState.FAILED
-    after, effects = _reconsider(run, graph, instances, state)
-    yield from effects
-    return after
+    return (yield from _reconsider(run, graph, instances, state))
 
 
-def _reconsider(run: RunView, graph: Graph, instances: Mapping[int, Instance], state: State) -> tuple[RunState, list[Effect]]:
-    """The state that the run gets, and the effects."""
+def _reconsider(run: RunView, graph: Graph, instances: Mapping[int, Instance], state: State) -> Generator[Effect, None, RunState]:
+    """Returns the state that the run gets."""
     previous, now = state.previous.get(run.id), state.now
     released = {i: it for i, it in instances.items() if it.waits_for_past and not blocking_tasks(previous, graph, i)}
     for instance in released.values():
@@ -117,12 +115,12 @@ def _reconsider(run: RunView, graph: Graph, instances: Mapping[int, Instance], s
     step = with_failure_reasons(graph, step, failed)
     changed |= {instance.index: instance for instance in step.changed}
     after, deadlock = _after(run, graph, step, {**instances, **changed, **{new.index: new for new in step.added}})
-    effects: list[Effect] = [insert_task(run, new, graph.node(new.index).task, now) for new in step.added]
-    effects += [update_task(run, instance, now) for instance in changed.values()]
-    effects += change_run(run, after, graph, step.moves, now, Reason(deadlock) if deadlock else reason_of(after.state, failed))
+    yield from (insert_task(run, new, graph.node(new.index).task, now) for new in step.added)
+    yield from (update_task(run, instance, now) for instance in changed.values())
+    yield from change_run(run, after, graph, step.moves, now, Reason(deadlock) if deadlock else reason_of(after.state, failed))
     if graph.sequential and step.ended:
-        effects.append(ReconsiderAfter(run.dag_id, run.id))
-    return after.state, effects
+        yield ReconsiderAfter(run.dag_id, run.id)
+    return after.state
 
 
 def _recount_all(graph: Graph, instances: Mapping[int, Instance]) -> dict[int, Instance]:

@@ -44,41 +44,39 @@ Step = Generator[Effect, None, BackfillView]
 
 
 class DueBackfill(msgspec.Struct, frozen=True, kw_only=True):
-    """A locked backfill with the rows that its step needs, under the locks of its DAGs."""
+    """A locked backfill with the rows that its step needs, under the locks of its DAGs.
+
+    `graph` is the version of its new runs; None if it plans and starts none now.
+
+    `is_inactive`: its DAG is paused or stale. `is_gone`: the DAG of the stage was deleted. `is_busy`: a run of the stage has not
+    ended, or no cascade has begun. `held` are the held DAGs of its stages; `edges` is each producer with each of its consumers,
+    if the DAG of the stage is held. `is_replay`: its dates are runs that exist.
+
+    `ended` are open dates whose runs ended, `queued_runs` the queued runs that start, `plan` has the next dates, `consumers` are
+    runs that consumed rewritten datasets, `retries` the dates to retry, by ordinal, and `ending` the runs that a stopped backfill
+    ends, with the ordinals of their dates. `runs` are those of `retries` and `ending`, and the existing ones of `plan`; `run_ids`
+    are reserved for new runs.
+
+    `leaves_runs`: the runs that start or end have as many tasks as one step may have, and the next step goes on.
+    """
 
     backfill: BackfillView
     graph: Graph | None = None
-    """The version of its new runs; None if it plans and starts none now."""
     is_inactive: bool = False
-    """The DAG is paused or stale."""
     is_gone: bool = False
-    """The DAG of the stage was deleted."""
     is_busy: bool = True
-    """A run of the stage has not ended, or no cascade has begun."""
     held: Set[str] = frozenset()
-    """The held DAGs of its stages."""
     edges: Sequence[tuple[str, str]] = ()
-    """Each producer with each of its consumers, if the DAG of the stage is held."""
     is_replay: bool = False
-    """Its dates are runs that exist."""
     ended: tuple[EndedDate, ...] = ()
-    """Open dates whose runs ended."""
     queued_runs: tuple[QueuedRun, ...] = ()
-    """The queued runs that start."""
     plan: Plan = EMPTY_PLAN
-    """The next dates."""
     consumers: tuple[Consumer, ...] = ()
-    """Runs that consumed rewritten datasets."""
     retries: Mapping[int, Retry] = {}
-    """The dates to retry, by ordinal."""
     ending: Mapping[int, int] = {}
-    """The runs that a stopped backfill ends, with the ordinals of their dates."""
     runs: Mapping[int, LockedRun] = {}
-    """The runs of `retries` and `ending`, and the existing ones of `plan`."""
     run_ids: tuple[int, ...] = ()
-    """Reserved for new runs."""
     leaves_runs: bool = False
-    """The runs that start or end have as many tasks as one step may have, and the next step goes on."""
 
     @property
     def counted(self) -> BackfillView:
