@@ -38,7 +38,7 @@ class FailedTask(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def label(self) -> str:
         """Its name in the run, such as `load` or `load[3]`."""
-        return instance_name(self.task_id, None if self.map_index is UNSET else self.map_index)
+        return instance_name(self.task_id, self.map_index)
 
     @property
     def title(self) -> str:
@@ -72,9 +72,9 @@ class CallbackContext(msgspec.Struct, frozen=True, kw_only=True):
     failed_tasks: tuple[FailedTask, ...] = ()
 
 
-def instance_name(task_id: str, map_index: int | None) -> str:
+def instance_name(task_id: str, map_index: int | UnsetType | None) -> str:
     """The name of a task instance in its run: `load`, or `load[3]` for an instance of a mapped task."""
-    return task_id if map_index is None else f"{task_id}[{map_index}]"
+    return f"{task_id}[{map_index}]" if isinstance(map_index, int) else task_id
 
 
 def headline(context: CallbackContext) -> str:

@@ -167,7 +167,7 @@ class TaskStateChanged(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def label(self) -> str:
         """The name of the task instance in its run, such as `load` or `load[3]`."""
-        return instance_name(self.task_id, None if self.map_index is UNSET else self.map_index)
+        return instance_name(self.task_id, self.map_index)
 
 
 Incoming = DagFileChanged | DatasetUpdated | TaskFinished | LineageEvent
