@@ -28,7 +28,7 @@ MAX_CLEARED_RUNS = 10_000
 """The most runs of a request, whether they have something to clear or not."""
 
 MAX_CLEARED_TASKS = 100_000
-"""The runs of a request have at most about so many tasks, unless it is one run: all are read, and written in one transaction."""
+"""About the most tasks of the runs of a request, unless it is one run: all are read, and written in one transaction."""
 
 
 class State(msgspec.Struct, frozen=True):

@@ -122,7 +122,7 @@ class HistoryPart(StrEnum):
 class DagDeleteRequested(msgspec.Struct, frozen=True, kw_only=True):
     """A user deletes a stale DAG: no DAG file defines it.
 
-    `portion`: only this part of its history, and of that the oldest rows, at most so many runs.
+    `portion`: only this part of its history, and of that the oldest rows, for at most this number of runs.
     """
 
     dag_id: str

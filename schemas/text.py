@@ -66,7 +66,7 @@ def counted(number: int, one: str, many: str) -> str:
 
 
 def cut(text: str, length: int) -> str:
-    """A text that is longer ends after so many characters, and says how many more there were."""
+    """A text that is longer ends after `length` characters, and says how many more there were."""
     left = len(text) - length
     return text if left <= 0 else f"{text[:length]}… ({counted(left, 'more character', 'more characters')})"
 

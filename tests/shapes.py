@@ -80,7 +80,7 @@ def queued(graph: Graph, *ids: int) -> tuple[QueuedRun, ...]:
 
 
 def pending(id_: int, dataset: DatasetRef = A, *, minutes: float = 0) -> PendingEvent:
-    """An event that occurred so many minutes after NOW."""
+    """An event that occurred a number of minutes after NOW."""
     return PendingEvent(ord(dataset.uri[-1]), id_, dataset.uri, NOW + timedelta(minutes=minutes))
 
 

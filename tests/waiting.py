@@ -25,7 +25,7 @@ async def _value(found: object) -> object:
 
 
 async def until_at_locks(database: "Database", how_many: int, within_s: float = 30.0) -> None:
-    """Until so many sessions of the database wait for locks. Raises TimeoutError."""
+    """Until this number of sessions of the database wait for locks. Raises TimeoutError."""
 
     async def waiting() -> bool:
         return bool(await database.pool.fetchval(AT_A_LOCK) >= how_many)

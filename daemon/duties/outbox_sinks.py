@@ -37,7 +37,7 @@ from tidegate.schemas.error import FencedError, UnavailableError
 REPLACED_S = 86_400.0
 
 NAMED_FROM = 2
-"""A sink that could not connect so many times while Kafka answered others is named. An outage of Kafka is the outage of none."""
+"""A sink is named after this number of failed connections while Kafka answered others. An outage of Kafka names none."""
 
 
 class _HeldSink(NamedTuple):

@@ -9,7 +9,7 @@ from tidegate.daemon.gateway.problem import TooManyError
 
 BURST_S = 10.0
 CALLERS = 10_000
-"""A process remembers so many callers, the last ones."""
+"""The number of callers that a process remembers, the last ones."""
 
 
 class Bucket(NamedTuple):

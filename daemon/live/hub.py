@@ -12,7 +12,7 @@ from tidegate.daemon.wake import Signal
 from tidegate.schemas.error import KAFKA
 
 QUEUE = 1000
-"""A stream that is so many messages behind is told to read again instead."""
+"""A stream that is this number of messages behind is told to read again instead."""
 
 KEEP_ALIVE_S = 15.0
 

@@ -10,7 +10,7 @@ from tidegate.schemas.wire.event import Kind
 
 LIMIT = 5000
 DIGITS = 19
-"""Offsets of Kafka have at most so many."""
+"""The digits of the longest offset of Kafka."""
 
 Positions = Mapping[Partition, int]
 

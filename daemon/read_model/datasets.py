@@ -14,7 +14,7 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.timetable.month import begin_of
 
 CANDIDATES = 5_000
-"""So many names are compared with one that no DAG waits for."""
+"""The most names that are compared with one that no DAG waits for."""
 
 
 class EventOutcomes(msgspec.Struct, frozen=True):

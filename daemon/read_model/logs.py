@@ -80,7 +80,7 @@ class LogReader:
     async def document(
         self, most: int | None = None, begin: int | None = None, encoding: Encoding = "text", *, is_followed: bool = False
     ) -> Log:
-        """The whole log so far; with `most` about so many bytes from the offset `begin`, or at its end.
+        """The whole log so far; with `most` about that number of bytes from the offset `begin`, or at its end.
 
         Raises RequestError where there is none. One that is followed is empty before the start of the try.
         """

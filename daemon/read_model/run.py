@@ -82,7 +82,7 @@ async def read_run_page(db: Db, run: RunRow) -> RunPage:
 
 
 async def read_failures(db: Db, run: RunRow, states: Mapping[str, int], limit: int) -> Sequence[FailedTask]:
-    """The first failed tasks of a run with so many tasks in each state."""
+    """The first failed tasks of a run. `states` has the number of its tasks in each state."""
     return await run_pages.failures_of(db, run.dag_id, run.run_id, limit) if states.get(TaskState.FAILED) else ()
 
 

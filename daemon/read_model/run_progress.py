@@ -17,7 +17,7 @@ from tidegate.schemas.state import TaskState
 from tidegate.schemas.view import RunView
 
 MOST_READ = 20_000
-"""No other request is answered while the process decides about so many instances."""
+"""The most task instances of a run: while the process decides about them, it answers no other request."""
 
 
 async def read_run_progress(db: Db, row: RunRow, settings: Settings) -> RunProgress:

@@ -17,7 +17,7 @@ MOST = 500
 
 
 class GraphNode(msgspec.Struct, frozen=True):
-    """A task, or a group of so many `tasks`. `state` is that of the task in the last run."""
+    """A task, or a group. `tasks` is the number of tasks in it. `state` is that of the task in the last run."""
 
     name: str
     is_group: bool

@@ -21,7 +21,7 @@ CONTEXT = 3
 """The unchanged lines around a change."""
 
 MOST_PAIRS = 4_000_000
-"""The time of a comparison grows with the number of pairs of lines, up to half a second for so many."""
+"""The most pairs of lines that are compared: the time grows with their number, up to half a second."""
 
 
 class VersionPage(msgspec.Struct, frozen=True):
@@ -123,7 +123,7 @@ def _equal(old: Iterable[str], new: Iterable[str]) -> int:
 
 
 def _moved(header: str, lines: int) -> str:
-    """`@@ -1,2 +1,2 @@` so many lines further on."""
+    """`@@ -1,2 +1,2 @@`, moved down by a number of lines."""
     return re.sub(r"(?<=[-+])\d+", lambda number: str(int(number[0]) + lines), header)
 
 

@@ -12,8 +12,8 @@ from tidegate.schemas.view import RunView
 class Slots(NamedTuple):
     """How many more runs may start: `free` at any place, and `waiting` more of them before `waiting_until`.
 
-    So many running runs wait for the previous run, the last of them at `waiting_until`. They occupy no slot of an earlier run,
-    because they may wait for it.
+    `waiting` is the number of running runs that wait for the previous run, the last of them at `waiting_until`. They occupy no
+    slot of an earlier run, because they may wait for it.
     """
 
     free: int
@@ -26,7 +26,7 @@ class Slots(NamedTuple):
         return self.free + self.waiting
 
     def at_most(self, runs: int) -> "Slots":
-        """The slots of one step, which starts so many runs."""
+        """The slots of one step, which starts at most this number of runs."""
         free = min(self.free, runs)
         return self._replace(free=free, waiting=min(self.waiting, runs - free))
 

@@ -42,7 +42,7 @@ def _changes_end(before: RunView, after: RunView) -> bool:
 
 
 def numbered(run: RunView, *, states: int = 0, moves: int = 0) -> RunView:
-    """The run with the sequence numbers after so many new events of its own and of its tasks."""
+    """The run with its sequence numbers after new events: of its own `states`, and of `moves` of its tasks."""
     return msgspec.structs.replace(run, state_seq=run.state_seq + states, task_seq=run.task_seq + moves)
 
 

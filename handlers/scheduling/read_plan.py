@@ -26,7 +26,7 @@ MAX_RUNS = 100
 """The maximum of runs of a DAG that one transaction starts of each kind: queued runs, timed runs, and runs of one event each."""
 
 TASKS_PER_DECISION = 20_000
-"""These runs have at most so many tasks together, unless it is one run: a statement has ten seconds."""
+"""The most tasks of these runs together, unless it is one run: a statement has ten seconds."""
 
 REMEDY = "let its events expire, or change the condition"
 

@@ -75,7 +75,7 @@ class Dag:
     `description`, `tags`: for people; default empty.
     `max_active_runs`, `max_active_tasks`: how many runs, and tasks of each run, are active at once; others wait. Default 16.
     `dagrun_timeout`: the longest duration of a run, which then fails; default None, no limit.
-    `max_consecutive_failed_dag_runs`: pause the DAG after so many; default 0, never.
+    `max_consecutive_failed_dag_runs`: pause the DAG after this number of failed runs; default 0, never.
     `fail_fast`: end the run at the first failed task; default False.
     `allow_backfills`: whether users may create backfills; default True.
     `mode`: `batch` (default) creates one run of all pending events, `each` one run of every event, in order.

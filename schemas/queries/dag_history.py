@@ -22,7 +22,7 @@ _DELETE_ROWS: Mapping[HistoryPart, str] = {
 }
 
 ROWS_PER_RUN = 20
-"""A portion of n runs has at most so many times n tasks, and a portion of other rows has so many times n rows."""
+"""The most tasks of a portion of runs for each of its runs, and the rows of a portion of other rows for each."""
 
 
 async def next_part(db: Db, dag_id: str, runs: int, *, has_begun: bool) -> HistoryPart | None:

@@ -178,7 +178,7 @@ async def create_leases(db: Db, specs: Sequence[LeaseSpec]) -> None:
 
 
 async def claim(db: Db, owner: UUID, wanted: Mapping[Group, int]) -> list[Lease]:
-    """Claim leases that have no live owner, up to so many of each group."""
+    """Claim leases that have no live owner: of each group at most the wanted number."""
     kinds, topics = zip(*wanted, strict=True)
     return [Lease(*row) for row in await db.fetch(_SQL["claim"], owner, kinds, topics, list(wanted.values()))]
 

@@ -60,9 +60,9 @@ SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[])
 ON CONFLICT (kind, key) DO NOTHING
 
 -- name: claim
--- Leases without a live owner, so many of each group. The statement skips a row that the transaction of a frozen owner has
--- locked. If another daemon claims a row during this statement, Postgres checks the new row, but against the live daemons of the
--- snapshot, which may lack the new owner. So the epoch must be the one of the snapshot.
+-- Leases without a live owner, of each group at most the wanted number. The statement skips a row that the transaction of a
+-- frozen owner has locked. If another daemon claims a row during this statement, Postgres checks the new row, but against the
+-- live daemons of the snapshot, which may lack the new owner. So the epoch must be the one of the snapshot.
 WITH claimable AS (
     SELECT found.kind, found.key
     FROM unnest($2::text[], $3::text[], $4::bigint[]) AS wanted (kind, topic, number)

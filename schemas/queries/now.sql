@@ -1,6 +1,6 @@
 -- name: failed
--- The newest failed runs, unless a later run of the DAG has succeeded since, or the reason begins with a text of $3. Only so many
--- later runs and successes are looked at, the newest by their order: the runs of a backfill of old dates have thousands after
+-- The newest failed runs, unless a later run of the DAG has succeeded since, or the reason begins with a text of $3. Of the
+-- later runs and successes only the newest by their order are looked at: the runs of a backfill of old dates have thousands after
 -- them. The index alone has the state.
 SELECT run.id, run.dag_id, run.run_id, run.end_date, run.order_at, last.reason
 FROM (

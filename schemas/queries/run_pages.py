@@ -134,7 +134,7 @@ class OriginFacts(msgspec.Struct, frozen=True):
     """A run and its origin: `creator` created it on a message of the kind `cause`; None if that was not recorded.
 
     `events` counts the consumed events, also those older than the retention of the ledger; None if unknown.
-    `events_left`: the limit of the run left so many events pending, at least.
+    `events_left`: at least this number of events stayed pending because of the limit of the run.
     """
 
     run_type: str

@@ -28,8 +28,7 @@ ORDER BY task_index
 LIMIT $5
 
 -- name: first_runs
--- How many of these runs, in their order, have at most so many instances together; at least one. It reads no more than twice as
--- many.
+-- How many of these runs, in their order, have at most $2 instances together; at least one. It reads no more than twice as many.
 WITH RECURSIVE taken (runs, instances) AS (
     SELECT 0, 0::bigint
     UNION ALL

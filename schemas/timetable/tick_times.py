@@ -122,7 +122,7 @@ def _around(every: Every, anchor: datetime, instant: datetime) -> tuple[datetime
 
 
 def _of_whole_months(every: Every, anchor: datetime, wall: datetime, index: int) -> datetime:
-    """The tick so many periods after the anchor, whose day every month has."""
+    """The tick `index` periods after the anchor, whose day every month has."""
     return wallclock.instant(months_later(wall, every.months * index), every.timezone) if index else anchor
 
 
@@ -147,7 +147,7 @@ class Link(NamedTuple):
 # Cached: a century has thousands of ticks, and each decision asks several times.
 @lru_cache(maxsize=2048)
 def _link(every: Every, anchor: datetime, direction: int, index: int) -> Link:
-    """The link that so many spans lie before; the one before it tells where it begins."""
+    """The link with `index` spans before it; the one before it tells where it begins."""
     clock, months, seconds = every.timezone, every.months * direction, timedelta(seconds=every.seconds * direction)
     before = _link(every, anchor, direction, index - 1) if index else Link((anchor,), wallclock.local(anchor, clock))
     ticks, wall = list(before.ticks[-2:]), before.wall
@@ -160,7 +160,7 @@ def _link(every: Every, anchor: datetime, direction: int, index: int) -> Link:
 
 
 def months_later(wall: datetime, months: int) -> datetime:
-    """The wall clock time so many months later; a day that the month lacks becomes its last day."""
+    """The wall clock time a number of months later; a day that the month lacks becomes its last day."""
     years, index = divmod(wall.month - 1 + months, 12)
     year, month = wall.year + years, index + 1
     return wall.replace(year=year, month=month, day=min(wall.day, monthrange(year, month)[1]))

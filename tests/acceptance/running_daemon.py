@@ -46,7 +46,7 @@ class RunningDaemon:
         return await self.holds(ended, list(dag_ids))
 
     async def has_runs(self, succeeded: int, dag_id: str) -> bool:
-        """Whether so many runs of a DAG have succeeded."""
+        """Whether this number of runs of a DAG have succeeded."""
         return await self.holds("SELECT count(*) = $1 FROM dag_run WHERE dag_id = $2 AND state = 'success'", succeeded, dag_id)
 
     async def holds(self, sql: str, *args: object) -> bool:

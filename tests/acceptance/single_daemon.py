@@ -92,7 +92,7 @@ class SingleDaemon:
             await db.close()
 
     async def has_runs(self, succeeded: int) -> bool:
-        """So many there are, and all succeeded."""
+        """Whether there are this number of runs, and all succeeded."""
         try:
             states = list((await self.runs()).values())
         except (OSError, asyncpg.PostgresError):

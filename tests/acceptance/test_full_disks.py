@@ -70,7 +70,7 @@ async def test_a_postgres_without_room_for_data_is_waited_for(
 
 
 async def until_runs(daemon: SingleDaemon, succeeded: int, postgres: Postgres) -> None:
-    """Until it has so many. A Postgres that ends, rather than to restart by itself, is started."""
+    """Until this number of runs succeeded. A Postgres that ends, rather than to restart by itself, is started."""
 
     async def there() -> bool:
         if not postgres.process.alive:

@@ -71,7 +71,7 @@ async def published(daemon: SingleDaemon) -> set[tuple[str, str]]:
 
 
 async def until_told(daemon: SingleDaemon, count: int) -> None:
-    """Until so many runs succeeded, and the topic has it. Raises TimeoutError."""
+    """Until this number of runs succeeded, and the topic has it. Raises TimeoutError."""
 
     async def all_told() -> bool:
         return await daemon.has_runs(count) and len(await published(daemon)) == count

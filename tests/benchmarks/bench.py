@@ -64,7 +64,7 @@ class Bench(msgspec.Struct, frozen=True):
         return Daemon(self.daemon.home.with_name(name), {**self.settings, "host": name}, self.command)
 
     async def until_balanced(self, daemons: int) -> None:
-        """Until so many daemons have their share of everything."""
+        """Until this number of daemons have their share of everything."""
         await self.until(IN_BALANCE, 1, daemons, every_s=0.1)
 
     async def value(self, sql: str, *args: object) -> int:
@@ -142,6 +142,6 @@ async def _command(home: Path, settings: Mapping[str, str], *, instant: bool) ->
 
 
 async def repeated(times: int, measure: Callable[[], Awaitable[float]]) -> list[float]:
-    """The results of so many measurements, after one to warm up."""
+    """The result of each measurement, after one to warm up."""
     await measure()
     return [await measure() for _ in range(times)]

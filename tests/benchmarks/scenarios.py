@@ -17,7 +17,7 @@ from tests.benchmarks.task_scenarios import e, e2, w
 from tests.benchmarks.time_scenarios import h
 
 Scenario = Callable[[int], Awaitable[list[Figure]]]
-"""Measures so many times, after once to warm up."""
+"""Measures the given number of times, after once to warm up."""
 
 SCENARIOS: Mapping[str, Scenario] = {
     "A": a,

@@ -100,7 +100,7 @@ async def _narrow(connection: Connection) -> None:
 
 
 async def _turnover_per_s(ready: Bench) -> float:
-    """From opening the pool until so many more have had a slot; then it is closed again."""
+    """From opening the pool until a number of further tasks have had a slot; then it is closed again."""
     await anyio.sleep(1.0)
     before = await ready.value(DONE_TASKS)
     began_at = perf_counter()

@@ -94,7 +94,7 @@ class Scene:
         await until(lambda: self.couple.primary.ask(holds), WITHIN_S)
 
     async def until_taken(self, count: int) -> list[str]:
-        """The events that made runs, each as often as it did, once there are so many."""
+        """The events that made runs, each as often as it did, once there are `count`."""
         with anyio.fail_after(WITHIN_S):
             while len(taken := await self.couple.primary.ask(TAKEN) or []) < count:
                 await anyio.sleep(0.05)

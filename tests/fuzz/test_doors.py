@@ -11,7 +11,7 @@ from tests.fuzz.play import play
 LONG = bool(os.environ.get("TEST_LONG"))
 SEED = int(os.environ.get("TEST_SEED") or (Random().randrange(2**31) if LONG else 0))
 TIMES = 120 if LONG else 1
-"""So many times as many inputs."""
+"""The factor on the number of inputs."""
 
 
 @pytest.mark.long

@@ -8,7 +8,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 
 def mostly(usual: SearchStrategy[Any], rare: SearchStrategy[Any], one_in: int = 10) -> SearchStrategy[Any]:
-    """One of so many draws is rare: an input with many parts is refused for one that is wrong."""
+    """One of `one_in` draws is rare: an input with many parts is refused for one that is wrong."""
     return st.integers(0, one_in - 1).flatmap(lambda n: rare if n == one_in - 1 else usual)
 
 

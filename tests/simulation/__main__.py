@@ -23,7 +23,7 @@ from tests.simulation.verdict import Verdict
 KEPT = Path(__file__).with_name("seeds.txt")
 
 PART = 20
-"""After so many schedules a program hears what came of them."""
+"""The schedules after which a process reports what came of them."""
 
 
 class Interrupt:
@@ -113,7 +113,7 @@ def kept() -> list[int]:
 def read() -> Namespace:
     parser = ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seed", type=int)
-    parser.add_argument("--after", type=int, default=0, help="play so many others before")
+    parser.add_argument("--after", type=int, default=0, help="play this number of others before")
     parser.add_argument("--base", type=int, default=0)
     parser.add_argument("--schedules", type=int, default=1000)
     parser.add_argument("--seconds", type=float, default=86_400.0, help="at most about so long")

@@ -52,7 +52,7 @@ def copies_known_by_partition() -> None:
 
 
 def end_of_batch_counted() -> None:
-    """A batch ends so many offsets after its first record as it has records, as if offsets had no gaps."""
+    """The end of a batch is its first offset and the number of its records, as if offsets had no gaps."""
 
     def end(self: PartitionBatch) -> int:
         return self.records[0].record.offset + len(self.records)

@@ -26,7 +26,7 @@ AWAY = "no answer"
 UNACKNOWLEDGED = "arrived, unacknowledged"
 HALF = "half arrived"
 GAPS = (0, 0, 0, 1, 3)
-"""So many offsets before a record have none: compaction and the markers of transactions leave such gaps."""
+"""The number of offsets before a record that have none: compaction and the markers of transactions leave such gaps."""
 STALLED = "arrives later"
 SLOW = "one partition does not answer yet"
 

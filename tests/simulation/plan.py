@@ -32,7 +32,7 @@ FREEZES = [*product((RECORDS, CLAIMS, SENDS), (SHORT, LONG, OUTLIVED)), *3 * [(L
 """At its leases it is in a transaction, which Postgres ends before long."""
 
 EACH = 8
-"""Of so many seeds one is about backfills. Which one is not drawn: the others mean what they meant before."""
+"""One of this number of seeds is about backfills. Which one is not drawn: the others mean what they meant before."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

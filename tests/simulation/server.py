@@ -38,7 +38,10 @@ BLOCKERS = "SELECT pg_blocking_pids($1)"
 GRANTED = "SELECT pid FROM unnest($1::integer[]) AS pid WHERE cardinality(pg_blocking_pids(pid)) = 0"
 
 CLEANED = ((20, "job"), (200, ""))
-"""After so many schedules tables are vacuumed: deleted rows slow scans down. Each renewal and claim reads the whole of `job`."""
+"""The number of schedules after which a table is vacuumed, or with no name all: deleted rows slow scans down.
+
+Each renewal and claim reads the whole of `job`.
+"""
 
 Call = Coroutine[Any, Any, Any]
 

@@ -31,7 +31,7 @@ SEED = int(os.environ.get("TEST_SEED") or Random().randrange(2**31))
 SCHEDULES = 20_000 if LONG else 500
 
 WITHIN = 800
-"""So many schedules a fault survives at most: some ten times what the hardest takes on average."""
+"""The most schedules that a fault survives: some ten times what the hardest takes on average."""
 
 
 def run(*options: str) -> "subprocess.CompletedProcess[str]":
@@ -229,7 +229,7 @@ FAILS = f"{BLOCK}; {TELLS}; signal.sigwait([signal.SIGINT]); raise KeyError"
 
 
 async def interrupted(monkeypatch: pytest.MonkeyPatch, program: str, times: int) -> jobs.Run:
-    """A run of one process that is a program, after so many interrupts."""
+    """A run of one process that is a program, after a number of interrupts."""
     monkeypatch.setattr(jobs, "_command", lambda *_: [sys.executable, "-S", "-c", program])
     chosen = Namespace(base=SEED, schedules=9, fault="", seconds=60.0, lines=5, first=False, json=False, group="")
     run = jobs.Run(chosen)

@@ -44,7 +44,7 @@ class Verdict(msgspec.Struct):
     reached: dict[str, int] = msgspec.field(default_factory=dict)
 
     def add(self, played: Played, lines: int) -> None:
-        """With so many sentences of what broke at most."""
+        """With at most `lines` sentences of what broke."""
         self.schedules += 1
         for name in played.broken:
             self.broken[name] = [*self.broken.get(name, ()), played.seed]

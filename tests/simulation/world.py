@@ -29,15 +29,15 @@ from tidegate.schemas.queries.memory import Memory
 from tidegate.schemas.wire.event import DatasetUpdated, Kind, encode
 
 RARER = 6
-"""So many times as often as statements, which are many, commits go wrong."""
+"""How much more often commits go wrong than statements, which are many."""
 
 LOOKING = 100
-"""So many steps it is waited for a moment at which it matters that a daemon is frozen."""
+"""The most steps until a moment at which it matters that a daemon is frozen."""
 
 MOST_STEPS = 5000
 
 SETTLING = 2
-"""So many renewals of leases until all daemons have as many as they should."""
+"""The renewals of leases until all daemons have as many as they should."""
 
 LATE = 0.02
 """The share of turns in which a request arrives that stalled; the others arrive when all is at rest."""

@@ -99,7 +99,7 @@ async def _line(connection: socket.socket) -> bytes:
 
 
 def _asked(spec: SubmissionSpec) -> dict[str, Any]:
-    """A task that is written `["list", "3"]` returns a list of that length; `["work", "3"]` lasts so many seconds."""
+    """A task that is written `["list", "3"]` returns a list of that length; `["work", "3"]` lasts 3 seconds."""
     match spec.task.argv if isinstance(spec.task, CommandTask) else ():
         case ("list", length):
             return {"returns": list(range(int(length)))}

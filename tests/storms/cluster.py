@@ -161,7 +161,7 @@ class Cluster:
         return application.phase == "killed"
 
     def hold(self, but: int | None) -> None:
-        """From now on only so many more applications end. None: all may end again."""
+        """From now on only `but` more applications end. None: all may end again."""
         self.ends = self.ends or asyncio.Semaphore(0)
         for _ in range(len(self.running) if but is None else but):
             self.ends.release()

@@ -107,7 +107,7 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def copies(count: int) -> Mapping[str, str]:
-    """The files so many times, on as many times the datasets."""
+    """Copies of the files, each on datasets of its own."""
     again = {
         f"{copy}_{name}": source.replace("storm://", f"storm://{copy}/").replace('Dag(f"', f'Dag(f"copy_{copy}_')
         for copy in range(1, count)

@@ -28,7 +28,7 @@ class Tally:
 async def produce(
     servers: str, topic: str, records: Sequence[Planned], tally: Tally, *, within_s: float, at_once: int = CHUNK
 ) -> None:
-    """Send in order and evenly over `within_s`, so many `at_once`; return when everything is acknowledged."""
+    """Send in order and evenly over `within_s`, `at_once` at a time; return when everything is acknowledged."""
     chunks = [records[start : start + at_once] for start in range(0, len(records), at_once)]
     begin = anyio.current_time()
     producer = Producer(servers, topic)

@@ -1,4 +1,4 @@
-"""Before a release: storms, seed after seed, until so many daemons were killed, or one of them breaks something."""
+"""Before a release: storms, seed after seed, until enough daemons were killed, or one of them breaks something."""
 
 import shutil
 from collections import Counter

@@ -47,7 +47,7 @@ class LimitOptions(TypedDict):
         ),
     ]
     max_failed_runs: Annotated[
-        str | None, typer.Option(metavar="N", help="Stop after so many failed dates. A new backfill has 0: never.")
+        str | None, typer.Option(metavar="N", help="Stop after N failed dates. A new backfill has 0: never.")
     ]
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 app = command_group()
 
 REQUEST_LETTERS = 5 * BATCH_LETTERS
-"""So many are changed by one request to a server."""
+"""The most dead letters that one request to a server changes."""
 
 
 class Filters(TypedDict):

@@ -20,7 +20,7 @@ BROKEN = 500
 
 
 def open_client(settings: Settings, connections: int) -> httpx.AsyncClient:
-    """A client with at most so many connections."""
+    """A client with at most this number of connections."""
     limits = httpx.Limits(max_connections=connections)
     return httpx.AsyncClient(timeout=settings.notify_timeout_s, limits=limits, follow_redirects=False)
 

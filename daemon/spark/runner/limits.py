@@ -54,7 +54,7 @@ class MemoryLimit:
 
 
 def bind_processors(cpus: float) -> None:
-    """Bind this thread, and the processes that it starts, to so many processors of those it may use."""
+    """Bind this thread, and the processes that it starts, to this number of the processors that it may use."""
     allowed = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, random.sample(allowed, min(len(allowed), math.ceil(cpus))))
 

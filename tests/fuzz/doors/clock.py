@@ -29,7 +29,7 @@ from tidegate.schemas.timetable.tick import Bounds, Tick, manual_interval, next_
 from tidegate.schemas.view import DagView, PendingEvent
 
 ROUNDS = 10
-"""A decision that wakes the DAG at once comes to rest after so many, where the limit of active runs is one or two."""
+"""The most rounds until a decision that wakes the DAG at once comes to rest, where the limit of active runs is one or two."""
 WORK_S = 2.0
 """Of processor time, for one decision: a hundred times what the slowest takes."""
 LENGTHS = timedelta(days=3 * 101 * 366)

@@ -80,7 +80,7 @@ STATE = """
 
 
 class Error(NamedTuple):
-    """After so many calls this error comes, once. `late`: the call has had its effect, and its answer is lost."""
+    """This error comes once, after a number of calls. `late`: the call has had its effect, and its answer is lost."""
 
     after: int
     kind: str

@@ -93,7 +93,7 @@ class Outbox:
 
 
 async def values(source: Source, count: int) -> set[int]:
-    """Until so many different ones have come."""
+    """Until `count` different ones have come."""
     found: set[int] = set()
     while len(found) < count:
         found |= {int(record.value or b"") for record in await read(source, 1)}

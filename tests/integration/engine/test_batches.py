@@ -170,7 +170,7 @@ async def test_a_finish_touches_its_direct_downstream_and_nothing_else(database:
 
 
 async def admitted(database: Database, runs: int) -> list[UUID]:
-    """The attempts at the first tasks of so many runs, each of which has another task after that."""
+    """The attempts at the first tasks of a number of runs, each of which has another task after that."""
     tasks = (CommandTask(task_id="first", argv=("true",)), CommandTask(task_id="last", argv=("true",), upstream=("first",)))
     await load(database, *consumers(runs, *tasks))
     await apply(database, Batch(messages=updates([f"s://{index}" for index in range(runs)])))

@@ -46,7 +46,7 @@ def context(world: World, spool: Path) -> Context:
 
 
 async def submission(world: World, events: int, text: str = "") -> SubmissionSpec:
-    """Of the task of a run with so many events."""
+    """Of the task of a run with this number of events."""
     await world.file(spec("t", schedule=DatasetRef("s://a")))
     await world.tell(*(DatasetUpdated(uri="s://a", extra={"n": number, "text": text}) for number in range(events)))
     await world.admit()

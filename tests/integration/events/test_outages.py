@@ -53,7 +53,7 @@ class Stream:
 
 
 async def acknowledged(stream: Stream, more: int) -> None:
-    """Wait until so many more messages were acknowledged."""
+    """Wait until this number of further messages were acknowledged."""
     target = len(stream.acknowledged) + more
     await until(lambda: len(stream.acknowledged) >= target, 90)
 

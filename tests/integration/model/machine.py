@@ -56,7 +56,7 @@ KEPT = """
 """The tasks whose attempts are not to end."""
 
 PATIENCE = 15
-"""After so many rounds in which nothing moves nothing will."""
+"""After this number of rounds in which nothing moves nothing will."""
 
 POOLS = ("default_pool", "small")
 OUTCOMES = st.sampled_from(["succeeded", "succeeded", "succeeded", "failed", "skipped", "lost", "killed"])

@@ -21,7 +21,7 @@ LONG = bool(os.environ.get("TEST_LONG"))
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES") or (2_000 if LONG else 14))
 STEPS = 60
 WITHIN = 200
-"""So many lives a seeded fault survives at most."""
+"""The most lives that a seeded fault survives."""
 
 
 @pytest.fixture

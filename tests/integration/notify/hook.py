@@ -71,7 +71,7 @@ class Hook:
         return f"http://127.0.0.1:{self._server.server_port}/hook"
 
     async def until(self, count: int) -> list[Delivery]:
-        """Wait for so many requests."""
+        """Wait for this number of requests."""
         await until(lambda: len(self.got) >= count, PATIENCE_S)
         return self.got
 

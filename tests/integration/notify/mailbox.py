@@ -45,7 +45,7 @@ class Mailbox:
         return answer
 
     async def until(self, count: int) -> list[EmailMessage]:
-        """Wait for so many messages to be taken."""
+        """Wait for this number of messages to be taken."""
         await until(lambda: len(self.took) >= count, PATIENCE_S)
         return self.took
 

@@ -34,7 +34,7 @@ SAMPLES = {
 
 
 def many(arrays: int) -> str:
-    """The arguments of a statement that takes so many arrays."""
+    """The arguments of a statement that takes this number of arrays."""
     return ", ".join(["{none}"] * arrays)
 
 

@@ -21,7 +21,7 @@ with Dag("mapped") as dag:
 
 
 async def five_tasks(site: Site, slots: int | None) -> None:
-    """Five tasks in a pool of so many slots, or of none."""
+    """Five tasks in a pool with this number of slots, or in none."""
     if slots is not None:
         await site.history.database.run(pools.set_slots, "small/one", slots)
     await site.history.file(MAPPED, "mapped.py")

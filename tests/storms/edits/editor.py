@@ -25,7 +25,7 @@ KNOWN = """
 
 
 class Editing(msgspec.Struct, frozen=True, kw_only=True):
-    """So many `edits` of so many `files` within `within_s`."""
+    """The numbers of `edits` and of `files`; all edits come within `within_s`."""
 
     files: int
     edits: int

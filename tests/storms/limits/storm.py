@@ -222,13 +222,13 @@ async def _ended(db: Db) -> int:
 
 
 async def _is_full(db: Db, parallelism: int) -> bool:
-    """Whether so many tasks are active, and in the limitless pool one task starves and another waits."""
+    """Whether `parallelism` tasks are active, and in the limitless pool one task starves and another waits."""
     ((is_full,),) = await db.fetch(FULL, parallelism, LIMITLESS, FAIR_AFTER_S)
     return bool(is_full)
 
 
 async def _lower_below_taken(database: Database, pool: str, slots: int) -> bool:
-    """Give a pool so many slots while more are taken; whether more still are.
+    """Give a pool `slots` while more are taken; whether more still are.
 
     A task may end between the look of a transaction and its commit: the pool gets its slots back then.
     """
@@ -241,7 +241,7 @@ async def _lower_below_taken(database: Database, pool: str, slots: int) -> bool:
 
 
 async def _resize(db: Db, pool: str, slots: int, *, above: int = -1) -> bool:
-    """Give a pool so many slots if more than `above` of them are taken; whether they were. No task is admitted meanwhile."""
+    """Give a pool `slots` if more than `above` of them are taken; whether they were. No task is admitted meanwhile."""
     await pools.lock_slots(db, pool)
     is_taken = await _taken(db, pool) > above
     if is_taken:

@@ -52,7 +52,7 @@ def _is_long(spool: Spool, begun_after: datetime) -> bool:
 class RunnersPlan(Plan, frozen=True, kw_only=True):
     """`hosts` says of each daemon on which host it is: which spool it has.
 
-    `frozen_runners`: so many runners are frozen, one after the other, for `frozen_s` each, while their long tasks are at work.
+    `frozen_runners`: the runners that are frozen, one after the other, for `frozen_s` each, while their long tasks are at work.
     A host whose daemons are dead meanwhile cannot end such a task in time, so none is killed then.
     """
 

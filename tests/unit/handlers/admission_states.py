@@ -12,5 +12,5 @@ READY = [message(TasksReady(pool="default_pool", limit=100))]
 
 
 def found(world: SimulatedRun, *, slots: int | None = 100) -> AdmissionState:
-    """All the tasks of a run, whatever their state, and a pool with so many free slots."""
+    """All the tasks of a run, whatever their state, and a pool with `slots` free."""
     return msgspec.structs.replace(world.pool(*world.index), pool=PoolView(name="default_pool", open=slots))

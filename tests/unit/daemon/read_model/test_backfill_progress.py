@@ -22,7 +22,7 @@ from tidegate.schemas.timetable.tick import Tick
 
 
 def after(dates: int, *, is_reverse: bool = False) -> BackfillRow:
-    """A backfill of ten days, of which so many are planned."""
+    """A backfill of ten days, of which `dates` are planned."""
     start = NOW - timedelta(days=9)
     last = NOW - timedelta(days=dates - 1) if is_reverse else start + timedelta(days=dates - 1)
     return row(start_date=start, dates=dates, planned_until=last if dates else None, is_reverse=is_reverse)

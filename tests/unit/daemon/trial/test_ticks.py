@@ -19,7 +19,7 @@ a, b = Dataset("lake://a"), Dataset("lake://b")
 
 
 def after(**delays: float) -> list[Event]:
-    """An event of each dataset by its name, so many hours after the start."""
+    """An event of each dataset by its name, a number of hours after the start."""
     return [Event(f"lake://{name[0]}", after=timedelta(hours=hours)) for name, hours in delays.items()]
 
 

@@ -36,7 +36,7 @@ def waiting(run: int, index: int = 0, *, slots: int = 1) -> WaitingTask:
 
 
 def queue(heavy: int, light: int, *, slots: int = 100, admitted: int = 0) -> AdmissionState:
-    """So many tasks of run 1 come first by weight, and so many of run 2 have waited long."""
+    """`heavy` tasks of run 1 come first by weight, and `light` ones of run 2 have waited long."""
     first = tuple(waiting(1, index) for index in range(heavy))
     old = tuple(waiting(2, index) for index in range(light))
     runs = {id_: run_view(id_, state=RunState.RUNNING, max_active_tasks=999) for id_ in (1, 2)}
@@ -66,7 +66,7 @@ def test_every_fourth_admission_is_the_task_that_waited_longest(state: Admission
 
 
 def long_waiting(*slots: int, open_: int) -> AdmissionState:
-    """The next admission is a starving task; those wait for so many slots each, others for one slot each."""
+    """The next admission is a starving task; the starving ones wait for `slots` each, the others for one slot each."""
     first = tuple(waiting(1, index) for index in range(2))
     old = tuple(waiting(2, index, slots=number) for index, number in enumerate(slots))
     runs = {id_: run_view(id_, state=RunState.RUNNING, max_active_tasks=999) for id_ in (1, 2)}

@@ -34,7 +34,7 @@ def queue(
     limited: Sequence[tuple[str, int, str]] = (),
     **pool: Any,
 ) -> AdmissionState:
-    """These wait for a pool with so many free slots; their runs are at work, but for those given."""
+    """These wait for a pool with `slots` free; their runs are at work, but for those given."""
     found = {task.dag_run_id: running(task.dag_run_id) for task in tasks} | {run.id: run for run in runs}
     return AdmissionState(NOW, PoolView(name="p", open=slots, **pool), tasks, limited=tuple(limited), runs=found)
 

@@ -121,7 +121,7 @@ def failed(*lines: str) -> SimulatedRun:
 
 
 def due(world: SimulatedRun, *, seconds: float) -> list[Effect]:
-    """The effects of `retry_due` for all tasks so many seconds later."""
+    """The effects of `retry_due` for all tasks a number of seconds later."""
     state = world.due(now=NOW + timedelta(seconds=seconds))
     order = Random(1).sample(sorted(world.tasks), len(world.tasks))
     return list(decide([message(RetryDue(dag_run_id=1, task_index=index)) for index in order], state))
