@@ -4,13 +4,13 @@ A change is found by trying it on the functions that decide.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
 
 from tidegate.handlers.explain.gate import (
+    GateFacts,
     Outage,
     daemons_gate,
     file_gate,
@@ -212,7 +212,7 @@ def would_run(dag: DagView, now: datetime) -> bool:
     return any(isinstance(effect, InsertRun) for effect in schedule_next_runs(dag, now))
 
 
-def _condition_facts(facts: DagFacts, schedule: Condition, reason: Reason | None) -> Mapping[str, Any]:
+def _condition_facts(facts: DagFacts, schedule: Condition, reason: Reason | None) -> GateFacts:
     pending = {"pending": len(facts.dag.pending) or None, "version": facts.status.version}
     if isinstance(reason, ConditionBroken):
         return pending
@@ -221,7 +221,7 @@ def _condition_facts(facts: DagFacts, schedule: Condition, reason: Reason | None
     return {"inputs": f"{sum(leaf in arrived for leaf in wanted)} of {len(wanted)}", **pending}
 
 
-def _timing_facts(facts: DagFacts, reason: Reason | None) -> Mapping[str, Any]:
+def _timing_facts(facts: DagFacts, reason: Reason | None) -> GateFacts:
     timing, last = facts.dag.graph.timing, facts.dag.dataset_run_at
     limits = {name: getattr(timing, name) for name in Timing.__struct_fields__ if name != "deadline"}
     if timing.deadline is None or isinstance(reason, ConditionBroken):

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from tidegate.schemas.explain.facts import DagStatus
 from tidegate.schemas.explain.gates import Gate, GateState, Reason_co
@@ -34,6 +33,10 @@ from tidegate.schemas.explain.remedy import (
 )
 from tidegate.schemas.queries.leases import Away, JobRow
 
+Fact = str | int | float | datetime | tuple[str, ...] | None
+GateFacts = Mapping[str, Fact]
+"""Named values that a gate shows."""
+
 Outage = tuple[str, Away]
 """The name of what is out of service, and since when and why."""
 
@@ -41,12 +44,12 @@ Outage = tuple[str, Away]
 def gate(
     name: str,
     reason: Reason_co | None = None,
-    facts: Mapping[str, Any] | None = None,
+    facts: GateFacts | None = None,
     *,
     reached: bool = True,
     since: datetime | None = None,
 ) -> Gate[Reason_co]:
-    """Closed if there is a reason. Facts that are None or empty are left out."""
+    """Closed if there is a reason. GateFacts that are None or empty are left out."""
     state = GateState.CLOSED if reason else GateState.OPEN if reached else GateState.NOT_REACHED
     known = {fact: value for fact, value in (facts or {}).items() if value not in (None, "", ())}
     return Gate(name=name, state=state, reason=reason, since=since, facts=known)
@@ -67,7 +70,7 @@ def run_limit_gate(dag: DagStatus, reason: Reason_co | None, running: int, limit
 
 
 def outage_gate(
-    name: str, outage: Outage | None, facts: Mapping[str, Any] | None = None, *, reached: bool = True
+    name: str, outage: Outage | None, facts: GateFacts | None = None, *, reached: bool = True
 ) -> Gate[ServerUnreachable]:
     """Closed by an outage."""
     if outage is None:

@@ -1,11 +1,20 @@
 """The gates of a task instance in their order: those of its run, its readiness, its slots and limits, its submission."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from tidegate.handlers.admission.capacity import Capacity
 from tidegate.handlers.admission.select import select_tasks
-from tidegate.handlers.explain.gate import Outage, daemons_gate, file_gate, gate, outage_gate, pause_gate, run_limit_gate
+from tidegate.handlers.explain.gate import (
+    Fact,
+    GateFacts,
+    Outage,
+    daemons_gate,
+    file_gate,
+    gate,
+    outage_gate,
+    pause_gate,
+    run_limit_gate,
+)
 from tidegate.handlers.explain.run_progress import readiness_blockers
 from tidegate.handlers.explain.task_facts import TaskFacts
 from tidegate.handlers.scheduling.run_limit import blockers_of_hold, blockers_of_inactivity, blockers_of_run
@@ -155,16 +164,16 @@ def _by_type(reasons: Iterator[TaskReason]) -> Reasons:
 
 def _pool(facts: TaskFacts, reason: TaskReason | None, *, reached: bool) -> Gate[TaskReason]:
     task, row, admission = facts.graph.node(facts.instance.index).task, facts.row, facts.admission
-    known: dict[str, Any] = {"pool": facts.pool, "needed": task.pool_slots}
+    known: dict[str, Fact] = {"pool": facts.pool, "needed": task.pool_slots}
     if admission:
         known |= {"slots": admission.pool.slots, "taken": facts.occupied, "by": _names(facts.in_pool)}
     return gate("pool", reason, known, reached=reached, since=row.scheduled_at if row and reached else None)
 
 
-def _limits(facts: TaskFacts) -> Iterator[tuple[str, type[TaskReason], int | None, Mapping[str, Any]]]:
+def _limits(facts: TaskFacts) -> Iterator[tuple[str, type[TaskReason], int | None, GateFacts]]:
     """The limits that apply to the task, each with its reason and with the tasks that count."""
     run, task = facts.run.view, facts.graph.node(facts.instance.index).task
-    in_run = {"working": run.active_tasks, "tasks": _names(facts.in_run)}
+    in_run: GateFacts = {"working": run.active_tasks, "tasks": _names(facts.in_run)}
     yield "max_active_tasks", MaxActiveTasks, run.max_active_tasks, in_run
     same = {"tasks": _names(facts.of_task)}
     if task.max_active_per_dag is not None:
@@ -186,7 +195,7 @@ def _backfill_gates(facts: TaskFacts) -> Iterator[Gate[TaskReason]]:
             yield gate("backfill share", reasons.get("share"), share)
 
 
-def _submission(attempt: AttemptFacts) -> Mapping[str, Any]:
+def _submission(attempt: AttemptFacts) -> GateFacts:
     abandoned = attempt.state == SubmissionState.SUBMITTING and not attempt.has_owner
     return {
         "state": attempt.state,
@@ -209,7 +218,7 @@ def _readiness_blockers(facts: TaskFacts) -> Iterator[NotReady]:
         yield from readiness_blockers(facts.graph, facts.instance, states, facts.run.run_before)
 
 
-def _upstream(facts: TaskFacts, node: Node) -> Mapping[str, Any]:
+def _upstream(facts: TaskFacts, node: Node) -> GateFacts:
     if element_of(facts.instance.index) is not None:
         return {}
     if not facts.has_started:
@@ -225,7 +234,7 @@ def _upstream(facts: TaskFacts, node: Node) -> Mapping[str, Any]:
 
 def _rule(facts: TaskFacts, node: Node, *, reached: bool) -> Gate[TaskReason]:
     reason, counts = _end_without_attempt(facts, node), upstream_of(facts.instance)
-    known = {"rule": node.task.trigger_rule, "success": counts.success, "failed": counts.failed}
+    known: dict[str, Fact] = {"rule": node.task.trigger_rule, "success": counts.success, "failed": counts.failed}
     known |= {"skipped": counts.skipped, "upstream_failed": counts.upstream_failed}
     since = facts.row.end_date if reason and facts.row else None
     return gate("trigger rule", reason, {name: value or None for name, value in known.items()}, reached=reached, since=since)
@@ -255,7 +264,7 @@ def _next_try(facts: TaskFacts) -> Gate[TaskReason]:
         reason = NextTry(instance.next_try_at)
     elif instance.state is TaskState.FAILED:
         reason = TaskEnded(instance.state, instance.try_number, _reason(facts))
-    known: dict[str, Any] = {"tries": instance.try_number, "of": instance.max_tries}
+    known: dict[str, Fact] = {"tries": instance.try_number, "of": instance.max_tries}
     if attempt and instance.state is TaskState.UP_FOR_RETRY:
         known |= {"reason": _reason(facts)}
     reached = facts.has_started and instance.state not in NEVER_ATTEMPTED | {TaskState.NONE}
@@ -279,7 +288,7 @@ def _slot_blockers(facts: TaskFacts) -> Iterator[AdmissionBlocker]:
         yield LowerPriority(facts.admission.pool.name, len(selected))
 
 
-def _queue(facts: TaskFacts) -> Mapping[str, Any]:
+def _queue(facts: TaskFacts) -> GateFacts:
     """The queue ahead of the task."""
     if facts.admission is None:
         return {}

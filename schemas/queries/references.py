@@ -6,7 +6,6 @@ and a consumer with `catchup` excludes writers of events by a lock on the ledger
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import cast
 
 from tidegate.schemas.conditions.pattern import literal_prefix, matches, posix_expression
 from tidegate.schemas.effect.dag import DeleteDag, SetReferences
@@ -31,7 +30,8 @@ async def count_history(db: Db, effect: SetReferences, most: int) -> int:
 async def recent_history(db: Db, effect: SetReferences, most: int) -> datetime:
     """The time after which about `most` of these events occurred, or fewer: of each of the datasets the same number."""
     rows = await db.fetch(_SQL["recent_history"], effect.dag_id, effect.consumed, effect.backfill_since or db.now, most)
-    return cast(datetime, rows[0][0])
+    at: datetime = rows[0][0]
+    return at
 
 
 async def delete(db: Db, effects: Sequence[DeleteDag]) -> None:
