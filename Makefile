@@ -115,7 +115,7 @@ $(PACKAGES): requirements.lock build.lock pyproject.toml
 	@exec 9< Makefile; ! command -v flock > /dev/null || flock -n 9 || { \
 	    echo "Waiting for another make, which installs the Python packages" && flock 9; }; \
 	if ! $(COMPLETE); then \
-	    quiet=; echo "Installing the Python packages, about a minute"; \
+	    quiet=; echo "Installing the Python packages, one to three minutes"; \
 	    rm -rf .venv && $(PYTHON) -m venv .venv || { \
 	        rm -rf .venv; echo "error: $(PYTHON) cannot make a virtual environment: apt-get install python3-venv" >&2; exit 1; }; \
 	elif [ -n "$$(find requirements.lock build.lock pyproject.toml -newer $@)" ]; then quiet=--quiet; \
