@@ -75,7 +75,14 @@ def write_below(root: Path, path: str, text: str) -> str:
 
 
 def zygotes(daemon: psutil.Process) -> list[psutil.Process]:
-    return [child for child in daemon.children() if "tidegate.daemon.dagfiles.zygote" in child.cmdline()]
+    return [child for child in daemon.children() if "tidegate.daemon.dagfiles.zygote" in _command(child)]
+
+
+def _command(process: psutil.Process) -> list[str]:
+    """Empty for a process that has ended meanwhile."""
+    with suppress(psutil.NoSuchProcess):
+        return process.cmdline()
+    return []
 
 
 def sandboxed() -> list[psutil.Process]:

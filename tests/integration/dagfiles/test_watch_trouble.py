@@ -74,7 +74,7 @@ async def test_a_dag_folder_that_is_replaced_is_watched_again(
         shutil.copytree(root.parent / "old", root)
         await anyio.sleep(2.5)
         write("a.py", "1")
-        await until(lambda: database.reports == ["a.py"])
+        await until(lambda: set(database.reports) == {"a.py"})  # a scan of the new folder may find it, too
 
 
 async def test_a_file_server_that_does_not_answer_holds_up_nothing_but_the_watcher(
