@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from datetime import timedelta
 
 import anyio
 import pytest
@@ -45,7 +46,7 @@ async def test_a_hook_is_told_what_happened_signed_and_once(notified: NotifiedDa
     (got,) = hook.got
     assert got.is_signed_with(SECRET)
     assert got.headers["content-type"] == "application/json"
-    assert abs(int(got.headers["x-tidegate-timestamp"]) - time.time()) < 30
+    assert abs(int(got.headers["x-tidegate-timestamp"]) - time.time()) < 300
     assert got.key == got.headers["x-tidegate-delivery"] == got.said["id"]
     said = {name: got.said[name] for name in ("on", "dag_id", "run_id", "run_type", "state", "task_id", "deadline")}
     assert said == {
@@ -72,7 +73,7 @@ async def test_a_hook_is_fresh_also_where_the_clock_of_the_host_is_wrong(
 
     (got,) = hook.got
     assert got.is_signed_with(SECRET)
-    assert abs(int(got.headers["x-tidegate-timestamp"]) - now) < 60
+    assert abs(int(got.headers["x-tidegate-timestamp"]) - now) < 300
 
 
 async def test_a_notification_with_the_largest_number_of_tries_stops_no_other(
@@ -161,13 +162,15 @@ async def test_what_is_wrong_stands_in_the_record_before_the_next_try(notified: 
     hook.answers = [500]
     await failed_run(notified, hook)
 
+    before = notified.database.clock.known()
     await post.other(notify_retry_s=60.0).once()
+    ((after,),) = await notified.rows("SELECT now()")
 
     assert await notified.notifications() == [
         Notification("failure", "webhook", "pending", 1, "it answered 500 Internal Server Error")
     ]
-    ((pause,),) = await notified.rows("SELECT extract(epoch FROM due_at - now()) FROM notification")
-    assert 50 < pause < 80
+    ((due_at,),) = await notified.rows("SELECT due_at FROM notification")
+    assert before + timedelta(seconds=60) <= due_at <= after + timedelta(seconds=75)
 
 
 @pytest.mark.parametrize("runs", [1, 2 * duty.CONCURRENCY["webhook"]])

@@ -5,11 +5,18 @@ import asyncpg
 import httpx
 import pytest
 
-from tests.integration.web.conftest import MakeSite, Site
+from tests.integration.web.conftest import PATIENCE_S, MakeSite, Site
+from tidegate.daemon.postgres.session_settings import SERVER_SETTINGS
 from tidegate.daemon.web import health
 
 NOWHERE = "postgresql://tidegate@127.0.0.1:1/tidegate"
 BY_ITS_ADDRESS = {"host": "10.0.0.7:8780"}
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Postgres is there, however late this process gets to its answer."""
+    monkeypatch.setattr(health, "WITHIN_S", PATIENCE_S)
 
 
 async def ask(site: Site, **headers: str) -> tuple[int, object]:
@@ -37,6 +44,7 @@ async def test_without_postgres_it_is_away(make_site: MakeSite) -> None:
 async def test_while_postgres_hangs_it_is_away(site: Site, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table that is locked stands for a server that hangs."""
     monkeypatch.setattr(health, "WITHIN_S", 0.1)
+    monkeypatch.setitem(SERVER_SETTINGS, "lock_timeout", "0.2s")  # a transaction that has begun is not cancelled
     other = await asyncpg.connect(dsn)
     async with other.transaction():
         await other.execute("LOCK TABLE schema_migration")
