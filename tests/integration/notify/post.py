@@ -18,7 +18,7 @@ from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.runner_backend import open_backends
 from tidegate.daemon.wake import Signals
-from tidegate.schemas.queries.leases import Job
+from tidegate.schemas.queries.leases import Job, Terms
 
 
 class Post:
@@ -33,7 +33,7 @@ class Post:
         return Post(msgspec.structs.replace(self.settings, **settings), self.database)
 
     def context(self) -> Context:
-        job = Job(uuid4(), self.settings.host, os.getpid(), "test")
+        job = Job(uuid4(), self.settings.host, os.getpid(), "test", Terms(lease_ttl_s=3600.0))
         return Context(
             settings=self.settings,
             database=self.database,

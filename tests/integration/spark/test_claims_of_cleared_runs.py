@@ -47,7 +47,7 @@ async def world(dsn: str) -> AsyncIterator[World]:
 
 @pytest.fixture
 async def daemon(settings: MakeSettings, world: World) -> Daemon:
-    daemon = Daemon(settings(host=HOST, lease_ttl_s=60.0), world.database)
+    daemon = Daemon(settings(host=HOST, lease_ttl_s=600.0), world.database)
     await daemon.renew()
     return daemon
 
