@@ -131,6 +131,7 @@ async def test_a_conf_whose_check_takes_for_ever_is_refused_and_locks_nothing(
     cli: Cli, history: History, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conf, "CPU_S", 1)
+    monkeypatch.setattr(conf, "WALL_S", 200.0)  # others may have the processors
     await history.file('from tidegate import Dag, Param\nwith Dag("asked", params={"day": Param(pattern="^(a+)+$")}): pass\n')
     locked, begin = [], anyio.run_process
 
