@@ -23,6 +23,7 @@ from tidegate.schemas.state import RunState, TaskState
 FILE = "changing.py"
 IDS = tuple(f"changing_{number}" for number in range(8))
 MENDED_S = 120.0
+ASK_AGAIN_S = 0.1
 ORDERLY = "# in order again\n"
 
 AT_WORK = "SELECT dag_id, run_id FROM dag_run WHERE state = 'running' ORDER BY id LIMIT 500"
@@ -107,7 +108,12 @@ class Meddler:
             await self._ask(database, PauseRequested(dag_id=dag_id, is_paused=True))
         await anyio.sleep(self._random.uniform(*meddling.paused_s))
         for (dag_id,) in dag_ids:
-            await self._ask(database, PauseRequested(dag_id=dag_id, is_paused=False))
+            await self._resume(database, dag_id)
+
+    async def _resume(self, database: Database, dag_id: str) -> None:
+        """Again until it is answered: the runs of a DAG that stays paused come late, which is no fault of the product."""
+        while not await self._ask(database, PauseRequested(dag_id=dag_id, is_paused=False)):
+            await anyio.sleep(ASK_AGAIN_S)
 
     async def _clear(self, database: Database) -> None:
         sql = "SELECT dag_id, run_id, state FROM dag_run WHERE state IN ('success', 'failed') ORDER BY id DESC LIMIT 500"
@@ -149,9 +155,14 @@ class Meddler:
             return []
         return self._random.sample(found, min(most, len(found)))
 
-    async def _ask(self, database: Database, request: Request) -> None:
-        with suppress(RequestError, UnavailableError, DagFaultError):
-            await apply_request(database, request)
+    async def _ask(self, database: Database, request: Request) -> bool:
+        """Whether there was an answer. A refusal is one."""
+        with suppress(RequestError, DagFaultError):
+            try:
+                await apply_request(database, request)
+            except UnavailableError:
+                return False
+        return True
 
     async def mend(self, dags: int) -> None:
         """Return when no DAG is paused, and the daemons know all of them as they are to stay. Raises TimeoutError."""
