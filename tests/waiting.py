@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING
 import anyio
 
 if TYPE_CHECKING:
+    import asyncpg
+
     from tidegate.daemon.postgres.database import Database
+
+    Connection = asyncpg.Connection[asyncpg.Record]
 
 EVERY_S = 0.02
 
@@ -22,6 +26,15 @@ async def until(holds: Callable[[], object], within_s: float, every_s: float = E
 
 async def _value(found: object) -> object:
     return await found if isinstance(found, Awaitable) else found
+
+
+async def until_found(db: "Connection", wanted: object, sql: str, *arguments: object, within_s: float) -> None:
+    """Until the statement finds this value. Raises TimeoutError."""
+
+    async def found() -> bool:
+        return bool(await db.fetchval(sql, *arguments) == wanted)
+
+    await until(found, within_s)
 
 
 async def until_at_locks(database: "Database", how_many: int, within_s: float = 30.0) -> None:

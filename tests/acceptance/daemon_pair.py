@@ -18,7 +18,7 @@ from tests.acceptance.crash_scenario import Connection
 from tests.servers import end_runners
 from tests.storms.records import event
 from tests.storms.settings import SETTINGS
-from tests.waiting import until
+from tests.waiting import until, until_found
 from tidegate.daemon.audit import Report, audit_ledger
 from tidegate.daemon.engine import Batch, _apply
 from tidegate.daemon.postgres.database import connect, register_codecs
@@ -121,11 +121,7 @@ class DaemonPair:
 
     async def until_rows(self, rows: int, sql: str, *arguments: Any) -> None:
         """Until the count is that. Raises TimeoutError."""
-
-        async def there() -> bool:
-            return bool(await self.db.fetchval(sql, *arguments) == rows)
-
-        await until(there, WITHIN_S)
+        await until_found(self.db, rows, sql, *arguments, within_s=WITHIN_S)
 
     async def until_taken(self, events: Iterable[str], dag_id: str = "d") -> None:
         """Until runs have all of them. Raises TimeoutError."""

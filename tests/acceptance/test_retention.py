@@ -15,7 +15,7 @@ import pytest
 from tests.acceptance.command import TIDEGATE, Tidegate
 from tests.acceptance.crash_scenario import Connection
 from tests.servers import MakeSettings
-from tests.waiting import until
+from tests.waiting import until_found
 from tidegate.daemon.standalone.process import Child, spawn
 from tidegate.events import Publisher, topics
 from tidegate.schemas.timetable.month import after, month_of
@@ -93,10 +93,7 @@ class Ledger:
                 await publisher.dataset_updated(uri)
 
     async def until(self, wanted: object, sql: str, *arguments: object) -> None:
-        async def there() -> bool:
-            return bool(await self.db.fetchval(sql, *arguments) == wanted)
-
-        await until(there, WITHIN_S)
+        await until_found(self.db, wanted, sql, *arguments, within_s=WITHIN_S)
 
     async def age(self) -> None:
         """All that has come is older than the retention."""

@@ -1,26 +1,21 @@
 """A task that cannot be admitted costs its DAG alone, and a pool that fails delays no other."""
 
-import os
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
+from tests.integration.engine.contexts import context_of
 from tests.integration.engine.world import World
 from tests.shapes import spec
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.admit import PoolRotation, admit_pools
-from tidegate.daemon.leases import HeldLeases
-from tidegate.daemon.outage import Outages
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.wake import Signals
 from tidegate.handlers import tasks_ready
 from tidegate.handlers.admission.capacity import AdmissionState
 from tidegate.handlers.admission.load import lock_admission
 from tidegate.schemas.conditions.condition import DatasetRef
 from tidegate.schemas.message import TasksReady
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.leases import Job
 
 A = DatasetRef("s://a")
 QUEUED = """
@@ -35,11 +30,7 @@ SECOND_ATTEMPT = """
 
 @pytest.fixture
 def context(world: World, tmp_path: Path) -> Context:
-    settings = Settings(postgres_dsn="", kafka_servers="", host="here", spool_dir=str(tmp_path))
-    held_leases = HeldLeases(Job(uuid4(), "here", os.getpid(), "test"))
-    return Context(
-        settings=settings, database=world.database, held_leases=held_leases, signals=Signals(), outages=Outages(), backends={}
-    )
+    return context_of(world.database, Settings(postgres_dsn="", kafka_servers="", host="here", spool_dir=str(tmp_path)))
 
 
 async def queued(world: World, dag_id: str) -> int:

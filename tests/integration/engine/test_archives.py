@@ -2,26 +2,21 @@
 
 from pathlib import Path
 from typing import cast
-from uuid import uuid4
 from zipfile import ZipFile
 
 import anyio
 import pytest
 
 from tests.integration.dagfiles.conftest import small_limits, until
+from tests.integration.engine.contexts import context_of
 from tests.integration.engine.test_pinned_modules import begin, submitted
 from tests.integration.engine.world import World
 from tests.shapes import message
-from tidegate.daemon.context import Context
 from tidegate.daemon.dagfiles.parse import Parser, open_parser
 from tidegate.daemon.duties import parse_files
 from tidegate.daemon.duties.parse_files import FileParsing
-from tidegate.daemon.leases import HeldLeases
-from tidegate.daemon.outage import Outages
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.wake import Signals
 from tidegate.schemas.dag import ParsedFile
-from tidegate.schemas.queries.leases import Job
 from tidegate.schemas.wire.event import DagFileChanged
 
 DAG = "from tidegate import Dag\nwith Dag('{}') as dag:\n    @dag.task()\n    def work(spark, run):\n        import names\n"
@@ -36,7 +31,7 @@ def pack(path: Path, *dag_ids: str, names: str = "") -> None:
 
 async def change(world: World, settings: Settings) -> None:
     """The event of the archive, as a daemon handles it."""
-    context = Context(settings, world.database, HeldLeases(Job(uuid4(), "here", 7, "test")), Signals(), Outages(), {})
+    context = context_of(world.database, settings)
     async with open_parser(settings) as parser, anyio.create_task_group() as tg:
         (parsed,) = await FileParsing(context, parser, tg).parse([message(DagFileChanged(path="team.zip"))])
         tg.cancel_scope.cancel()
@@ -76,7 +71,7 @@ async def test_an_archive_with_a_slow_file_changes_in_one_transaction_also_after
     pack(archive, "d", "e", names="before")
     await change(world, settings)
     pack(archive, "d", "e", names="later")
-    context = Context(settings, world.database, HeldLeases(Job(uuid4(), "here", 7, "test")), Signals(), Outages(), {})
+    context = context_of(world.database, settings)
 
     async with open_parser(settings) as parser, anyio.create_task_group() as tg:
         held = Held(parser, "team.zip/e.py")

@@ -1,41 +1,30 @@
 """What counts as work for a daemon that ends when there is none: not what waits for a user."""
 
 from datetime import timedelta
-from uuid import uuid4
 
 import anyio
 import msgspec
 import pytest
 
 from tests.integration.engine.chains import clear, command, started
+from tests.integration.engine.contexts import context_of
 from tests.integration.engine.slots import pool
 from tests.integration.engine.world import World, states
 from tests.waiting import until
 from tidegate.daemon import idle
 from tidegate.daemon.context import Context
-from tidegate.daemon.leases import HeldLeases
-from tidegate.daemon.outage import Outages
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.wake import Signals
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.message import TaskMarked
 from tidegate.schemas.queries.idle import outstanding_work
-from tidegate.schemas.queries.leases import Job
 from tidegate.schemas.state import TaskState
 
 WAITING = command("a", depends_on_past=True)
 
 
-def context_of(world: World, dsn: str) -> Context:
-    settings = Settings(postgres_dsn=dsn, kafka_servers="localhost:1", sweep_s=0.01)
-    return Context(
-        settings=settings,
-        database=world.database,
-        held_leases=HeldLeases(Job(uuid4(), settings.host, 1, "test")),
-        signals=Signals(),
-        outages=Outages(),
-        backends={},
-    )
+def impatient(world: World, dsn: str) -> Context:
+    """It looks often whether work is left."""
+    return context_of(world.database, Settings(postgres_dsn=dsn, kafka_servers="localhost:1", sweep_s=0.01))
 
 
 async def work_left(world: World) -> dict[str, int]:
@@ -92,7 +81,7 @@ async def test_tasks_whose_pool_never_has_their_slots_are_no_work_and_are_named_
     has_started = anyio.Event()
     has_started.set()
     with pytest.raises(idle.ShortPoolsError) as left:
-        await idle.wait_until_over(context_of(world, dsn), idle.Until(idle=True), has_started)
+        await idle.wait_until_over(impatient(world, dsn), idle.Until(idle=True), has_started)
     await pool(world, "p", 3)
 
     assert (before, stuck, await work_left(world)) == ({"runs": 3}, {}, {"runs": 3})
@@ -105,7 +94,7 @@ async def test_tasks_whose_pool_never_has_their_slots_are_no_work_and_are_named_
 async def test_a_daemon_reconsiders_the_runs_that_wait_for_another_version_before_it_ends(
     world: World, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    context = context_of(world, dsn)
+    context = impatient(world, dsn)
     await started(world, WAITING, runs=2)
     await world.work("failed")
     await world.file(DagSpec(dag_id="d", tasks=(command("a"),)))

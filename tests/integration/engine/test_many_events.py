@@ -1,7 +1,6 @@
 """The events of a run that are too many for its submissions: Postgres → a file → the runner."""
 
 import errno
-import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,38 +10,26 @@ from uuid import uuid4
 import msgspec
 import pytest
 
+from tests.integration.engine.contexts import context_of
 from tests.integration.engine.world import World
 from tests.shapes import spec
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.run_events import with_events
 from tidegate.daemon.duties.submission_specs import submission_specs
-from tidegate.daemon.leases import HeldLeases
-from tidegate.daemon.outage import Outages
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark import event_file
 from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner_backend import RunnerBackend
 from tidegate.daemon.spark.spool import Spool
-from tidegate.daemon.wake import Signals
 from tidegate.schemas.conditions.condition import DatasetRef
 from tidegate.schemas.error import NotStartedError
 from tidegate.schemas.queries import sources, submissions
-from tidegate.schemas.queries.leases import Job
 from tidegate.schemas.wire.event import DatasetUpdated
 
 
 def context(world: World, spool: Path) -> Context:
-    settings = Settings(postgres_dsn="", kafka_servers="", host="here", spool_dir=str(spool))
-    held_leases = HeldLeases(Job(uuid4(), "here", os.getpid(), "test"))
-    return Context(
-        settings=settings,
-        database=world.database,
-        held_leases=held_leases,
-        signals=Signals(),
-        outages=Outages(),
-        backends={},
-    )
+    return context_of(world.database, Settings(postgres_dsn="", kafka_servers="", host="here", spool_dir=str(spool)))
 
 
 async def submission(world: World, events: int, text: str = "") -> SubmissionSpec:

@@ -1,20 +1,16 @@
 """The start of a daemon, while Postgres comes and goes."""
 
-import os
 from collections.abc import Sequence
-from uuid import uuid4
 
 import pytest
 
+from tests.integration.engine.contexts import context_of
 from tests.servers import MakeSettings
 from tidegate.daemon import supervisor
-from tidegate.daemon.context import Context
-from tidegate.daemon.leases import HeldLeases, register
-from tidegate.daemon.outage import Outages
+from tidegate.daemon.leases import register
 from tidegate.daemon.postgres.database import Database
-from tidegate.daemon.wake import Signals
 from tidegate.schemas.error import UnavailableError
-from tidegate.schemas.queries.leases import Job, LeaseSpec
+from tidegate.schemas.queries.leases import LeaseSpec
 
 
 async def test_postgres_may_go_away_again_during_the_start(
@@ -30,12 +26,8 @@ async def test_postgres_may_go_away_again_during_the_start(
 
     monkeypatch.setattr(supervisor, "register", cut_the_first_time)
     mine = settings()
-    job = Job(uuid4(), mine.host, os.getpid(), "test")
-    context = Context(
-        settings=mine, database=database, held_leases=HeldLeases(job), signals=Signals(), outages=Outages(), backends={}
-    )
 
-    await supervisor.prepare_database(context)
+    await supervisor.prepare_database(context_of(database, mine))
 
     assert len(tries) == 2
     assert await database.pool.fetchval("SELECT count(*) FROM lease") == len(tries[1])

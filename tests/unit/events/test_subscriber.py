@@ -1,25 +1,14 @@
 """Deduplication and gaps of subscriptions, and their pauses in an outage."""
 
 from collections.abc import Collection
-from datetime import UTC, datetime
 
 import anyio
 import pytest
 
+from tests.integration.events.states import run, task
 from tidegate.events import Kind, subscribe
 from tidegate.events.subscriber import GapError, LastSeqs, Subscription
 from tidegate.schemas.error import RequestError
-from tidegate.schemas.wire.event import DagRunStateChanged, StateChanged, TaskStateChanged
-
-NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
-
-
-def run(seq: int, run_id: str = "r") -> StateChanged:
-    return DagRunStateChanged(dag_id="d", run_id=run_id, seq=seq, state="running", run_type="manual", run_after=NOON, at=NOON)
-
-
-def task(seq: int) -> StateChanged:
-    return TaskStateChanged(dag_id="d", run_id="r", task_id="t", try_number=1, seq=seq, state="queued", at=NOON)
 
 
 def test_events_in_sequence_are_new() -> None:

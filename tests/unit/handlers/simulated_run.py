@@ -17,9 +17,11 @@ from tidegate.handlers.load import LockedAttempts
 from tidegate.handlers.runs.create import create, promote
 from tidegate.handlers.tasks.affected import affected_tasks
 from tidegate.handlers.tasks.attempt_end import AttemptEnd
+from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.run import UpdateRun
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import RetryDue, RunReconsidered, SubmissionAccepted, TasksReady
-from tidegate.schemas.state import SubmissionState, TaskState
+from tidegate.schemas.state import RunState, SubmissionState, TaskState
 from tidegate.schemas.view import PoolView, PreviousRun, WaitingTask
 from tidegate.schemas.wire.event import TaskFinished
 
@@ -149,3 +151,8 @@ def state_of(end: End) -> TaskState:
     if isinstance(end, TaskState):
         return end
     return TaskState.FAILED if end is False else TaskState.SUCCESS
+
+
+def started(effects: Sequence[Effect]) -> list[int]:
+    """The runs that begin."""
+    return [e.id for e in effects if isinstance(e, UpdateRun) and e.state is RunState.RUNNING]

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, dag_view, graph, message, queued
-from tests.unit.handlers.simulated_run import SimulatedRun
+from tests.unit.handlers.simulated_run import SimulatedRun, started
 from tidegate.handlers.run_reconsidered import decide
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import RunMoved, UpdateRun
@@ -148,10 +148,6 @@ def test_a_run_that_is_not_running_is_not_changed(state: RunState, stop: str) ->
 
 def decided(world: SimulatedRun, dag: DagView, *, stop: str = "") -> list[Effect]:
     return list(decide(ASKED, msgspec.structs.replace(world.whole(stop=stop), dags=(dag,))))
-
-
-def started(effects: Sequence[Effect]) -> list[int]:
-    return [e.id for e in effects if isinstance(e, UpdateRun) and e.state is RunState.RUNNING]
 
 
 @pytest.mark.parametrize("stop", ["", "enough"], ids=["it is over", "it is stopped"])

@@ -1,6 +1,6 @@
 """Timeouts: late runs fail and queued ones start; late attempts are killed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, dag_view, graph, message, queued, run_view, task
-from tests.unit.handlers.simulated_run import SimulatedRun
+from tests.unit.handlers.simulated_run import SimulatedRun, started
 from tidegate.handlers import attempt_timed_out, run_timed_out, submission_accepted
 from tidegate.handlers.load import LockedAttempts
 from tidegate.handlers.runs.create import create, promote
@@ -30,10 +30,6 @@ def timed_out(world: SimulatedRun, *dags: DagView) -> list[Effect]:
     found = world.whole()
     state = run_timed_out.State(NOW, dags, (world.run,), found.graphs, found.tasks)
     return list(run_timed_out.decide([message(RunTimedOut(dag_run_id=id_))], state))
-
-
-def started(effects: Sequence[Effect]) -> list[int]:
-    return [e.id for e in effects if isinstance(e, UpdateRun) and e.state is RunState.RUNNING]
 
 
 @pytest.mark.parametrize(("timeout_s", "limit"), [(None, None), (90.0, NOW + timedelta(seconds=90))])
