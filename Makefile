@@ -109,6 +109,7 @@ endif
 # Without flock, of util-linux, nothing keeps two makes apart.
 # xargs starts both in the foreground: a shell starts background processes with Ctrl-C ignored.
 # Spark is an archive of sources of 400 MB: to build it takes as long as to install all others.
+# Its wheel is not compressed: nearly all of it are jars, which are, and to compress them again took most of that time.
 $(PACKAGES): requirements.lock build.lock pyproject.toml
 	@[ "$$($(PYTHON) -c 'import sys; print(sys.version_info >= (3, 11))' 2> /dev/null)" = True ] || { \
 	    echo "error: $(PYTHON) is not Python 3.11 or newer: apt-get install python3 python3-venv, or set PYTHON" >&2; exit 1; }
@@ -124,7 +125,8 @@ $(PACKAGES): requirements.lock build.lock pyproject.toml
 	pip="$(BIN)/pip --disable-pip-version-check"; \
 	$$pip install $$quiet --no-deps --require-hashes -r build.lock && \
 	awk '/^[a-z]/ { part = /^pyspark==/ ? "spark" : "others" } { print > ".venv/" part ".lock" }' requirements.lock && \
-	printf '%s\n' spark others | xargs -P 2 -I PART \
+	printf '%s\n' '[bdist_wheel]' 'compression = stored' > .venv/stored.cfg && \
+	printf '%s\n' spark others | DIST_EXTRA_CONFIG="$(CURDIR)/.venv/stored.cfg" xargs -P 2 -I PART \
 	    $$pip install $$quiet --no-compile --no-deps --require-hashes --no-build-isolation -r .venv/PART.lock && \
 	$$pip install --quiet --no-deps --no-build-isolation --editable . && \
 	$$pip check && \
