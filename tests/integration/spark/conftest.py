@@ -8,8 +8,9 @@ from uuid import uuid4
 import pytest
 from anyio.from_thread import BlockingPortal
 
-from tests.integration.spark.submissions import APPLICATION, WORK, Bench, until_nothing_runs
+from tests.integration.spark.submissions import APPLICATION, LONG_S, WORK, Bench, until_nothing_runs
 from tidegate.daemon.settings import Settings
+from tidegate.daemon.spark import runner_backend
 from tidegate.daemon.spark.process import end_all
 from tidegate.events import topics
 
@@ -42,7 +43,9 @@ def host(broker: str, prefix: str, spark_connect: str, tmp_path: Path) -> Settin
 
 
 @pytest.fixture
-async def bench(host: Settings) -> AsyncIterator[Bench]:
+async def bench(host: Settings, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
+    """Runners have all the time that they need to end, however busy the machine is."""
+    monkeypatch.setattr(runner_backend, "KILL_GRACE_S", LONG_S)
     bench = Bench(host)
     yield bench
     try:

@@ -119,7 +119,7 @@ async def test_what_runs_for_no_open_attempt_is_killed(daemon: Context) -> None:
     await history.updated("s://a")
     (claimed,) = await history.attempts_begin()
     Path(daemon.settings.dags_folder).mkdir(exist_ok=True)
-    wait = CommandTask(task_id="wait", argv=("sleep", "60"))
+    wait = CommandTask(task_id="wait", argv=("sleep", "600"))
     specs = [
         bench.spec(wait),
         structs.replace(bench.spec(wait), submission_id=claimed.submission_id),
