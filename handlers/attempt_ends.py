@@ -123,11 +123,13 @@ def _runs_that_may_fail(
     Either a task that decides about the run has failed, or one of the affected tasks waits for a task that has.
     """
     of_run = Counter(dag_run_id for dag_run_id, _ in affected)
-    has_failed_upstream = {run for (run, _), it in instances.items() if it.failed or it.upstream_failed}
+    has_failed_upstream = {run for (run, _), task in instances.items() if task.failed or task.upstream_failed}
     ending = {
         run.id for run in locked if (run.failed_leaves or run.id in has_failed_upstream) and 0 < run.unfinished <= of_run[run.id]
     }
-    mapped = {run for (run, _), it in instances.items() if it.elements and it.failed and upstream_of(it).open <= of_run[run]}
+    mapped = {
+        run for (run, _), task in instances.items() if task.elements and task.failed and upstream_of(task).open <= of_run[run]
+    }
     return ending | mapped
 
 
@@ -261,5 +263,5 @@ def _run_effects(run: RunView, after: RunView, step: Advance, state: State) -> I
 
 def _demands_of_next_tries(run: RunView, graph: Graph, step: Advance) -> Iterator[SetTaskDemand]:
     """The pool and the priority of the backfill may have changed during the attempt."""
-    again = (it.index for it in step.changed if it.try_number and it.state not in TASK_ENDED | TASK_ACTIVE)
+    again = (task.index for task in step.changed if task.try_number and task.state not in TASK_ENDED | TASK_ACTIVE)
     yield from (SetTaskDemand(run.id, index, demand(run, graph.node(index).task)) for index in again)

@@ -106,7 +106,7 @@ def _stop_or_reconsider(run: RunView, state: State) -> Generator[Effect, None, R
 def _reconsider(run: RunView, graph: Graph, instances: Mapping[int, Instance], state: State) -> Generator[Effect, None, RunState]:
     """Returns the state that the run gets."""
     previous, now = state.previous.get(run.id), state.now
-    released = {i: it for i, it in instances.items() if it.waits_for_past and not blocking_tasks(previous, graph, i)}
+    released = {i: task for i, task in instances.items() if task.waits_for_past and not blocking_tasks(previous, graph, i)}
     for instance in released.values():
         instance.waits_for_past = False
     changed = released | _recount_all(graph, instances)
@@ -137,7 +137,7 @@ def _recount_all(graph: Graph, instances: Mapping[int, Instance]) -> dict[int, I
 
 def _after(run: RunView, graph: Graph, step: Advance, instances: Mapping[int, Instance]) -> tuple[RunView, str]:
     """The run after this step, and the deadlock that fails it, if any. `instances` are all its tasks after the step."""
-    unfinished = sum(it.state not in TASK_ENDED for index, it in instances.items() if element_of(index) is None)
+    unfinished = sum(task.state not in TASK_ENDED for index, task in instances.items() if element_of(index) is None)
     failed_leaves = run.failed_leaves + step.failed_leaves
     deadlock = _deadlock(graph, instances.values())
     state = RunState.FAILED if deadlock else run_state(unfinished, failed_leaves)

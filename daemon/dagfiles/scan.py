@@ -37,7 +37,7 @@ class Listing(msgspec.Struct, frozen=True):
 
     def closed(self, paths: Collection[str]) -> Sequence[str]:
         """The folders at, above or below one of the paths that could not be listed; without paths all."""
-        return [it for it in self.unreadable if not paths or any(_overlap(it, path) for path in paths)]
+        return [folder for folder in self.unreadable if not paths or any(_overlap(folder, path) for path in paths)]
 
 
 def listing(root: Path) -> Listing:

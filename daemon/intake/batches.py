@@ -70,8 +70,8 @@ def tried_alone(batches: Sequence[PartitionBatch], partitions: Collection[Partit
 def batch_of(batches: Sequence[PartitionBatch], positions: Mapping[Partition, int]) -> Batch:
     """The batch for the engine that commits these records. `positions` are the committed offsets."""
     messages, dead_letters, makers, lineage = [], [], [], Lineage()
-    for partition, it in ((batch.partition, it) for batch in batches for it in batch.records):
-        record, reading = it.record, it.reading
+    for partition, read in ((batch.partition, read) for batch in batches for read in batch.records):
+        record, reading = read.record, read.reading
         if isinstance(reading, Message):
             messages.append(reading)
             makers.append(partial(dead_letter_of, record))
@@ -113,7 +113,7 @@ def unknown_reason(uris: Sequence[str]) -> str:
 
 def reject(batch: PartitionBatch, error: RejectedError) -> PartitionBatch:
     """The same records, all of them rejected."""
-    return msgspec.structs.replace(batch, records=[ReadRecord(it.record, error) for it in batch.records])
+    return msgspec.structs.replace(batch, records=[ReadRecord(read.record, error) for read in batch.records])
 
 
 def dead_letter_of(record: Record, reason: str, message: str) -> DeadLetter:

@@ -16,7 +16,7 @@ from tidegate.schemas.wire.openlineage import LineageEvent
 
 async def reject_unknown_datasets(database: Database, batches: Sequence[PartitionBatch]) -> list[PartitionBatch]:
     """The same records, with those of unknown datasets rejected. Raises UnavailableError."""
-    named = {uri for batch in batches for it in batch.records for uri in _uris(it.reading)}
+    named = {uri for batch in batches for read in batch.records for uri in _uris(read.reading)}
     new = sorted(named - database.memory.dataset_ids.keys())
     missing = set(new) - await database.run(datasets.expected, uris=new) if new else set()
     return [_reject_in(batch, missing) for batch in batches] if missing else list(batches)

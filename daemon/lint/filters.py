@@ -17,7 +17,7 @@ def doubtful_filters(spec: DagSpec) -> Iterator[Mistake]:
     """Fields called `extra`, and names of fields where a text seems to be meant."""
     filters = () if spec.schedule is None else (leaf.where for leaf in inputs(spec.schedule) if leaf.where)
     for where in dict.fromkeys(filters):
-        reasons = (reason for it in comparisons(parse(where)) for reason in _doubts(it, where))
+        reasons = (reason for comparison in comparisons(parse(where)) for reason in _doubts(comparison, where))
         yield from (Mistake(where, f"filter {where!r} {reason}") for reason in dict.fromkeys(reasons))
 
 

@@ -97,7 +97,7 @@ class CommitReceipts:
 
 def missing(receipts: Sequence[Receipt], markers: Mapping[int, Mark]) -> list[Receipt]:
     """The receipts that the markers on the server do not prove. `markers` is by connection."""
-    return [it for it in receipts if it.backend not in markers or markers[it.backend].number < it.number]
+    return [receipt for receipt in receipts if receipt.backend not in markers or markers[receipt.backend].number < receipt.number]
 
 
 def abandoned(root: Path) -> Generator[tuple[UUID, StoredReceipts | None, Path]]:

@@ -40,7 +40,7 @@ async def read_stuck_of(db: Db, dag_ids: Sequence[str], settings: Settings) -> M
     waiting = await now.waiting(db, LEAST.total_seconds(), now.RUNS_OF_DAG * len(dag_ids), dag_ids)
     longest = list({run.dag_id: run for run in reversed(waiting)}.values())
     found = await _stuck(db, longest, terms_of(await leases.live(db), settings), len(longest))
-    return {it.run.dag_id: it for it in found}
+    return {stuck.run.dag_id: stuck for stuck in found}
 
 
 async def _stuck(db: Db, waiting: Sequence[WaitingRun], terms: Terms, limit: int) -> list[StuckRun]:

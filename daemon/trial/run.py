@@ -53,7 +53,7 @@ class RunOfTrial:
 
     @property
     def state(self) -> RunState:
-        unfinished = sum(it.state not in TASK_ENDED for index, it in self._instances.items() if element_of(index) is None)
+        unfinished = sum(task.state not in TASK_ENDED for index, task in self._instances.items() if element_of(index) is None)
         return RunState.FAILED if self._stopped else run_state(unfinished, self._failed_leaves)
 
     def _next(self) -> Instance | None:
@@ -96,7 +96,7 @@ class RunOfTrial:
     def _lengths(self) -> dict[int, int]:
         """The lengths of the lists that tasks have returned."""
         lists = {index: len(result) for index, result in self._results.items() if isinstance(result, list)}
-        return lists | {index: it.elements for index, it in self._instances.items() if it.elements}
+        return lists | {index: task.elements for index, task in self._instances.items() if task.elements}
 
     def _context(self, instance: Instance) -> RunContext:
         run, node, element = self._run, self._graph.node(instance.index), element_of(instance.index)
@@ -129,12 +129,12 @@ class RunOfTrial:
     def _trial(self) -> RunTrial:
         tasks = {
             self._graph.label(index): TaskTrial(
-                state=it.state,
-                try_number=it.try_number,
-                reason=it.reason or self._reasons.get(index, ""),
+                state=task.state,
+                try_number=task.try_number,
+                reason=task.reason or self._reasons.get(index, ""),
                 result=self._results.get(index),
             )
-            for index, it in sorted(self._instances.items(), key=lambda found: (position_of(found[0]), found[0]))
+            for index, task in sorted(self._instances.items(), key=lambda found: (position_of(found[0]), found[0]))
         }
         run = self._run
         return RunTrial(

@@ -27,10 +27,10 @@ def move_to_version(backfill: BackfillView, found: LockedRun, graph: Graph, now:
         return
     effects, instances = change_version(run, found.graph, graph, dict(found.tasks), now)
     yield from effects
-    waiting = [index for index, it in instances.items() if it.state in WAITING and element_of(index) is None]
+    waiting = [index for index, instance in instances.items() if instance.state in WAITING and element_of(index) is None]
     yield from clear_tasks(run, graph, instances, waiting, now, cause=cleared_by(f"backfill {backfill.id}"))
 
 
 def may_move(state: RunState, instances: Collection[Instance]) -> bool:
     """A queued run may, as a failed one does that is retried; a running one only before its first task."""
-    return state is RunState.QUEUED or all(it.state in WAITING | {TaskState.REMOVED} for it in instances)
+    return state is RunState.QUEUED or all(instance.state in WAITING | {TaskState.REMOVED} for instance in instances)

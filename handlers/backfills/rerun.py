@@ -94,7 +94,7 @@ def _demands(run: RunView, graph: Graph, locked: LockedRun) -> Iterator[SetTaskD
 
 def _failed_and_below(graph: Graph, instances: Mapping[int, Instance]) -> list[int]:
     """Failed tasks with what follows them: a run that was ended has skipped that."""
-    failed = {i for i, it in instances.items() if it.state in TASK_FAILED and element_of(i) is None}
+    failed = {i for i, instance in instances.items() if instance.state in TASK_FAILED and element_of(i) is None}
     names = tuple(graph.nodes[i].task.task_id for i in sorted(failed))
     return tasks_to_clear(graph, instances, ClearRequested(dag_id=graph.dag_id, task_ids=names)) if names else []
 

@@ -169,7 +169,7 @@ def _end_runs(backfill: BackfillView, due: DueBackfill, now: datetime) -> Step:
 
 
 def _task_counts(locked: LockedRun) -> TaskCounts:
-    states = [it.state for it in locked.tasks.values() if it.state is not TaskState.REMOVED]
+    states = [task.state for task in locked.tasks.values() if task.state is not TaskState.REMOVED]
     failed = sum(state in TASK_FAILED for state in states)
     return TaskCounts(len(states), states.count(TaskState.SUCCESS), states.count(TaskState.SKIPPED), failed)
 

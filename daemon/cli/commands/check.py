@@ -76,7 +76,7 @@ def check(context: typer.Context, paths: Paths = None, *, json: Json = False) ->
 
 def _closed(folders: Iterable[Path]) -> ParsedFiles:
     """Folders that could not be read, as files with that problem."""
-    return {it: ParsedFile(path=it.name, digest=None, problem=ImportProblem(reason=CLOSED)) for it in folders}
+    return {folder: ParsedFile(path=folder.name, digest=None, problem=ImportProblem(reason=CLOSED)) for folder in folders}
 
 
 def _end(files: ParsedFiles, found: "Mapping[Path, Findings]", closed: int, away: TidegateError | None) -> None:

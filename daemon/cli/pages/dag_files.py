@@ -13,7 +13,7 @@ from tidegate.schemas.dag import BaseTask, DagSpec, ImportProblem, ParsedFile, k
 
 def lines(files: Mapping[Path, ParsedFile], found: Mapping[Path, Findings]) -> Iterator[str]:
     for path, file in files.items():
-        yield from (tree.problem(short_path(path), it.line, it.sentence) for it in found[path].mistakes)
+        yield from (tree.problem(short_path(path), mistake.line, mistake.sentence) for mistake in found[path].mistakes)
         if file.problem is not None:
             yield tree.problem(short_path(path), file.problem.line, file.problem.reason)
         elif file.dags:
@@ -29,7 +29,7 @@ def notes(found: Mapping[Path, Findings]) -> Iterator[str]:
 
 def document(path: Path, file: ParsedFile, found: Findings) -> dict[str, Any]:
     """`problem` is the first one. JSON lacks some characters that names of folders may have."""
-    first = next((ImportProblem(reason=it.sentence, line=it.line) for it in found.mistakes), None)
+    first = next((ImportProblem(reason=mistake.sentence, line=mistake.line) for mistake in found.mistakes), None)
     return {
         "path": printable(short_path(path)),
         "dags": file.dags,
