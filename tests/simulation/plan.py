@@ -1,9 +1,10 @@
 """What a seed stands for: the DAGs, the daemons, what happens and how often things go wrong."""
 
 from collections.abc import Collection, Sequence
+from enum import StrEnum
 from itertools import product
 from random import Random
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,6 +13,7 @@ from tests.simulation.kafka import KAFKA
 from tests.simulation.session import POSTGRES
 from tests.simulation.spark import CLUSTER
 from tests.simulation.user import requests
+from tidegate.daemon.request import Request
 
 RECORDS = "records"
 """It has read them, and not begun to take them."""
@@ -33,6 +35,34 @@ FREEZES = [*product((RECORDS, CLAIMS, SENDS), (SHORT, LONG, OUTLIVED)), *3 * [(L
 
 EACH = 8
 """One of this number of seeds is about backfills. Which one is not drawn: the others mean what they meant before."""
+
+
+class Publish(NamedTuple):
+    """A producer sends this event of a dataset."""
+
+    uri: str
+    id: str
+
+
+class Ask(NamedTuple):
+    """A user asks for this."""
+
+    request: Request
+
+
+class Blow(StrEnum):
+    """What happens to a daemon, or to a run at work that a user cancels."""
+
+    CANCEL = "cancel"
+    CRASH = "crash"
+    STOP = "stop"
+    FREEZE = "freeze"
+    THAW = "thaw"
+    PART = "part"
+    HEAL = "heal"
+
+
+Happening = Publish | Ask | Blow
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +89,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     at_stake: str
     frozen: str
     alone: bool
-    happenings: Sequence[tuple[Any, ...]]
+    happenings: Sequence[Happening]
 
 
 def draw(chance: Random, groups: Collection[str], seed: int) -> Plan:
@@ -89,29 +119,29 @@ def draw(chance: Random, groups: Collection[str], seed: int) -> Plan:
     )
 
 
-def _happenings(chance: Random, group: str) -> Sequence[tuple[Any, ...]]:
+def _happenings(chance: Random, group: str) -> Sequence[Happening]:
     events = _events(chance, GROUPS[group].uris)
     return _with_requests(chance, events) if group == PAST else events
 
 
-def _events(chance: Random, uris: Sequence[str]) -> Sequence[tuple[Any, ...]]:
-    sent = [("publish", chance.choice(uris), f"e{number}") for number in range(chance.choice([1, 2, 3, 5]))]
+def _events(chance: Random, uris: Sequence[str]) -> Sequence[Happening]:
+    sent = [Publish(chance.choice(uris), f"e{number}") for number in range(chance.choice([1, 2, 3, 5]))]
     again = [chance.choice(sent) for _ in range(chance.choice([0, 0, 1]))]
-    found: list[tuple[Any, ...]] = [*sent, *again]
-    for name, share in (("crash", 0.3), ("freeze", 0.5), ("part", 0.3), ("stop", 0.3), ("cancel", 0.4)):
-        found += [(name,)] * (chance.random() < share)
+    found: list[Happening] = [*sent, *again]
+    for blow, share in ((Blow.CRASH, 0.3), (Blow.FREEZE, 0.5), (Blow.PART, 0.3), (Blow.STOP, 0.3), (Blow.CANCEL, 0.4)):
+        found += [blow] * (chance.random() < share)
     first, *rest = found
     chance.shuffle(rest)
-    for name, end in (("freeze", "thaw"), ("part", "heal")):
-        rest += [(end,)] * rest.count((name,))
+    for blow, end in ((Blow.FREEZE, Blow.THAW), (Blow.PART, Blow.HEAL)):
+        rest += [end] * rest.count(blow)
     return [first, *rest]
 
 
-def _with_requests(chance: Random, happenings: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
+def _with_requests(chance: Random, happenings: Sequence[Happening]) -> Sequence[Happening]:
     """What a user asks for, somewhere between the others, in its order."""
     found = list(happenings)
     asked = requests(chance)
     places = sorted(chance.randint(0, len(found)) for _ in asked)
     for before, (place, request) in enumerate(zip(places, asked, strict=True)):
-        found.insert(before + place, ("ask", request))
+        found.insert(before + place, Ask(request))
     return found

@@ -11,6 +11,7 @@ from tests.simulation import plan
 from tests.simulation.daemon import Daemon
 from tests.simulation.kafka import Kafka, Source
 from tests.simulation.loop import VirtualLoop
+from tests.simulation.plan import Ask, Blow, Happening, Publish
 from tests.simulation.quiescence import RENEWAL, come_to_rest, left_open
 from tests.simulation.replaced import Present
 from tests.simulation.scheduler import Scheduler
@@ -105,7 +106,7 @@ class World:
         while self.scheduler.steps < self.plan.steps and not self.at_rest:
             await self.turn(todo, pace)
         for happening in todo:
-            if happening[0] in ("publish", "ask"):
+            if isinstance(happening, Publish | Ask):
                 await self.happen(happening)
         self.left = await come_to_rest(self)
         while self.kafka.stalled:
@@ -135,12 +136,12 @@ class World:
             if daemon.context.database is not database and is_within_reach and self.chance.random() < 0.5:
                 daemon.context.signals.set_local(work)
 
-    async def turn(self, todo: list[tuple[Any, ...]], pace: float) -> None:
+    async def turn(self, todo: list[Happening], pace: float) -> None:
         """One thing of all that may happen now."""
         able = [step for step in self.scheduler.parked if step.place.daemon not in self.frozen]
         if todo and self.chance.random() < (pace if able else 0.5):
             await self.happen(happening := todo.pop(0))
-            while self.plan.at_once and happening[0] == "publish" and todo and todo[0][0] == "publish":
+            while self.plan.at_once and isinstance(happening, Publish) and todo and isinstance(todo[0], Publish):
                 await self.happen(todo.pop(0))
         elif (ending := self.cluster.ending) and self.chance.random() < (0.05 if able else 0.5):
             await self.end_application(ending)
@@ -179,26 +180,35 @@ class World:
         until = self.loop.next_timer()
         await self.scheduler.pass_time((until - self.loop.time() if until is not None else 0.1) + more)
 
-    async def happen(self, happening: tuple[Any, ...]) -> None:
+    async def happen(self, happening: Happening) -> None:
         match happening:
-            case ("publish", uri, id_):
+            case Publish(uri, id_):
                 self.publish(uri, id_)
-            case ("ask", request):
+            case Ask(request):
                 self.user.ask(request)
-            case ("cancel",):
-                await self.user.cancel()
-            case ("crash" | "stop" as end,):
-                await (self.crash(self.chance.choice(self.alive)) if end == "crash" else self.stop(await self.one_to_stop()))
-                self.start()
-            case ("freeze",):
-                await self.freeze(await self.one_at_stake(self.is_at_stake))
-            case ("thaw",):
-                self.thaw()
-            case ("part",):
-                self.part(await self.one_at_stake(self.is_at_stake))
             case _:
-                self.heal()
+                await self.strike(happening)
         await self.scheduler.settle()
+
+    async def strike(self, blow: Blow) -> None:
+        """A run at work, or a daemon; or all daemons that were struck so far are well again."""
+        match blow:
+            case Blow.CANCEL:
+                await self.user.cancel()
+            case Blow.CRASH:
+                await self.crash(self.chance.choice(self.alive))
+                self.start()
+            case Blow.STOP:
+                await self.stop(await self.one_to_stop())
+                self.start()
+            case Blow.FREEZE:
+                await self.freeze(await self.one_at_stake(self.is_at_stake))
+            case Blow.THAW:
+                self.thaw()
+            case Blow.PART:
+                self.part(await self.one_at_stake(self.is_at_stake))
+            case Blow.HEAL:
+                self.heal()
 
     def publish(self, uri: str, id_: str) -> None:
         self.scheduler.tell(f"producer: {uri} {id_}")
