@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from textwrap import dedent
 
+import msgspec
 import psutil
 import pytest
 
@@ -108,6 +109,18 @@ async def until(holds: Callable[[], bool]) -> None:
 async def parse(settings: Settings, *paths: str) -> list[ParsedFile]:
     async with open_parser(settings) as parser:
         return [await parser.parse(path) for path in paths]
+
+
+async def interrupted(settings: Settings, path: str, line: int, *walls_s: float) -> tuple[float, ParsedFile]:
+    """The first of these limits that ends a parse in this line of the file, and its result.
+
+    On a busy machine a sandbox may take longer to come so far; one that has not begun is killed, and no line is known.
+    """
+    for wall_s in walls_s:
+        (parsed,) = await parse(msgspec.structs.replace(settings, parse_wall_s=wall_s), path)
+        if problem(parsed).line == line:
+            return wall_s, parsed
+    raise AssertionError(parsed)
 
 
 def problem(parsed: ParsedFile) -> ImportProblem:

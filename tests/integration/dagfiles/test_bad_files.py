@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from anyio.from_thread import BlockingPortal
 
-from tests.integration.dagfiles.conftest import GOOD, SPEC, Write, parse, problem, small_limits, write_below
+from tests.integration.dagfiles.conftest import GOOD, SPEC, Write, interrupted, parse, problem, small_limits, write_below
 from tidegate.daemon.dagfiles.parse import open_parser
 from tidegate.daemon.settings import Settings
 from tidegate.schemas.dag import REPEAT_DIGEST, ImportProblem, ParsedFile
@@ -133,11 +133,11 @@ def test_an_endless_loop_is_blamed_on_its_line(parse_one: ParseOne, text: str, l
 
 
 async def test_an_endless_sleep_ends_at_the_limit_of_the_wall_clock(settings: Settings, write: Write) -> None:
-    settings = msgspec.structs.replace(settings, parse_wall_s=0.3)
+    path = write("sleep.py", "import tidegate, time\n\ntime.sleep(600)\n")
 
-    (parsed,) = await parse(settings, write("sleep.py", "import tidegate, time\n\ntime.sleep(60)\n"))
+    wall_s, parsed = await interrupted(settings, path, 3, 0.3, 3, 60)
 
-    reason = f"it was still running after 0.3 s (TIDEGATE_PARSE_WALL_S); {MOVE}"
+    reason = f"it was still running after {wall_s:g} s (TIDEGATE_PARSE_WALL_S); {MOVE}"
     assert problem(parsed) == ImportProblem(reason=reason, line=3)
 
 
