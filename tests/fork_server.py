@@ -27,7 +27,7 @@ from tidegate.daemon.dagfiles.confine import die_with_parent
 from tidegate.daemon.standalone.process import Child
 
 ROOT = Path(__file__).parents[1]
-PRELOADED = ("uvloop", "tests.storms.daemon")
+PRELOADED = ("uvloop", "tests.storms.daemon", "tidegate.daemon.cli.app")
 MAX_ORDER = 1 << 17
 
 

@@ -1,4 +1,4 @@
-"""Two daemons, as they are installed, on a database and topics of a test's own; both of them read dataset events."""
+"""Two daemons, by the entry point of the command, on a database and topics of a test's own; both of them read dataset events."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ import asyncpg
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
 
-from tests.acceptance.command import TIDEGATE
+from tests import fork_server
 from tests.acceptance.crash_scenario import Connection
 from tests.servers import end_runners
 from tests.storms.records import event
@@ -22,7 +22,7 @@ from tests.waiting import until, until_found
 from tidegate.daemon.audit import Report, audit_ledger
 from tidegate.daemon.engine import Batch, _apply
 from tidegate.daemon.postgres.database import connect, register_codecs
-from tidegate.daemon.standalone.process import Child, spawn
+from tidegate.daemon.standalone.process import Child
 from tidegate.events import topics
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries.db import Db
@@ -179,8 +179,8 @@ async def _at_work(db: Connection) -> bool:
 async def _start(name: str, home: Path, given: Mapping[str, object]) -> Child:
     settings = {**SETTINGS, "dags_folder": home / "dags", "spool_dir": home / "spool", **given}
     env = {f"TIDEGATE_{key.upper()}": str(value) for key, value in settings.items()}
-    command = (TIDEGATE, "daemon")
-    return await spawn(command, log=home / f"daemon-{name}.log", cwd=home, env={**os.environ, **env}, on_orphaned=signal.SIGKILL)
+    log = home / f"daemon-{name}.log"
+    return await fork_server.spawn("tidegate.daemon.cli.entry", ["daemon"], log=log, cwd=home, env={**os.environ, **env})
 
 
 def flat(runs: Sequence[set[str]]) -> list[str]:
