@@ -49,29 +49,35 @@ async def clock(context: Context, *, task_status: TaskStatus[None]) -> None:
 async def submit_due(context: Context) -> float:
     """Submit the due messages of the leased shards. Returns the seconds until the next due time, which may have passed.
 
-    Raises the first TooSlowError, after the other messages were submitted.
+    The due times are read again only after messages were submitted. Raises the first TooSlowError, after the other messages
+    were submitted.
     """
     shards = sorted(context.held_leases.shards(CLOCK))
     if not shards:
         return MAX_SLEEP_S
     due, now = await context.database.autocommit(_next_due, shards)
-    slow: TooSlowError | None = None
-    for kind in KINDS:
-        if kind in due and due[kind] <= now:
-            try:
-                await _submit_kind(context, shards, kind)
-            except TooSlowError as error:
-                slow = slow or error
-    if slow is not None:
-        raise slow
-    due, now = await context.database.autocommit(_next_due, shards)
-    if "deadline" in due and due["deadline"] <= now:  # after all were submitted: it was skipped for a lock
-        due["deadline"] = now + timedelta(seconds=LOCKED_S)
+    if ready := [kind for kind in KINDS if kind in due and due[kind] <= now]:
+        await _submit_kinds(context, shards, ready)
+        due, now = await context.database.autocommit(_next_due, shards)
+        if "deadline" in due and due["deadline"] <= now:  # after all were submitted: it was skipped for a lock
+            due["deadline"] = now + timedelta(seconds=LOCKED_S)
     return (min(due.values()) - now).total_seconds() if due else MAX_SLEEP_S
 
 
 async def _next_due(db: Db, shards: Sequence[int]) -> tuple[dict[str, datetime], datetime]:
     return await queries.next_due(db, shards), db.now
+
+
+async def _submit_kinds(context: Context, shards: Sequence[int], kinds: Sequence[str]) -> None:
+    """Submit the due messages of each kind. Raises the first TooSlowError after the last kind."""
+    slow: TooSlowError | None = None
+    for kind in kinds:
+        try:
+            await _submit_kind(context, shards, kind)
+        except TooSlowError as error:
+            slow = slow or error
+    if slow is not None:
+        raise slow
 
 
 async def _submit_kind(context: Context, shards: Sequence[int], kind: str) -> None:

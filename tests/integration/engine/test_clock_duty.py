@@ -25,6 +25,7 @@ from tidegate.schemas.conditions.condition import AllOf, DatasetRef, InputDeadli
 from tidegate.schemas.dag import DagSpec, ParsedFile
 from tidegate.schemas.error import TooSlowError
 from tidegate.schemas.message import ScheduleDue
+from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Job, Terms
 from tidegate.schemas.wire.event import DatasetUpdated, EventId
 
@@ -102,6 +103,28 @@ async def test_a_message_that_is_too_slow_stops_no_other(database: Database, dsn
 
     assert sorted(line["dag_id"] for line in logs if line["event"] == "inputs_missed_deadline") == ["a", "z"]
     assert submitted == list(clock.KINDS)
+
+
+async def test_the_next_due_times_are_read_again_only_after_something_was_due(
+    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = await daemon(database, dsn)
+    timing = Timing(deadline=InputDeadlineSpec(after_s=3600.0, fallback="alert"))
+    await wait_for(context, spec("t!", schedule=BOTH, timing=timing))
+    reads: list[Sequence[int]] = []
+    next_due = clock._next_due
+
+    async def read(db: Db, shards: Sequence[int]) -> tuple[dict[str, datetime], datetime]:
+        reads.append(shards)
+        return await next_due(db, shards)
+
+    monkeypatch.setattr(clock, "_next_due", read)
+    first = await clock.submit_due(context)
+    early = len(reads)
+    database.clock = Ahead(timedelta(seconds=first + 1))
+    await clock.submit_due(context)
+
+    assert (early, len(reads)) == (1, 3)
 
 
 class AskedIntake(BusyIntake):
