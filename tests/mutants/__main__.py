@@ -10,12 +10,11 @@ import sys
 from argparse import ArgumentParser
 from pathlib import Path
 
+from tests.documents import ROOT
 from tests.mutants.survivors import EQUIVALENT, Score, equivalents, judge
 
-ROOT = Path(__file__).parents[2]
 STAGE = ROOT / ".cache" / "mutants"
 PRODUCT = "src/tidegate"
-TESTS = ("shapes.py", "tokens.py", "unit/handlers", "unit/schemas")
 
 PATHS = (
     "handlers/admission/capacity.py",
@@ -30,17 +29,11 @@ LEAST = {"handlers/admission": 95.0, "handlers/scheduling": 87.0, "handlers/task
 
 
 def stage(paths: list[str]) -> None:
-    """Copy the product and its unit tests afresh, so that no result is of an earlier tree."""
+    """Copy the product and its tests afresh, so that no result is of an earlier tree."""
     shutil.rmtree(STAGE, ignore_errors=True)
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / ".src" / "tidegate", STAGE / PRODUCT, ignore=ignored)
-    for name in TESTS:
-        source, target = ROOT / "tests" / name, STAGE / "tests" / name
-        if source.is_dir():
-            shutil.copytree(source, target, ignore=ignored)
-        else:
-            target.parent.mkdir(exist_ok=True)
-            shutil.copy2(source, target)
+    shutil.copytree(ROOT / "tests", STAGE / "tests", ignore=ignored)
     chosen = ", ".join(f'"{PRODUCT}/{path}"' for path in paths)
     template = Path(__file__).with_name("stage.toml").read_text()
     (STAGE / "pyproject.toml").write_text(template.replace("only_mutate = []", f"only_mutate = [{chosen}]"))

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.documents import ROOT
 from tests.mutants.survivors import Survivor, equivalents
 
 
@@ -24,3 +25,9 @@ def test_an_equivalent_mutant_has_a_reason() -> None:
     with pytest.raises(ValueError, match=r"equivalent\.txt, line 2: expected"):
         equivalents("# a comment\na.b: x = 1\n")
     assert equivalents()
+
+
+@pytest.mark.parametrize("folder", ["handlers", "schemas"])
+def test_the_tests_that_mutants_run_read_no_page(folder: str) -> None:
+    """They run in a copy that has no pages."""
+    assert [path for path in (ROOT / "tests" / "unit" / folder).rglob("*.py") if "tests.documents" in path.read_text()] == []

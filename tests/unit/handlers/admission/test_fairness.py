@@ -9,26 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.documents import ROOT
 from tests.shapes import NOW, run_view
 from tidegate.handlers.admission.capacity import AdmissionState, Capacity
 from tidegate.handlers.admission.select import FAIR_EVERY, select_tasks
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import PoolView, WaitingTask
 
-SAID_IN = (
-    *("schemas/docs/writing-dags.md", "daemon/docs/backfills.md"),
-    *("handlers/admission/__init__.py", "handlers/admission/select.py", "handlers/tasks_ready.py"),
-)
 CHANCES = st.randoms(use_true_random=True)
 Limits = Mapping[tuple[str, str], tuple[int | None, int | None]]
 """By DAG and task: how many may be active in the DAG, and in each run."""
-
-
-@pytest.mark.parametrize("path", SAID_IN)
-def test_pages_and_docstrings_say_the_number(path: str) -> None:
-    assert FAIR_EVERY == 4
-    assert "every fourth" in (ROOT / path).read_text().lower()
 
 
 def waiting(run: int, index: int = 0, *, slots: int = 1) -> WaitingTask:
