@@ -24,7 +24,7 @@ PATHS = (
 )
 """What is mutated: decisions that unit tests alone are to hold."""
 
-LEAST = {"handlers/admission": 95.0, "handlers/scheduling": 87.0, "handlers/tasks": 93.0}
+LEAST = {"handlers/admission": 97.0, "handlers/scheduling": 87.0, "handlers/tasks": 97.0}
 """Percent of the mutants that unit tests notice at least. The numbers only rise; the aim is 97 for each folder."""
 
 
