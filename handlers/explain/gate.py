@@ -49,7 +49,7 @@ def gate(
     reached: bool = True,
     since: datetime | None = None,
 ) -> Gate[Reason_co]:
-    """Closed if there is a reason. GateFacts that are None or empty are left out."""
+    """Closed if there is a reason. Facts that are None or empty are left out."""
     state = GateState.CLOSED if reason else GateState.OPEN if reached else GateState.NOT_REACHED
     known = {fact: value for fact, value in (facts or {}).items() if value not in (None, "", ())}
     return Gate(name=name, state=state, reason=reason, since=since, facts=known)
