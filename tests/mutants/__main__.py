@@ -3,6 +3,7 @@
 mutmut makes the mutants and runs the tests. It works on a copy in `.cache/mutants`, in which `src/tidegate` is a real folder.
 """
 
+import ast
 import os
 import shutil
 import subprocess
@@ -16,16 +17,11 @@ from tests.mutants.survivors import EQUIVALENT, Score, equivalents, judge
 STAGE = ROOT / ".cache" / "mutants"
 PRODUCT = "src/tidegate"
 
-PATHS = (
-    "handlers/admission/capacity.py",
-    "handlers/admission/select.py",
-    "handlers/scheduling/*",
-    "handlers/tasks/*",
-)
-"""What is mutated: decisions that unit tests alone are to hold."""
+PATHS = ("handlers/*", "schemas/*")
+"""What is mutated: all that unit tests alone are to hold. `async` functions and `schemas/queries/` read Postgres, and are left out."""
 
-LEAST = {"handlers/admission": 97.0, "handlers/scheduling": 87.0, "handlers/tasks": 97.0}
-"""Percent of the mutants that unit tests notice at least. The numbers only rise; the aim is 97 for each folder."""
+LEAST = 97.0
+"""Percent of the mutants of each folder that unit tests notice at least."""
 
 
 def stage(paths: list[str]) -> None:
@@ -34,9 +30,21 @@ def stage(paths: list[str]) -> None:
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / ".src" / "tidegate", STAGE / PRODUCT, ignore=ignored)
     shutil.copytree(ROOT / "tests", STAGE / "tests", ignore=ignored)
+    for path in (STAGE / PRODUCT / "handlers").rglob("*.py"):
+        path.write_text(spare_async(path.read_text()))
     chosen = ", ".join(f'"{PRODUCT}/{path}"' for path in paths)
     template = Path(__file__).with_name("stage.toml").read_text()
     (STAGE / "pyproject.toml").write_text(template.replace("only_mutate = []", f"only_mutate = [{chosen}]"))
+
+
+def spare_async(source: str) -> str:
+    """The same module with the comment that keeps mutmut off each `async` function."""
+    lines = source.split("\n")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.AsyncFunctionDef):
+            header = max(number for number in range(node.lineno, node.body[0].lineno) if lines[number - 1].endswith(":"))
+            lines[header - 1] += "  # pragma: no mutate block"
+    return "\n".join(lines)
 
 
 def main() -> int:
@@ -57,11 +65,9 @@ def _tell(scores: dict[str, Score]) -> int:
     for folder, score in sorted(scores.items()):
         sys.stdout.write(f"{folder}: {score.noticed} of {score.mutants} noticed, {score.percent:.1f} %\n")
         sys.stdout.writelines(f"    {survivor}\n" for survivor in score.survivors)
-    missed = [folder for folder, score in sorted(scores.items()) if score.percent < LEAST.get(folder, 0.0)]
+    missed = [folder for folder, score in sorted(scores.items()) if score.percent < LEAST]
     for folder in missed:
-        sys.stdout.write(
-            f"error: {folder} is below {LEAST[folder]} %: add cases to its unit tests, or a reason to {EQUIVALENT}\n"
-        )
+        sys.stdout.write(f"error: {folder} is below {LEAST} %: add cases to its unit tests, or a reason to {EQUIVALENT}\n")
     return 1 if missed else 0
 
 

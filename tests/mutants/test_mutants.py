@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.documents import ROOT
+from tests.mutants.__main__ import spare_async
 from tests.mutants.survivors import Survivor, equivalents
 
 
@@ -25,6 +26,13 @@ def test_an_equivalent_mutant_has_a_reason() -> None:
     with pytest.raises(ValueError, match=r"equivalent\.txt, line 2: expected"):
         equivalents("# a comment\na.b: x = 1\n")
     assert equivalents()
+
+
+def test_async_functions_are_not_mutated() -> None:
+    source = "async def load(\n    db: Db,\n) -> int:\n    return 1\n\n\ndef decide() -> int:\n    return 2\n"
+    spared = source.replace(") -> int:\n    return 1", ") -> int:  # pragma: no mutate block\n    return 1")
+
+    assert spare_async(source) == spared
 
 
 @pytest.mark.parametrize("folder", ["handlers", "schemas"])
