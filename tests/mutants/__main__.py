@@ -18,7 +18,7 @@ STAGE = ROOT / ".cache" / "mutants"
 PRODUCT = "src/tidegate"
 
 PATHS = ("handlers/*", "schemas/*")
-"""What is mutated: all that unit tests alone are to hold. `async` functions and `schemas/queries/` read Postgres, and are left out."""
+"""What is mutated: decisions, which unit tests hold. `async` functions and `schemas/queries/` read Postgres, and are left out."""
 
 LEAST = 97.0
 """Percent of the mutants of each folder that unit tests notice at least."""
