@@ -79,6 +79,7 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
         _reader(settings, settings.postgres_dsn) if settings.web_dsn else nullcontext(reader) as primary,
         connect(settings.postgres_dsn, connections=IDENTITY_CONNECTIONS) as identities,
         aclosing(LogRanges(partial(ranges_of, settings))) as log_ranges,
+        aclosing(SharedReads()) as shared_reads,
         Sink(settings.kafka_servers, security=settings.kafka_security, delivery_timeout_s=DELIVERY_S) as sink,
     ):
         yield Service(
@@ -89,7 +90,7 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
             identities=identities,
             limit=RateLimit(settings.web_requests_per_s, time.monotonic),
             hub=Hub(),
-            shared_reads=SharedReads(),
+            shared_reads=shared_reads,
             failed_logins=RateLimit(FAILED_LOGINS_PER_S, time.monotonic, "failed logins"),
             provider_logins=RateLimit(PROVIDER_LOGINS_PER_S, time.monotonic, "logins by OpenID Connect"),
             proxy=proxy_of(settings, grants),

@@ -1,5 +1,6 @@
 """Reads that callers share."""
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -11,11 +12,18 @@ from tidegate.daemon.gateway.shared_reads import SharedReads
 PAGE = ("/dags/{dag_id}", "daily")
 
 
+async def settle() -> None:
+    """Several times: a task that waits for one that has ended counts as blocked until the callbacks of that one ran."""
+    for _ in range(5):
+        await anyio.wait_all_tasks_blocked()
+
+
 class Work:
     """A read that ends when it is told to. `begun` is how often it has begun."""
 
     def __init__(self, reads: SharedReads) -> None:
         self.begun = 0
+        self.is_cancelled = False
         self.error: Exception | None = None
         self._reads = reads
         self._ends: list[anyio.Event] = []
@@ -24,7 +32,11 @@ class Work:
         self.begun += 1
         number, end = self.begun, anyio.Event()
         self._ends.append(end)
-        await end.wait()
+        try:
+            await end.wait()
+        except asyncio.CancelledError:
+            self.is_cancelled = True
+            raise
         if self.error is not None:
             raise self.error
         return number
@@ -32,7 +44,7 @@ class Work:
     async def end(self) -> None:
         """End the read that is running."""
         self._ends.pop(0).set()
-        await anyio.wait_all_tasks_blocked()
+        await settle()
 
     def caller(self, found: list[object], key: object = PAGE) -> Callable[[], Coroutine[Any, Any, None]]:
         async def call() -> None:
@@ -54,10 +66,10 @@ async def test_callers_during_a_read_share_the_next_one(work: Work) -> None:
     others: list[object] = []
     async with anyio.create_task_group() as tg:
         tg.start_soon(work.caller(first))
-        await anyio.wait_all_tasks_blocked()
+        await settle()
         for _ in range(3):
             tg.start_soon(work.caller(others))
-        await anyio.wait_all_tasks_blocked()
+        await settle()
         begun = work.begun
         await work.end()
         await work.end()
@@ -70,7 +82,7 @@ async def test_other_pages_do_not_wait(work: Work) -> None:
     async with anyio.create_task_group() as tg:
         tg.start_soon(work.caller(found))
         tg.start_soon(work.caller(found, ("/dags/{dag_id}", "weekly")))
-        await anyio.wait_all_tasks_blocked()
+        await settle()
         begun = work.begun
         await work.end()
         await work.end()
@@ -83,13 +95,13 @@ async def test_an_error_is_that_of_all_its_callers_and_of_no_later_one(work: Wor
     async with anyio.create_task_group() as tg:
         for _ in range(3):
             tg.start_soon(work.caller(found))
-        await anyio.wait_all_tasks_blocked()
+            await settle()
         await work.end()
         work.error = ValueError("away")
         await work.end()
         work.error = None
         tg.start_soon(work.caller(found))
-        await anyio.wait_all_tasks_blocked()
+        await settle()
         await work.end()
 
     assert found == [1, "away", "away", 3]
@@ -107,15 +119,35 @@ async def test_a_caller_that_is_gone_takes_no_other_along(work: Work, *, is_runn
     async with anyio.create_task_group() as tg:
         if not is_running:
             tg.start_soon(work.caller(found))
-            await anyio.wait_all_tasks_blocked()
+            await settle()
         tg.start_soon(leave)
-        await anyio.wait_all_tasks_blocked()
+        await settle()
         for _ in range(2):
             tg.start_soon(work.caller(found))
-        await anyio.wait_all_tasks_blocked()
+        await settle()
         gone.cancel()
-        await anyio.wait_all_tasks_blocked()
+        await settle()
         while work.begun < 2 or len(found) < 2 + (not is_running):
             await work.end()
 
     assert found == ([2, 2] if is_running else [1, 2, 2])
+
+
+async def test_a_read_goes_on_without_its_caller(work: Work) -> None:
+    gone = anyio.CancelScope(deadline=-1)
+    with gone:
+        await work.caller([])()
+    await settle()
+
+    assert (gone.cancelled_caught, work.begun, work.is_cancelled) == (True, 1, False)
+
+
+async def test_the_end_of_the_process_ends_its_reads() -> None:
+    reads = SharedReads()
+    work = Work(reads)
+    with anyio.CancelScope(deadline=-1):
+        await work.caller([])()
+    await settle()
+    await reads.aclose()
+
+    assert work.is_cancelled
