@@ -19,7 +19,7 @@ def next_wakeup(before: DagView, dag: DagView, now: datetime) -> datetime | None
 
     A wake-up that changes nothing is harmless; a missing one is not.
     """
-    times = list(_event_wakeups(before, dag, now)) if dag.graph.inspects_events else []
+    times = list(_event_wakeups(before, dag, now)) if dag.pending or dag.graph.inspects_events else []
     if left_events(before, dag):
         times.append(now)
     if not dag.is_inactive:

@@ -80,6 +80,8 @@ def test_events_are_left_only_by_the_limit() -> None:
         pytest.param(limited(B, *MANY[:3], more=1), 0, id="all that was read is discarded"),
         pytest.param(limited(B, *MANY[:3], more=1, is_paused=True), 0, id="it is discarded in a pause, too"),
         pytest.param(limited(A, *MANY, timing=timed(within=5)), 0, id="the limit left some of what was read"),
+        pytest.param(limited(AnyOf((A, B)), *MANY[:3], event(7, "b")), 0, id="the limit left some, and all was read"),
+        pytest.param(limited(AllOf((A, B)), *MANY[:3], event(7, "b")), None, id="what the limit left does not suffice"),
     ],
 )
 def test_the_rest_is_looked_at_at_once(dag: DagView, wakeup: float | None) -> None:
