@@ -50,8 +50,7 @@ def _inspected(dag: DagView, now: datetime) -> InspectedEvents:
 
 
 def _with_inputs(dag: DagView, inspected: InspectedEvents) -> DagView:
-    before = dag.arrived if dag.unread else dag.pending
-    events = tuple(input_.event for input_ in inspected.inputs) if inspected.rejected else before
+    events = tuple(input_.event for input_ in inspected.inputs)
     if dag.unread:
         return msgspec.structs.replace(dag, arrived=events)
     return msgspec.structs.replace(dag, pending=events, inputs=inspected.inputs)

@@ -51,6 +51,5 @@ def _last_until(at: time, timezone: str, moment: datetime) -> datetime:
 
 def _instants(at: time, timezone: str, moment: datetime) -> Iterator[datetime]:
     """The instants of `at` from two days before to two days after: some time zones have skipped a day."""
-    wall = local(clamped(moment), timezone).replace(hour=0, minute=0, second=0, microsecond=0)
-    wall += timedelta(hours=at.hour, minutes=at.minute, seconds=at.second, microseconds=at.microsecond)
+    wall = datetime.combine(local(clamped(moment), timezone), at)
     return (instant(wall + DAY * days, timezone) for days in range(-2, 3))

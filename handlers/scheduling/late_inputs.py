@@ -42,7 +42,8 @@ def skip_or_alert(dag: DagView, now: datetime) -> Step:
     yield NoteSchedule(dag.graph.dag_id, "deadline_skip", f"{_late(missed)}: no run", now)
     if dag.pending:
         yield DiscardEvents(dag.graph.dag_id, dag.pending, SKIPPED)
-    return msgspec.structs.replace(dag if dag.more_pending else decided, pending=(), inputs=())  # The rest may be late, too.
+    # The rest may be late, too.
+    return msgspec.structs.replace(dag if dag.more_pending else decided, pending=(), inputs=())
 
 
 def run_anyway(dag: DagView, id_: int, now: datetime) -> Step | None:

@@ -43,7 +43,7 @@ def by(fallback: Any, **facts: Any) -> Timing:
 
 def consumer(condition: Condition, *events: PendingEvent, tasks: Sequence[Any] = ("t",), **facts: Any) -> DagView:
     """A DAG with these pending events. Facts that a graph has are the graph's."""
-    of_graph = ("timing", "mode", "together", "timetable", "limit", "missed", "start_date")
+    of_graph = ("timing", "mode", "together", "timetable", "limit", "missed", "missed_per_minute", "start_date")
     given = {name: facts.pop(name) for name in of_graph if name in facts}
     return dag_view(graph(*tasks, schedule=condition, **given), pending=events, **facts)
 

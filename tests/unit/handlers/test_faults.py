@@ -10,9 +10,17 @@ from tests.shapes import NOW, dag_view, graph
 from tests.unit.handlers.simulated_run import SimulatedRun
 from tidegate.handlers import run_reconsidered, run_timed_out
 from tidegate.handlers.scheduling import next_runs
+from tidegate.handlers.scheduling.next_runs import (
+    RunEnd,
+    schedule_after_ends,
+    schedule_each,
+    schedule_each_after_ends,
+    schedule_next_runs,
+)
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.error import DagFaultError
 from tidegate.schemas.state import RunState
+from tidegate.schemas.timetable.spec import Cron
 from tidegate.schemas.view import DagView, RunView
 
 UNREADABLE = 9
@@ -51,3 +59,22 @@ def test_faults_of_runs_and_of_their_dags_are_found_together(
 
     assert set(raised.value.reasons) == {"d", "e", "f"}
     assert decided == ["d", "e"]
+
+
+SUCCESS = RunEnd(RunState.SUCCESS)
+
+
+@pytest.mark.parametrize(
+    "decide",
+    [
+        pytest.param(lambda dag: schedule_next_runs(dag, NOW), id="one"),
+        pytest.param(lambda dag: schedule_each([dag], NOW), id="each"),
+        pytest.param(lambda dag: schedule_after_ends(dag, [SUCCESS], NOW), id="one, after the end of a run"),
+        pytest.param(lambda dag: schedule_each_after_ends([dag], {"d": [SUCCESS]}, NOW), id="each, after the end of a run"),
+    ],
+)
+def test_a_fault_names_the_dag_whose_next_runs_were_decided_about(decide: Callable[[DagView], Iterator[Effect]]) -> None:
+    dag = dag_view(graph("a", timetable=Cron(("never",))), running=1)
+
+    with pytest.raises(DagFaultError, match="DAG 'd': a decision failed"):
+        list(decide(dag))

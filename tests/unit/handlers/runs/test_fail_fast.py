@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from tests.shapes import NOW, A, dag_view, graph, pending, queued
+from tests.shapes import NOW, A, dag_view, graph, pending, queued, run_view
 from tests.unit.handlers.simulated_run import End, SimulatedRun
 from tidegate.handlers.attempt_ends import FAIL_FAST
-from tidegate.handlers.scheduling.next_runs import RunEnd, schedule_after_ends
+from tidegate.handlers.scheduling.next_runs import RunEnd, after_corrected_failure, end_of, schedule_after_ends
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import ConsumeEvents, CountFailures, SetPaused
 from tidegate.schemas.effect.run import Reconsider, UpdateRun
@@ -72,6 +72,7 @@ def settled(ended: Sequence[RunEnd], *, limit: int = 3, failed: int = 0, **facts
         pytest.param([S], 3, 5, [CountFailures("d", 0)], id="a success after it was unpaused"),
         pytest.param([S, F], 3, 2, [CountFailures("d", 1)], id="a success between"),
         pytest.param([F, S], 3, 2, [CountFailures("d", 0), SetPaused("d", is_paused=True)], id="the third, and then a success"),
+        pytest.param([F], 1, 0, [CountFailures("d", 1), SetPaused("d", is_paused=True)], id="the first of one"),
         pytest.param([S], 3, 0, [], id="nothing to count"),
         pytest.param([F, F, F, F], 0, 0, [], id="without a limit"),
         pytest.param([], 3, 7, [], id="nothing ended"),
@@ -85,6 +86,16 @@ def test_too_many_failed_runs_in_a_row_pause_the_dag(
 
 def test_a_dag_that_is_paused_is_not_paused_again() -> None:
     assert settled([F], failed=2, is_paused=True) == [CountFailures("d", 3)]
+
+
+@pytest.mark.parametrize(("state_seq", "ended_before"), [(2, False), (5, True)], ids=["the first time", "again"])
+def test_a_run_that_was_cleared_has_ended_before(state_seq: int, ended_before: bool) -> None:
+    assert end_of(run_view(state_seq=state_seq), RunState.FAILED) == RunEnd(RunState.FAILED, ended_before)
+
+
+@pytest.mark.parametrize(("failed", "effects"), [(2, [CountFailures("d", 0)]), (0, [])], ids=["a failure before", "none"])
+def test_a_failed_run_that_is_marked_as_succeeded_ends_the_row(failed: int, effects: Sequence[Effect]) -> None:
+    assert list(after_corrected_failure(dag_view(graph("a"), failed_runs=failed))) == effects
 
 
 @pytest.mark.parametrize(("failed", "starts"), [(1, True), (2, False)], ids=["goes on", "is paused"])

@@ -8,11 +8,14 @@ import pytest
 
 from tests.shapes import A, B
 from tests.unit.handlers.event_driven_dags import Outcome, at, by, consumer, event, expiring, scheduled, timed
+from tidegate.handlers.runs.run_ids import dataset_run_id
 from tidegate.handlers.scheduling import input_deadline
+from tidegate.handlers.scheduling.blockers import next_dataset_run
 from tidegate.handlers.scheduling.late_inputs import SKIPPED
 from tidegate.schemas.conditions.condition import AllOf, DatasetRef, InputDeadlineSpec, Timing
 from tidegate.schemas.effect.deadline import Notify
 from tidegate.schemas.effect.run import InsertRun
+from tidegate.schemas.explain.reasons import InputsMissing
 from tidegate.schemas.notice import MissedDeadline
 from tidegate.schemas.receiver import Callback, EmailReceiver, On
 from tidegate.schemas.time_range import EARLIEST
@@ -40,6 +43,12 @@ def test_the_clock_visits_a_dag_at_its_deadline(fallback: str) -> None:
     assert (done.runs, done.discarded, done.noted, done.wakeup) == ([], {}, [], 6)
 
 
+@pytest.mark.parametrize("timing", [by("skip", after=10), by("skip", at=NINE)], ids=["after the first event", "daily"])
+def test_a_deadline_does_not_hide_which_inputs_are_missing(timing: Timing) -> None:
+    """Before the first event, and before the first decision."""
+    assert next_dataset_run(consumer(BOTH, timing=timing), at(0)) == InputsMissing(("s://a", "s://b"))
+
+
 def test_run_anyway_starts_a_run_of_the_events_that_arrived() -> None:
     done = scheduled(after("run_anyway", event(1, arrived=-10), event(2, arrived=-1)))
 
@@ -53,6 +62,13 @@ def test_skip_discards_the_events_that_arrived() -> None:
 
     assert (done.runs, done.discarded, done.wakeup) == ([], {SKIPPED: [1, 2]}, None)
     assert done.noted == [("deadline_skip", "the inputs had not arrived by 2024-05-01 12:00:00Z: no run")]
+
+
+@pytest.mark.parametrize("fallback", ["run_anyway", "skip"])
+def test_a_missed_deadline_leaves_no_event_that_can_expire(fallback: str) -> None:
+    done = scheduled(consumer(AllOf((expiring("a", 60), B)), event(1, arrived=-10), timing=by(fallback, after=10)))
+
+    assert (len(done.noted), done.wakeup) == (1, None)
 
 
 def test_an_alert_is_sent_once_and_the_events_stay_pending() -> None:
@@ -70,12 +86,14 @@ def test_receivers_of_missed_deadlines_are_notified_of_late_inputs_only_by_an_al
     dag = after(fallback, event(1, arrived=-10))
     dag = msgspec.structs.replace(dag, graph=msgspec.structs.replace(dag.graph, callbacks=wanted))
 
-    told = [effect for effect in scheduled(dag).effects if isinstance(effect, Notify)]
+    done = scheduled(dag)
+    told = [effect for effect in done.effects if isinstance(effect, Notify)]
 
     assert [(each.receiver, each.dag_run_id, each.about) for each in told] == (
         [(OPS, None, "dag")] if fallback == "alert" else []
     )
     assert all(each.context.deadline == MissedDeadline(name="inputs", due_at=at(0)) for each in told)
+    assert all((each.context.at, each.context.reason) == (at(0), done.noted[0][1]) for each in told)
 
 
 def test_inputs_that_arrive_in_time_meet_the_deadline() -> None:
@@ -157,11 +175,11 @@ def test_a_daily_deadline_is_missed_even_if_no_event_arrived(
     assert (done.runs, done.discarded, len(done.noted), dealt(done), done.wakeup) == (runs, discarded, 1, at(60), 25 * 60)
 
 
-def test_a_run_without_events_has_the_time_of_its_deadline() -> None:
+def test_a_run_without_events_has_the_time_of_its_deadline_and_an_id_of_its_own() -> None:
     done = scheduled(consumer(BOTH, timing=by("run_anyway", at=NINE), deadline_at=at(0)), 61)
 
     (run,) = (effect for effect in done.effects if isinstance(effect, InsertRun))
-    assert (run.run_after, run.run_id[:34]) == (at(60), "dataset__2024-05-01T13:00:00+00:00")
+    assert (run.id, run.run_after, run.run_id) == (100, at(60), dataset_run_id(100, at(60), ()))
 
 
 def test_a_daily_deadline_counts_from_when_it_is_first_seen_also_while_the_dag_is_paused() -> None:
@@ -173,8 +191,9 @@ def test_a_daily_deadline_counts_from_when_it_is_first_seen_also_while_the_dag_i
     assert (dealt(seen), unpaused.runs) == (at(0), [[]])
 
 
-def test_a_daily_deadline_is_met_by_a_run_since_the_day_before() -> None:
-    dag = consumer(BOTH, timing=by("alert", at=NINE), deadline_at=at(0), dataset_run_at=at(30))
+@pytest.mark.parametrize("ran", [-22 * 60, 30, 60], ids=["soon after that", "later", "at the last moment"])
+def test_a_daily_deadline_is_met_by_a_run_since_the_day_before(ran: float) -> None:
+    dag = consumer(BOTH, timing=by("alert", at=NINE), deadline_at=at(0), dataset_run_at=at(ran))
 
     assert (scheduled(dag, 60).noted, scheduled(dag, 60).wakeup) == ([], 25 * 60)
 
@@ -220,6 +239,10 @@ def test_a_daily_deadline_of_a_century_ago_takes_no_longer(monkeypatch: pytest.M
 
     assert ([said[27:43] for _, said in done.noted], done.wakeup) == (["by 2024-04-30 13"], 60)
     assert len(asked) < 100
+
+
+def test_a_daily_deadline_is_exact_to_the_second() -> None:
+    assert scheduled(consumer(BOTH, timing=by("alert", at=time(13, 30, 15)), deadline_at=at(0.1))).wakeup == 90.25
 
 
 def test_a_daily_deadline_goes_by_the_clocks_of_its_zone() -> None:

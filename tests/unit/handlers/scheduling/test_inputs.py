@@ -9,7 +9,7 @@ from tests.unit.handlers.event_driven_dags import at, consumer, event, expiring,
 from tests.unit.handlers.timed_dags import timed as by_time
 from tidegate.handlers.scheduling.blockers import next_dataset_run
 from tidegate.handlers.scheduling.condition import Satisfied, evaluated
-from tidegate.handlers.scheduling.inputs import EXPIRED, FILTERED, NOT_SCHEDULED
+from tidegate.handlers.scheduling.inputs import CACHED_EXTRA, EXPIRED, FILTERED, NOT_SCHEDULED
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef, PatternRef
 from tidegate.schemas.effect.run import InsertRun
 from tidegate.schemas.explain.reasons import ConditionBroken, InputsMissing
@@ -22,6 +22,13 @@ def test_an_event_that_no_filter_accepts_is_discarded() -> None:
     done = scheduled(consumer(AllOf((MANY, B)), event(1, n=1), event(2, n=3), event(3, "b")))
 
     assert (done.runs, done.discarded) == ([[2, 3]], {FILTERED: [1]})
+
+
+def test_a_filter_reads_a_long_extra_as_well() -> None:
+    """It is not cached."""
+    done = scheduled(consumer(MANY, *(event(id_, n=id_, text="x" * CACHED_EXTRA) for id_ in (2, 3))))
+
+    assert (done.runs, done.discarded) == ([[3]], {FILTERED: [2]})
 
 
 def test_an_event_that_a_filter_cannot_compare_says_why() -> None:

@@ -23,6 +23,7 @@ from tidegate.schemas.view import DagView
 
 DUE = (-30, -20, -10)
 SLOW: Mapping[str, Any] = {"missed_per_minute": 2}
+HOURLY = graph("t", timetable=Cron(("0 * * * *",)), missed="all", run_immediately=False)
 
 
 def test_a_tick_that_is_due_makes_a_run_and_the_timetable_goes_on() -> None:
@@ -48,6 +49,7 @@ def test_a_tick_that_is_due_makes_a_run_and_the_timetable_goes_on() -> None:
         pytest.param(view(timed(*DUE, 10), last_tick=tick(-20)), [-10], [(-10, 10)], id="only ticks after the last one"),
         pytest.param(view(timed(0)), [0], [(0, None)], id="one that is due this moment, and nothing will come"),
         pytest.param(view(timed(10)), [], [(None, 10)], id="one that is to come"),
+        pytest.param(view(HOURLY, timed_since=at(-90)), [-60, 0], [(0, 60)], id="those since it has a timetable"),
         pytest.param(view(timed(10), due_at=at(10)), [], [], id="the clock is set already"),
         pytest.param(view(timed(-10), last_tick=tick(-10)), [], [], id="nothing will come, and the clock knows"),
         pytest.param(view(timed(-10), last_tick=tick(-10), due_at=NOW), [], [(-10, None)], id="nothing will come any more"),
@@ -108,6 +110,7 @@ MANY = (-50, -40, -30, -20, -10, 10)
         pytest.param(MANY, (-40, -30), [-50], [(-30, -20)], id="the first one has none"),
         pytest.param(MANY, (-50, -10), [-40, -30, -20], [(-10, 10)], id="those between have none"),
         pytest.param(MANY, (-50, -45), [], [(-50, -40)], id="also dates that are no tick have runs"),
+        pytest.param((-10, 0, 10), (-10, 0), [], [(0, 10)], id="one that is due this moment is passed"),
         pytest.param((10, 20, 30), (10, 20), [], [(None, 30)], id="those to come are not passed"),
     ],
 )
@@ -124,6 +127,15 @@ def test_ticks_are_passed_in_parts_where_many_dates_have_runs(
     effects = scheduled(view(timed(*dag), run_dates=frozenset(map(at, dates))))
 
     assert (fired(effects), clock(effects)) == (runs, clocks)
+
+
+@pytest.mark.parametrize(
+    ("facts", "until"), [({}, 0.5), ({"catchup_until": at(0.4)}, 0.4)], ids=["a late run begins one", "nothing starts"]
+)
+def test_the_end_of_the_catchup_interval_is_stored(facts: Mapping[str, Any], until: float) -> None:
+    (stored,) = (effect for effect in scheduled(view(timed(*DUE, 10, **SLOW), **facts)) if isinstance(effect, UpdateSchedule))
+
+    assert stored.catchup_until == at(until)
 
 
 def test_the_end_of_a_run_frees_capacity_for_the_next_tick() -> None:
@@ -173,3 +185,10 @@ def test_a_timetable_that_returns_to_earlier_dates_continues_after_the_last_tick
     dag = view(graph("t", timetable=Cron(("*/10 * * * *",), interval_s=1200.0), start_date=at(-60)), last_tick=tick(-10))
 
     assert upcoming_tick(dag, at(-5)) == Tick(NOW, NOW, at(20), at(20))
+
+
+def test_a_period_does_not_begin_at_the_date_of_the_last_run() -> None:
+    """A continuous timetable gives a run that follows an empty interval the date of its end."""
+    dag = graph("t", timetable=Cron(("*/10 * * * *",), mode="interval"), start_date=at(-60), missed="all")
+
+    assert upcoming_tick(view(dag, last_tick=Tick(NOW, at(-10), NOW, NOW)), at(5)) == Tick(at(10), at(10), at(20), at(20))

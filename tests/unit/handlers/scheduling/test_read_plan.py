@@ -1,7 +1,7 @@
 """What a decision reads of queued runs and pending events."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from tidegate.handlers.scheduling.read_plan import MAX_RUNS, ReadReason, most_ru
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef, PatternRef, Timing
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.read_plan import RUN_EVENTS, EventKey, EventPlan, ReadPlan
-from tidegate.schemas.timetable.spec import Dates
+from tidegate.schemas.timetable.spec import Cron, Dates
 from tidegate.schemas.timetable.tick import Tick
 from tidegate.schemas.view import DagActivity, LockedDag
 
@@ -30,10 +30,19 @@ def plan(dag: Graph, reason: ReadReason | None = None, **facts: Any) -> Callable
     return partial(planned, dag, reason or ReadReason(), **facts)
 
 
-def planned(dag: Graph, reason: ReadReason, *, running: int = 0, queued: int = 0, pending: bool = True, **facts: Any) -> ReadPlan:
+def planned(
+    dag: Graph,
+    reason: ReadReason,
+    *,
+    running: int = 0,
+    queued: int = 0,
+    pending: bool = True,
+    most: int = RUN_EVENTS,
+    **facts: Any,
+) -> ReadPlan:
     """Of a DAG with pending events that has no other runs, but for the facts given."""
     locked = LockedDag(graph=dag, **{"is_paused": False, "is_stale": False, "next_run_id": 1, **facts})
-    return read_plan(locked, DagActivity(running, queued, None, 1 if pending else None), reason, NOW)
+    return read_plan(locked, DagActivity(running, queued, None, 1 if pending else None), reason, NOW, most)
 
 
 def consumer(schedule: Any = A, **facts: Any) -> Graph:
@@ -42,6 +51,9 @@ def consumer(schedule: Any = A, **facts: Any) -> Graph:
 
 def timed(**facts: Any) -> Graph:
     return graph("t", timetable=HOURLY, start_date=at(-9999), missed="all", **facts)
+
+
+NEW = graph("t", timetable=Cron(("30 * * * *",)), missed="all", run_immediately=False)
 
 
 def arrived(*keys: EventKey) -> ReadReason:
@@ -89,13 +101,30 @@ def test_one_decision_starts_about_so_many_tasks_or_one_run(monkeypatch: pytest.
         pytest.param(plan(timed(limit=9999)), MAX_RUNS, id="not too many at once"),
         pytest.param(plan(timed(), is_paused=True), 0, id="the DAG is paused"),
         pytest.param(plan(timed(), is_stale=True), 0, id="the DAG is stale"),
+        pytest.param(plan(timed(), last_tick=Tick(*4 * (at(-60),))), 16, id="a tick is due this moment"),
         pytest.param(plan(timed(), last_tick=Tick(NOW, NOW, NOW, NOW)), 0, id="the next tick is to come"),
+        pytest.param(plan(NEW, timed_since=at(-90)), 16, id="ticks since the DAG has a timetable"),
+        pytest.param(plan(NEW, timed_since=NOW), 0, id="no tick since the DAG has a timetable"),
         pytest.param(plan(timed(), last_tick=Tick(*4 * (at(120),))), 0, id="the timetable has ended"),
         pytest.param(plan(consumer()), 0, id="no timetable"),
     ],
 )
 def test_run_ids_are_reserved_for_ticks_that_are_due(found: Callable[[], ReadPlan], timed_runs: int) -> None:
     assert found().timed_runs == timed_runs
+
+
+@pytest.mark.parametrize(
+    ("found", "since"),
+    [
+        pytest.param(plan(timed()), at(-180), id="from the first tick that is due"),
+        pytest.param(plan(timed(limit=1), running=1), None, id="no slot is free"),
+        pytest.param(plan(timed(), EVERYTHING), None, id="a new version may have earlier ticks"),
+    ],
+)
+def test_dates_with_a_run_are_read_from_the_first_tick_that_may_have_none(
+    found: Callable[[], ReadPlan], since: datetime | None
+) -> None:
+    assert found().dates_since == since
 
 
 @pytest.mark.parametrize(
@@ -145,6 +174,7 @@ JOINT = timed(schedule=BOTH, together=True)
         pytest.param(plan(LATE, ENDING, running=1, due_at=at(1)), ANYWAY, id="a run ends: a late one may start"),
         pytest.param(plan(EXPIRING, ENDING, running=2, due_at=at(1)), None, id="a run ends: no deadline wants another"),
         pytest.param(plan(JOINT), ANYWAY, id="a tick is due"),
+        pytest.param(plan(JOINT, running=15), ANYWAY, id="a tick is due, and one slot is free"),
         pytest.param(plan(JOINT, last_tick=Tick(NOW, NOW, NOW, NOW)), None, id="no tick is due: events alone start no run"),
         pytest.param(plan(JOINT, is_paused=True), None, id="the DAG is paused: no tick is decided"),
     ],
@@ -162,7 +192,7 @@ def test_all_events_are_read_when_more_than_their_arrival_changes_what_becomes_o
         pytest.param(
             plan(consumer(FILTERED), arrived(*ARRIVED)), EventPlan(with_details=True), ARRIVED, id="the new ones as a fallback"
         ),
-        pytest.param(plan(consumer(**FULL), arrived(), running=1), None, (), id="the DAG inspects no events"),
+        pytest.param(plan(consumer(**FULL), arrived(*ARRIVED), running=1), None, (), id="the DAG inspects no events"),
         pytest.param(plan(consumer(FILTERED, **FULL), arrived(), running=1), ANYWAY, (), id="it inspects them only now"),
         pytest.param(plan(consumer(FILTERED, **FULL), running=1), None, (), id="no events have arrived"),
     ],
@@ -178,8 +208,8 @@ def test_new_events_are_inspected_even_without_a_free_slot(
     [
         pytest.param(plan(consumer(mode="each", limit=5), running=2), 4, 3, id="one event for each slot, and one more"),
         pytest.param(plan(consumer(mode="each", limit=9999)), MAX_RUNS + 1, MAX_RUNS, id="not too many at once"),
-        pytest.param(plan(consumer(mode="each", limit=5), EVERYTHING), RUN_EVENTS, 5, id="everything"),
-        pytest.param(plan(consumer(limit=5)), RUN_EVENTS, 1, id="as many as one run consumes"),
+        pytest.param(plan(consumer(mode="each", limit=5), EVERYTHING, most=7), 7, 5, id="everything"),
+        pytest.param(plan(consumer(limit=5), most=7), 7, 1, id="as many as one run consumes"),
     ],
 )
 def test_a_run_for_each_event_reads_as_many_events_as_may_start_runs(
@@ -190,11 +220,19 @@ def test_a_run_for_each_event_reads_as_many_events_as_may_start_runs(
     assert (events.limit, found().event_runs) == (limit, event_runs)
 
 
+def test_the_rest_is_counted_unless_each_event_makes_a_run() -> None:
+    assert [plan(consumer(mode=mode))().events for mode in ("batch", "each")] == [
+        EventPlan(),
+        EventPlan(limit=17, with_details=True, with_rest=False),
+    ]
+
+
 def test_a_dag_that_requires_both_starts_no_run_from_events_alone() -> None:
     assert plan(msgspec.structs.replace(JOINT, one_run_per_event=True, timing=Timing()))().event_runs == 0
 
 
 QUIET = consumer(timing=Timing(quiet_for_s=300, max_wait_s=240))
+LATE_QUIET = consumer(timing=Timing(quiet_for_s=300, deadline=by("skip", after=9).deadline))
 RATED = consumer(timing=Timing(min_interval_s=600))
 
 
@@ -209,7 +247,8 @@ RATED = consumer(timing=Timing(min_interval_s=600))
         pytest.param(plan(QUIET, ENDING, due_at=at(4)), True, id="a run may end"),
         pytest.param(plan(RATED, arrived(*ARRIVED), due_at=at(9), dataset_run_at=at(-1)), False, id="rate limited until then"),
         pytest.param(plan(RATED, arrived(*ARRIVED), due_at=at(9), dataset_run_at=at(-2)), True, id="rate limited not so long"),
-        pytest.param(plan(LATE, arrived(*ARRIVED), due_at=at(4)), True, id="a deadline ends the wait"),
+        pytest.param(plan(RATED, arrived(*ARRIVED), due_at=at(1 / 60)), True, id="nothing delays a run"),
+        pytest.param(plan(LATE_QUIET, arrived(*ARRIVED), due_at=at(4)), True, id="a deadline ends the wait"),
     ],
 )
 def test_events_that_wait_for_time_are_not_read_at_each_arrival(found: Callable[[], ReadPlan], is_read: bool) -> None:

@@ -65,6 +65,15 @@ def test_a_tick_consumes_as_many() -> None:
     assert runs_of(scheduled(msgspec.structs.replace(dag, timed_since=at(-1)))) == [([1, 2, 7], 4)]
 
 
+def test_each_tick_consumes_the_oldest_of_each_filter() -> None:
+    events = [event(id_, n=n, arrived=-30) for id_, n in enumerate((1, 2, 3, 4, 5, 0, 0), 1)]
+    facts: dict[str, Any] = {"timetable": Dates((at(-10), at(-5))), "missed": "all", "start_date": at(-99)}
+
+    done = scheduled(limited(AllOf((LARGE, SMALL)), *events, together=True, timed_run_ids=(101, 102), **facts))
+
+    assert runs_of(done) == [([1, 2, 6], 4), ([3, 4, 7], 1)]
+
+
 def test_events_are_left_only_by_the_limit() -> None:
     satisfied = Satisfied(MANY[:3])
 
@@ -132,6 +141,7 @@ def test_no_deadline_is_missed_while_more_events_are_to_be_read() -> None:
     ("dag", "needs"),
     [
         pytest.param(limited(AllOf((LARGE, SMALL)), event(1, n=1), more=1), True, id="an input may be among the rest"),
+        pytest.param(limited(AllOf((LARGE, SMALL)), event(1, n=1), event(2, n=2), more=1), True, id="of the same dataset"),
         pytest.param(limited(AllOf((LARGE, SMALL)), event(1, n=1)), False, id="everything was read"),
         pytest.param(limited(AllOf((LARGE, SMALL)), event(1, n=1), event(2, n=0), more=1), False, id="they are met"),
         pytest.param(limited(AllOf((LARGE, SMALL)), event(1, n=-1), more=1), False, id="rejected events go first"),

@@ -11,6 +11,7 @@ from tests.unit.handlers.timed_dags import minutes_of, tick
 from tidegate.handlers.scheduling import timetable, timetable_with_datasets
 from tidegate.handlers.scheduling.inputs import EXPIRED
 from tidegate.schemas.conditions.condition import AllOf, Condition, DatasetRef
+from tidegate.schemas.effect.dag import DiscardEvents
 from tidegate.schemas.effect.run import InsertRun
 from tidegate.schemas.state import RunState
 from tidegate.schemas.timetable.spec import Dates
@@ -90,6 +91,22 @@ def test_a_late_tick_counts_events_that_had_not_expired_at_its_time() -> None:
     assert scheduled(both(-4, events=events, condition=condition)).discarded == {EXPIRED: [1]}
 
 
+def test_the_minimum_interval_counts_from_the_tick_of_the_last_run() -> None:
+    done = scheduled(both(-5, events=(event(1, arrived=-9), event(2, "b", arrived=-9)), timing=timed(min_interval=60)))
+
+    assert done.clock is not None
+    assert (done.runs, done.clock.dataset_run_at) == ([[1, 2]], at(-5))
+
+
+def test_a_late_run_begins_a_catchup_interval() -> None:
+    events = (event(1, arrived=-60), event(2, "b", arrived=-60), event(3, arrived=-25), event(4, "b", arrived=-25))
+
+    done = scheduled(both(-30, -20, events=events, missed_per_minute=2))
+
+    assert done.clock is not None
+    assert (done.runs, done.wakeup, done.clock.catchup_until) == ([[1, 2]], 0.5, at(0.5))
+
+
 def test_events_that_expired_after_the_last_tick_are_discarded() -> None:
     done = scheduled(both(-3, events=(event(1, arrived=-6),), condition=AllOf((expiring("a", 5), B))))
 
@@ -139,6 +156,12 @@ def test_ticks_without_ids_wait_for_the_next_wakeup() -> None:
     done = scheduled(both(-5, events=(event(1, arrived=-9), event(2, "b", arrived=-9)), timed_run_ids=()))
 
     assert (done.runs, done.noted, done.wakeup) == ([], [], -5)
+
+
+def test_an_event_that_is_rejected_when_it_arrives_is_discarded_once() -> None:
+    done = scheduled(both(10, unread=True, arrived=(event(1, "z"), event(2))))
+
+    assert [effect.events for effect in done.effects if isinstance(effect, DiscardEvents)] == [(event(1, "z"),)]
 
 
 def test_a_due_tick_of_an_unread_dag_wakes_it_at_once() -> None:

@@ -24,6 +24,10 @@ def test_inputs_within_the_window_make_a_run() -> None:
     assert scheduled(dag).runs == [[1, 2]]
 
 
+def test_one_event_is_a_window() -> None:
+    assert scheduled(consumer(AnyOf((A, B)), event(1), timing=timed(within=5))).runs == [[1]]
+
+
 def test_inputs_outside_the_window_stay_pending() -> None:
     dag = consumer(BOTH, event(1, happened=-10.1), event(2, "b", happened=-5), timing=timed(within=5))
 
