@@ -66,6 +66,7 @@ from tidegate.schemas.queries import facts as fact_rows
 from tidegate.schemas.queries import leases
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Incident, JobRow
+from tidegate.schemas.timetable.tick import was_missed
 from tidegate.schemas.view import DagView, Input
 
 Gates = tuple[Gate[DagReason], ...]
@@ -157,7 +158,8 @@ def timetable_gates(facts: DagFacts) -> Iterator[Gate[DagReason]]:
     if tick is None:
         reason = TimetableExhausted()
     elif not is_due(facts.dag, tick, facts.now):
-        reason = NotYetDue(catchup_resumes_at(facts.dag, facts.now) or tick.run_after)
+        resumes_at = catchup_resumes_at(facts.dag, facts.now) if was_missed(tick, facts.now) else None
+        reason = NotYetDue(resumes_at or tick.run_after)
     yield gate("timetable", reason, {"next": tick and tick.run_after, "last_date": last and last.logical_date})
 
 

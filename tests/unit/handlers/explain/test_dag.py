@@ -37,7 +37,9 @@ def dag_facts(dag: DagView, **facts: Any) -> DagFacts:
 
 def ticking(timetable: Any, **facts: Any) -> DagView:
     """A DAG whose timetable began 90 minutes ago, idle but for these facts."""
-    of_graph = {name: facts.pop(name) for name in ("limit", "schedule", "together") if name in facts}
+    of_graph = {
+        name: facts.pop(name) for name in ("limit", "schedule", "together", "missed", "missed_per_minute") if name in facts
+    }
     return dag_view(graph("t", timetable=timetable, **of_graph), timed_since=at(-90), **facts)
 
 
@@ -130,6 +132,12 @@ GATES = [
         {"timetable": reasons.NotYetDue(at(60))},
         (remedy.Wait(at(60)),),
         id="tick",
+    ),
+    pytest.param(
+        ticking(HOURLY, missed="all", missed_per_minute=1, last_tick=Tick(*4 * (NOW,)), catchup_until=at(0.5)),
+        {"timetable": reasons.NotYetDue(at(60))},
+        (remedy.Wait(at(60)),),
+        id="tick after a catchup",
     ),
     pytest.param(
         ticking(Once(), last_tick=Tick(at(-90), at(-90), at(-90), at(-90))),
