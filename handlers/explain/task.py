@@ -46,7 +46,6 @@ from tidegate.schemas.explain.remedy import (
 )
 from tidegate.schemas.graph import Graph, position_of
 from tidegate.schemas.state import TASK_ENDED, TASK_FAILED, TaskState
-from tidegate.schemas.view import PoolView
 
 TASK_LIMITS = (reasons.MaxActiveTasks, reasons.MaxActiveTisPerDagrun, reasons.MaxActiveTisPerDag)
 
@@ -227,14 +226,9 @@ def _causes(graph: Graph, task_id: str, states: Mapping[str, TaskState]) -> tupl
 def _slots(facts: TaskFacts, _reason: PoolLimit) -> Iterator[Change]:
     if facts.admission is not None and not _freed_anyway(facts, facts.admission):
         size = slots_needed(facts.admission, facts.occupied)
-        if size is not None and _is_larger(facts.admission.pool, size):
+        if size is not None:
             names = tuple(" ".join((task.dag_id, task.run_id, task.task)) for task in facts.in_pool)
             yield SetSlots(facts.admission.pool.name, size, names)
-
-
-def _is_larger(pool: PoolView, size: int) -> bool:
-    """A pool without a number of slots is unlimited, unless it is missing."""
-    return not pool.exists or (pool.slots is not None and size > pool.slots)
 
 
 def _freed_anyway(facts: TaskFacts, admission: AdmissionState) -> bool:
@@ -249,20 +243,22 @@ def _freed_anyway(facts: TaskFacts, admission: AdmissionState) -> bool:
 
 
 def slots_needed(admission: AdmissionState, occupied: int) -> int | None:
-    """The size of the pool that admits the last task of its queue, whatever else limits that task; None if none does."""
+    """A larger size of the pool that admits the last task of its queue, whatever else limits that task; None if none does."""
     *_, task = admission.waiting
+    least = max(occupied + task.pool_slots, (admission.pool.slots or 0) + 1)
     limits = Capacity(admission).limits_reached(task)
-    if not all(isinstance(limit, reasons.PoolMissing | reasons.PoolTooSmall) for limit in limits):
-        return occupied + task.pool_slots  # the admissions before it are unknown until the limits allow it
+    is_limited = not all(isinstance(limit, reasons.PoolMissing | reasons.PoolTooSmall) for limit in limits)
+    if is_limited or _suffices(admission, occupied, least):
+        return least  # of a limited task: the admissions before it are unknown until the limits allow it
     most = occupied + sum(other.pool_slots for other in {*admission.waiting, *admission.starving})
-    sizes = range(occupied + task.pool_slots, most + 1)
-    size = sizes[bisect_left(sizes, 1, hi=len(sizes) - 1, key=lambda size: int(_suffices(admission, size - occupied, size)))]
-    return size if _suffices(admission, size - occupied, size) else None
+    sizes = range(least + 1, most + 1)
+    enough = bisect_left(sizes, 1, key=lambda size: int(_suffices(admission, occupied, size)))
+    return sizes[enough] if enough < len(sizes) else None
 
 
-def _suffices(admission: AdmissionState, free: int, size: int) -> bool:
+def _suffices(admission: AdmissionState, occupied: int, size: int) -> bool:
     *_, task = admission.waiting
-    pool = msgspec.structs.replace(admission.pool, open=free, slots=size, exists=True)
+    pool = msgspec.structs.replace(admission.pool, open=size - occupied, slots=size, exists=True)
     return task in list(select_tasks(Capacity(msgspec.structs.replace(admission, pool=pool))))
 
 

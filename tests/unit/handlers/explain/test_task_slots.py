@@ -7,13 +7,7 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, graph, run_view, task
-from tests.unit.handlers.task_facts import (
-    ATTEMPT,
-    BEFORE,
-    SCHEDULED,
-    closed,
-    task_facts,
-)
+from tests.unit.handlers.task_facts import ATTEMPT, BEFORE, SCHEDULED, closed, task_facts
 from tidegate.handlers.admission.capacity import AdmissionState
 from tidegate.handlers.explain.task import explain_task
 from tidegate.handlers.explain.task_facts import TaskFacts
@@ -35,13 +29,20 @@ def waiting(
     """A task that waits for slots after others; facts called `pool_…` are of its pool."""
     pool = {name.removeprefix("pool_"): facts.pop(name) for name in list(facts) if name.startswith("pool_")}
     mine = msgspec.structs.replace(WaitingTask(1, 0, "d", "a", SCHEDULED, 0), **(task or {}))
-    limited, backfill = facts.pop("limited", ()), facts.pop("backfill", None)
+    limited, backfill, starving = facts.pop("limited", ()), facts.pop("backfill", None), facts.pop("starving", ())
     spec = TASK if mine.per_dag is None and mine.per_run is None else LIMITED
     base = task_facts(graph(spec), SCHEDULED, run=run, **facts)
-    runs = {each.dag_run_id: run_view(each.dag_run_id, state=RunState.RUNNING, max_active_tasks=99) for each in others}
+    of_others = {each.dag_run_id for each in (*others, *starving)}
+    runs = {id_: run_view(id_, state=RunState.RUNNING, max_active_tasks=99) for id_ in of_others}
     view = msgspec.structs.replace(POOL, **pool)
     state = AdmissionState(
-        NOW, view, (*others, mine), limited=limited, runs={**runs, 1: base.run.view}, backfills={3: backfill} if backfill else {}
+        NOW,
+        view,
+        waiting=(*others, mine),
+        starving=starving,
+        limited=limited,
+        runs={**runs, 1: base.run.view},
+        backfills={3: backfill} if backfill else {},
     )
     return msgspec.structs.replace(base, admission=state)
 
@@ -86,6 +87,24 @@ GATES = [
         id="priority",
     ),
     pytest.param(
+        waiting(None, None, before(2, 3), occupied=1),
+        {"priority": reasons.LowerPriority("default_pool", 1)},
+        (remedy.SetSlots("default_pool", 5),),
+        id="one that needs all open slots is ahead",
+    ),
+    pytest.param(
+        waiting({"pool_slots": 3}, None, before(2, 3), before(3, 1), occupied=1),
+        {"priority": reasons.LowerPriority("default_pool", 1)},
+        (remedy.SetSlots("default_pool", 8),),
+        id="all that are ahead get their slots",
+    ),
+    pytest.param(
+        waiting(pool_open=0, occupied=4, pool_admitted=3, starving=(before(2, 9),)),
+        {"pool": reasons.PoolFull("default_pool", 4, 0, 1)},
+        (remedy.SetSlots("default_pool", 5),),
+        id="the pool keeps no slots for a starving task that is too large for it",
+    ),
+    pytest.param(
         waiting(run={"active_tasks": 16}, in_run=(MINE,)),
         {"max_active_tasks": reasons.MaxActiveTasks(16)},
         (remedy.EndTasks("max_active_tasks", 1, (("d", "r1", "b"),)),),
@@ -105,6 +124,24 @@ GATES = [
             remedy.EndTasks("max_active_tasks", 1, (("d", "r1", "b"),)),
         ),
         id="a limit and a pool",
+    ),
+    pytest.param(
+        waiting({"pool_slots": 2}, {"active_tasks": 16}, pool_open=0, occupied=4, in_run=(MINE,), in_pool=(MINE, OTHER)),
+        {"pool": reasons.PoolFull("default_pool", 4, 0, 2), "max_active_tasks": reasons.MaxActiveTasks(16)},
+        (
+            remedy.SetSlots("default_pool", 6, ("d r1 b", "e x t")),
+            remedy.EndTasks("max_active_tasks", 1, (("d", "r1", "b"),)),
+        ),
+        id="a task that has to end frees too few slots",
+    ),
+    pytest.param(
+        waiting(run={"active_tasks": 16}, pool_open=0, pool_slots=0, occupied=1, in_run=(MINE,), in_pool=(MINE,)),
+        {"pool": reasons.PoolTooSmall("default_pool", 0, 1), "max_active_tasks": reasons.MaxActiveTasks(16)},
+        (
+            remedy.SetSlots("default_pool", 2, ("d r1 b",)),
+            remedy.EndTasks("max_active_tasks", 1, (("d", "r1", "b"),)),
+        ),
+        id="a task that has to end frees a slot that the pool has no longer",
     ),
     pytest.param(
         waiting({"per_run": 1}, limited=(("d", 1, "a"),), of_task=(MINE, msgspec.structs.replace(MINE, run_id="r2"))),
@@ -146,6 +183,12 @@ GATES = [
         id="parallelism",
     ),
     pytest.param(
+        waiting(pool_parallel=0, pool_parallelism=6, active=6),
+        {"parallelism": reasons.Parallelism(6)},
+        (remedy.SetParallelism(7),),
+        id="parallelism, just reached",
+    ),
+    pytest.param(
         waiting({"is_attempted": True}, attempt=ATTEMPT),
         {"attempt": reasons.AttemptOpen()},
         (remedy.Wait(None),),
@@ -158,10 +201,22 @@ GATES = [
         id="tasks ahead reach the limit of the run, and leave slots",
     ),
     pytest.param(
+        waiting(None, {"max_active_tasks": 2, "active_tasks": 1}, mine(1), in_run=(MINE,)),
+        {"max_active_tasks": reasons.MaxActiveTasks(2)},
+        (remedy.Wait(None),),
+        id="an active task and one ahead reach the limit of the run",
+    ),
+    pytest.param(
         waiting(None, {"max_active_tasks": 2}, mine(1), mine(2), pool_open=2),
         {"max_active_tasks": reasons.MaxActiveTasks(2), "priority": reasons.LowerPriority("default_pool", 2)},
         (remedy.Wait(None),),
         id="tasks ahead reach the limit of the run and take all slots: no size of the pool suffices",
+    ),
+    pytest.param(
+        waiting(None, {"max_active_tasks": 2}, mine(1), mine(2), pool_open=2, occupied=2),
+        {"max_active_tasks": reasons.MaxActiveTasks(2), "priority": reasons.LowerPriority("default_pool", 2)},
+        (remedy.Wait(None),),
+        id="the same in a pool whose other slots are taken",
     ),
     pytest.param(
         waiting(None, None, mine(1), pool_open=None, pool_slots=None, pool_parallel=1, pool_parallelism=8, active=7),
