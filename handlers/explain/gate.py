@@ -76,7 +76,7 @@ def outage_gate(
     if outage is None:
         return gate(name, None, facts, reached=reached)
     server, away = outage
-    return gate(name, ServerUnreachable(server, away.since, away.error), facts, reached=reached, since=away.since)
+    return gate(name, ServerUnreachable(server, away.since, away.error), facts, since=away.since)
 
 
 def daemons_gate(daemons: Sequence[JobRow], *, needed: bool = True) -> Gate[NoDaemon]:

@@ -46,6 +46,7 @@ from tidegate.schemas.explain.remedy import (
 )
 from tidegate.schemas.graph import Graph, position_of
 from tidegate.schemas.state import TASK_ENDED, TASK_FAILED, TaskState
+from tidegate.schemas.view import Instance
 
 TASK_LIMITS = (reasons.MaxActiveTasks, reasons.MaxActiveTisPerDagrun, reasons.MaxActiveTisPerDag)
 
@@ -177,7 +178,7 @@ def _clear_cause(facts: TaskFacts, reason: reasons.RuledOut | reasons.EndedApart
 def _may_run(facts: TaskFacts) -> bool:
     """Whether the trigger rule of the task, or of its mapped task, lets it run by now."""
     position = position_of(facts.instance.index)
-    again = msgspec.structs.replace(facts.instances.get(position, facts.instance), index=position, elements=0)
+    again = Instance(position)
     recount(facts.graph, {**facts.instances, position: again}, position)
     return apply_rule(facts.graph.nodes[position], again, facts.state_of) is TaskState.SCHEDULED
 

@@ -130,14 +130,14 @@ async def _admission(db: Db, key: TaskKey, pool: str, terms: Terms) -> Admission
 
 def index_of(graph: Graph, label: str) -> int | None:
     """The task index of `load`, or of `load[3]`; None where the run has no such task."""
-    task_id, bracket, text = label.removesuffix("]").partition("[")
-    element = _element(text) if bracket else None
+    task_id, _, text = label.removesuffix("]").partition("[")
+    element = _element(text)
     positions = (position for position, node in enumerate(graph.nodes) if node.task.task_id == task_id)
     indices = (position if element is None else element_index(position, element) for position in positions)
     return next((index for index in indices if graph.label(index) == label), None)
 
 
 def _element(text: str) -> int | None:
-    """The number in brackets; None for a text that no instance has."""
+    """The number in brackets; None for a text that no instance has, or without brackets."""
     is_number = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_ELEMENTS))
     return int(text) if is_number and int(text) < MAX_ELEMENTS else None

@@ -107,7 +107,7 @@ def admission_gates(facts: TaskFacts) -> Iterator[Gate[TaskReason]]:
     yield _pool(facts, reasons.get(PoolMissing) or reasons.get(PoolTooSmall) or reasons.get(PoolFull), reached=reached)
     yield gate("priority", reasons.get(LowerPriority), _queue(facts), reached=reached)
     if AttemptOpen in reasons:
-        yield gate("attempt", reasons[AttemptOpen], _submission(facts.attempt) if facts.attempt else {}, reached=reached)
+        yield gate("attempt", reasons[AttemptOpen], _submission(facts.attempt) if facts.attempt else {})
     for name, of, limit, working in _limits(facts):
         known = {"limit": limit, **(working if facts.admission else {})}
         yield gate(name, reasons.get(of), known, reached=reached)

@@ -114,6 +114,12 @@ GATES = [
         id="run limit, and a queued run whose turn it is",
     ),
     pytest.param(
+        consumer(A, event(1), **LIMITED, queued=1, queued_runs=queued(graph("t"), 5), is_paused=True, is_stale=True),
+        {"pause": reasons.DagPaused(), "DAG file": reasons.DagStale(), "run limit": reasons.MaxActiveRuns(1)},
+        (remedy.Unpause("d"), remedy.RestoreFile("d", "d.py"), remedy.RaiseRuns("d", "d.py", 3, ("r1", "r2"))),
+        id="the same of a paused DAG without a file",
+    ),
+    pytest.param(
         consumer(A, event(1), limit=1, queued=1, queued_runs=queued(graph("t"), 5)),
         {"queued runs": reasons.RunsAhead(1)},
         (remedy.RaiseRuns("d", "d.py", 2, ("r1", "r2")),),

@@ -9,13 +9,13 @@ import pytest
 
 from tests.shapes import NOW, graph, task
 from tests.unit.handlers.progress_facts import NONE, QUEUED, RETRY, RUNNING, SCHEDULED, F, S, blocks, facts, instances, pools
-from tidegate.handlers.explain.run_progress import ProgressFacts, progress
+from tidegate.handlers.explain.run_progress import ProgressFacts, progress, waiting_task
 from tidegate.schemas.backfill import BackfillCapacity
 from tidegate.schemas.explain import reasons
 from tidegate.schemas.explain.facts import OpenAttempt
 from tidegate.schemas.explain.gates import ActiveTask
 from tidegate.schemas.state import TASK_ENDED, BackfillState, RunState, TaskState
-from tidegate.schemas.view import Instance
+from tidegate.schemas.view import Instance, WaitingTask
 
 LATER = NOW + timedelta(minutes=5)
 
@@ -61,6 +61,36 @@ def test_an_active_task_without_an_attempt_is_listed() -> None:
     (working,) = progress(graph("a"), [Instance(0, QUEUED, try_number=1)], facts()).working
 
     assert working == ActiveTask("a", QUEUED, 1, None, None, None)
+
+
+@pytest.mark.parametrize("state", [NONE, SCHEDULED, RETRY])
+def test_a_waiting_task_has_its_state(state: TaskState) -> None:
+    (waiting,) = progress(graph("a"), [Instance(0, state)], facts()).waiting
+
+    assert (waiting.task_id, waiting.state) == ("a", state)
+
+
+def test_the_admission_sees_a_waiting_task_with_its_limits_and_those_of_its_run() -> None:
+    dag = graph(task("a"), task("b", max_active_per_dag=3, max_active_per_run=2, pool_slots=4))
+    around = facts({"backfill_id": 3, "is_paused": True, "hold_reason": "why"}, attempted=frozenset({1}))
+
+    seen = waiting_task(dag, Instance(1, SCHEDULED, try_number=2), around)
+
+    assert seen == WaitingTask(
+        dag_run_id=1,
+        task_index=1,
+        dag_id="d",
+        task_id="b",
+        state=SCHEDULED,
+        try_number=2,
+        pool_slots=4,
+        per_dag=3,
+        per_run=2,
+        is_paused=True,
+        hold_reason="why",
+        is_attempted=True,
+        backfill_id=3,
+    )
 
 
 def test_a_task_waits_for_its_unfinished_upstream() -> None:

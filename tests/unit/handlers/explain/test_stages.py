@@ -92,6 +92,17 @@ def test_a_cleared_run_has_the_stages_of_its_new_life() -> None:
     ]
 
 
+def test_an_attempt_that_was_admitted_as_its_run_started_belongs_to_it() -> None:
+    found = stages(origin(start_date=at(4)), [], [steps(4, 4, None, None, None)])
+
+    assert [stage.name for stage in found] == [
+        "the run was created",
+        "the run started",
+        "first task ready",
+        "first task admitted",
+    ]
+
+
 def test_events_older_than_the_retention_complete_nothing() -> None:
     known = event(1, 0, 1)
 

@@ -39,6 +39,7 @@ MINE = OccupyingTask("d", "r1", "b", 1, BEFORE)
 
 
 MAPPED = graph("a", task("b < a", over="a"))
+WITH_TEARDOWN = graph(task("a", is_setup=True), "c < a", task("b < a c", teardown_of=("a",)))
 
 
 def ended(reason: str) -> TaskRow:
@@ -159,6 +160,7 @@ GATES = [
         id="upstream",
     ),
     pytest.param(task_facts(graph("a", "b:one_success < a"), S, NONE), {}, (), id="its turn"),
+    pytest.param(task_facts(graph("a", "b < a"), RUNNING, RUNNING), {}, (), id="it runs again, and so does what is before it"),
     pytest.param(
         task_facts(graph("a", "b < a"), F, UF),
         {"trigger rule": reasons.RuledOut(TriggerRule.ALL_SUCCESS, UF)},
@@ -170,6 +172,24 @@ GATES = [
         {"trigger rule": reasons.RuledOut(TriggerRule.ALL_SUCCESS, UF)},
         (remedy.Clear("d", "r1", ("a",)),),
         id="trigger rule, further up",
+    ),
+    pytest.param(
+        task_facts(graph("a", "b", "c < a", "d < b", "e < c d"), F, F, UF, UF, UF),
+        {"trigger rule": reasons.RuledOut(TriggerRule.ALL_SUCCESS, UF)},
+        (remedy.Clear("d", "r1", ("a", "b")),),
+        id="trigger rule, two chains",
+    ),
+    pytest.param(
+        task_facts(graph("a", "b", "c < a b"), F, K, UF),
+        {"trigger rule": reasons.RuledOut(TriggerRule.ALL_SUCCESS, UF)},
+        (remedy.Clear("d", "r1", ("a",)),),
+        id="trigger rule, of which only the failure is the cause",
+    ),
+    pytest.param(
+        task_facts(WITH_TEARDOWN, S, F, K, row=ended("cancelled")),
+        {"trigger rule": reasons.EndedApart(K, "cancelled")},
+        (CLEAR,),
+        id="a teardown whose setup has run",
     ),
     pytest.param(
         task_facts(graph("a", "b < a"), K, K),

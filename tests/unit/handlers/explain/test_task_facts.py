@@ -193,10 +193,29 @@ def test_the_submission_gate_shows_an_abandoned_attempt() -> None:
     }
 
 
-def test_tasks_are_found_by_their_names() -> None:
-    dag = graph("a", task("b < a", over="a"))
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        ("a", 0),
+        ("b", 1),
+        ("b[2]", element_index(1, 2)),
+        ("b[9999]", element_index(1, 9_999)),
+        ("b[10000]", None),
+        ("b[02]", None),
+        ("b[x]", None),
+        ("b[]", None),
+        ("b[", None),
+        ("b]", None),
+        ("c", None),
+    ],
+)
+def test_tasks_are_found_by_their_names(label: str, expected: int | None) -> None:
+    """A mapped task has at most 10,000 instances."""
+    assert index_of(graph("a", task("b < a", over="a")), label) == expected
 
-    assert [index_of(dag, label) for label in ("a", "b", "b[2]", "c", "b[x]")] == [0, 1, element_index(1, 2), None, None]
+
+def test_a_task_of_a_run_that_has_not_started_is_in_state_none() -> None:
+    assert queued().state_of(0) is NONE
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, graph, run_view, task
+from tests.unit.handlers.gates import gate_of, opened, shut
 from tests.unit.handlers.task_facts import ATTEMPT, BEFORE, SCHEDULED, closed, task_facts
 from tidegate.handlers.admission.capacity import AdmissionState
 from tidegate.handlers.explain.task import explain_task
@@ -15,6 +16,7 @@ from tidegate.schemas.backfill import BackfillCapacity
 from tidegate.schemas.dag import TaskSpec
 from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.explain.facts import OccupyingTask
+from tidegate.schemas.explain.gates import Gate
 from tidegate.schemas.state import BackfillState, RunState
 from tidegate.schemas.view import PoolView, WaitingTask
 
@@ -241,3 +243,46 @@ def test_a_task_that_waits_for_slots_has_a_reason_and_a_change(
     page = explain_task(around)
 
     assert (closed(page), page.change) == (gates, change)
+
+
+MANY = tuple(before(number) for number in range(2, 6))
+MINE_2 = msgspec.structs.replace(MINE, task="c")
+FULL = BackfillCapacity(3, BackfillState.RUNNING, 10, 5, 4, 3, 2)
+OF_BACKFILL = ({"backfill_id": 3}, {"backfill_id": 3})
+ABANDONED = msgspec.structs.replace(ATTEMPT, state="submitting", has_owner=False)
+
+
+@pytest.mark.parametrize(
+    ("around", "expected"),
+    [
+        (
+            waiting(occupied=1, in_pool=(OTHER,)),
+            opened("pool", BEFORE, pool="default_pool", needed=1, slots=4, taken=1, by=("e x t",)),
+        ),
+        (
+            waiting({"pool_slots": 9}, row=None),
+            shut("pool", reasons.PoolTooSmall("default_pool", 4, 9), pool="default_pool", needed=1, slots=4, taken=0),
+        ),
+        (waiting(), opened("priority", before_it=0)),
+        (
+            waiting(None, None, *MANY, pool_open=9, pool_slots=9),
+            opened("priority", before_it=4, first=("e r2 t", "e r3 t", "e r4 t")),
+        ),
+        (
+            waiting(run={"active_tasks": 2}, in_run=(MINE, MINE_2)),
+            opened("max_active_tasks", limit=16, working=2, tasks=("d r1 b", "d r1 c")),
+        ),
+        (waiting({"per_run": 1}, of_task=(MINE,)), opened("max_active_tis_per_dag", limit=2, tasks=("d r1 b",))),
+        (waiting({"per_run": 1}, of_task=(MINE,)), opened("max_active_tis_per_dagrun", limit=1, tasks=("d r1 b",))),
+        (waiting(pool_parallelism=6, pool_parallel=1, active=5), opened("parallelism", limit=6, working=5)),
+        (waiting(*OF_BACKFILL, backfill=FULL), opened("backfill tasks", limit=5, working=4)),
+        (waiting(*OF_BACKFILL, backfill=FULL), opened("backfill share", share=3, occupied=2)),
+        (
+            waiting({"is_attempted": True}, attempt=ABANDONED),
+            shut("attempt", reasons.AttemptOpen(), state="submitting", host="h", daemon="gone", last_sign_of_life=NOW),
+        ),
+        (waiting({"is_attempted": True}), shut("attempt", reasons.AttemptOpen())),
+    ],
+)
+def test_a_gate_of_the_slots_has_its_facts(around: TaskFacts, expected: Gate[Any]) -> None:
+    assert gate_of(explain_task(around), expected.name) == expected
