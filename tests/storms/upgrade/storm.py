@@ -17,8 +17,8 @@ from tests.storms.storm import Plan, Storm
 from tests.storms.upgrade.builds import command
 from tidegate.daemon.duties.dispatch import NOT_RENEWED
 
-EXPECTED = {"batch_bisected", "notification_failed", "record_refused"}
-"""Log events that bad records, and deadlines without a receiver, cause."""
+EXPECTED = {"attempt_failed", "batch_bisected", "notification_failed", "record_refused"}
+"""Log events that failing tasks, bad records, and deadlines without a receiver, cause."""
 
 PLAN = Plan(events=4_000, again_share=0.2, bad=40, send_s=30, misery=Misery(), rest_s=60, script={"run_s": (0.05, 0.2)})
 MIGRATE_AT_S = 4.0
