@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from tests.unit.handlers.well_formed import well_formed
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import InsertRun, RunMoved, UpdateRun
 from tidegate.schemas.effect.submission import AcceptSubmission, EndSubmission, InsertSubmission
@@ -44,7 +45,7 @@ class RunRows:
 
     def apply(self, effects: Iterable[Effect]) -> None:
         self.touched = set()
-        for effect in effects:
+        for effect in well_formed(effects):
             if run_of(effect) in (None, self.run.id):
                 self._apply(effect)
             else:

@@ -11,6 +11,7 @@ import pytest
 from tests.shapes import NOW, A, dag_view, graph, message, pending, queued
 from tests.tokens import token_of
 from tests.unit.handlers.simulated_run import SimulatedRun
+from tests.unit.handlers.well_formed import well_formed
 from tidegate.handlers.attempt_ends import State
 from tidegate.handlers.task_finished import decide
 from tidegate.schemas.effect import Effect, RejectMessage
@@ -50,7 +51,7 @@ def test_an_unknown_attempt_is_rejected_by_its_index_in_the_batch() -> None:
     world, attempt = running("a")
     stranger = uuid4()
 
-    effects = list(decide([ended(attempt), ended(stranger)], found(world)))
+    effects = well_formed(decide([ended(attempt), ended(stranger)], found(world)))
 
     assert [e for e in effects if isinstance(e, RejectMessage)] == [
         RejectMessage("unknown_attempt", f"no attempt has the submission id {stranger}", index=1)
@@ -89,7 +90,7 @@ def test_a_finish_is_stored_with_all_its_fields() -> None:
     began, over = NOW - timedelta(seconds=9), NOW - timedelta(seconds=1)
     event = ended(attempt, "killed", reason="by hand", exit_code=137, started_at=began, finished_at=over)
 
-    effects = list(decide([event], found(world)))
+    effects = well_formed(decide([event], found(world)))
 
     assert effects[0] == EndSubmission(attempt, SubmissionState.KILLED, "by hand", 137, began, over)
 
@@ -107,7 +108,7 @@ def test_the_times_of_a_finish_are_stored_within_the_range_of_times() -> None:
 def test_a_reason_is_stored_and_published_without_nul() -> None:
     world, attempt = running("a")
 
-    effects = list(decide([ended(attempt, "failed", reason="a\0b\ud800c" + "x" * 900_000)], found(world)))
+    effects = well_formed(decide([ended(attempt, "failed", reason="a\0b\ud800c" + "x" * 900_000)], found(world)))
 
     kept = "a b?c" + "x" * (MAX_REASON_LENGTH - 5)
     assert [e.reason for e in effects if isinstance(e, EndSubmission)] == [kept]
@@ -127,7 +128,7 @@ def test_a_repeated_finish_changes_nothing_and_is_recorded() -> None:
     world, attempt = running("a", "b")
     world.finish(a=True)
 
-    effects = list(decide([ended(attempt, "failed", "again")], found(world)))
+    effects = well_formed(decide([ended(attempt, "failed", "again")], found(world)))
 
     assert effects == [IgnoreFinish(attempt, "p", "again", "failed", "the attempt had already ended: succeeded")]
 
@@ -137,7 +138,7 @@ def test_the_reason_of_an_ignored_finish_names_the_end_of_its_attempt(state: Sub
     world, attempt = running("a", "b")
     world.submissions[attempt] = msgspec.structs.replace(world.submissions[attempt], state=state)
 
-    assert reasons(list(decide([ended(attempt)], found(world)))) == [f"the attempt had already ended: {state}"]
+    assert reasons(well_formed(decide([ended(attempt)], found(world)))) == [f"the attempt had already ended: {state}"]
 
 
 @pytest.mark.parametrize("state", [TaskState.NONE, TaskState.SUCCESS])
@@ -145,13 +146,13 @@ def test_the_reason_of_an_ignored_finish_names_the_state_of_its_task(state: Task
     world, attempt = running("a", "b")
     world.tasks[0].state = state
 
-    assert reasons(list(decide([ended(attempt)], found(world)))) == [f"its task was in state {state} by then"]
+    assert reasons(well_formed(decide([ended(attempt)], found(world)))) == [f"its task was in state {state} by then"]
 
 
 def test_of_two_finishes_in_one_batch_the_first_counts() -> None:
     world, attempt = running("a")
 
-    effects = list(decide([ended(attempt, "succeeded", "1"), ended(attempt, "failed", "2")], found(world)))
+    effects = well_formed(decide([ended(attempt, "succeeded", "1"), ended(attempt, "failed", "2")], found(world)))
 
     assert [e for e in effects if isinstance(e, IgnoreFinish)] == [
         IgnoreFinish(attempt, "p", "2", "failed", "the attempt had already ended")
@@ -175,7 +176,7 @@ def test_a_finish_of_an_earlier_try_is_superseded() -> None:
     world.retry("a")
     world.admit("a")
 
-    effects = list(decide([ended(first)], found(world)))
+    effects = well_formed(decide([ended(first)], found(world)))
 
     assert reasons(effects) == ["try 1 was superseded by try 2"]
 
@@ -184,7 +185,7 @@ def test_a_finish_after_the_run_ended_changes_nothing() -> None:
     world, attempt = running("a")
     world.reconsider(stop="enough")
 
-    effects = list(decide([ended(attempt)], found(world)))
+    effects = well_formed(decide([ended(attempt)], found(world)))
 
     assert [type(effect) for effect in effects] == [IgnoreFinish, EndSubmission]
     assert reasons(effects) == ["its task was in state failed by then"]
@@ -194,7 +195,7 @@ def test_of_two_finishes_after_the_run_ended_the_first_ends_the_attempt() -> Non
     world, attempt = running("a")
     world.reconsider(stop="enough")
 
-    effects = list(decide([ended(attempt, "killed", "1"), ended(attempt, "failed", "2")], found(world)))
+    effects = well_formed(decide([ended(attempt, "killed", "1"), ended(attempt, "failed", "2")], found(world)))
 
     assert [e.state for e in effects if isinstance(e, EndSubmission)] == [SubmissionState.KILLED]
     assert reasons(effects) == ["its task was in state failed by then", "the attempt had already ended"]
@@ -204,7 +205,7 @@ def test_the_end_that_a_cleared_task_waits_for_wakes_its_pool() -> None:
     world, attempt = running("a")
     world.tasks[0].state = TaskState.SCHEDULED
 
-    effects = list(decide([ended(attempt, "killed")], found(world)))
+    effects = well_formed(decide([ended(attempt, "killed")], found(world)))
 
     assert [type(effect) for effect in effects] == [IgnoreFinish, EndSubmission, AdmitAgain]
     assert effects[-1] == AdmitAgain()
@@ -222,7 +223,7 @@ def test_the_last_end_ends_the_run(succeeded: bool, state: RunState) -> None:
 def test_a_run_with_unfinished_tasks_keeps_running() -> None:
     world, attempt = running("a", "b < a")
 
-    effects = list(decide([ended(attempt)], found(world)))
+    effects = well_formed(decide([ended(attempt)], found(world)))
 
     assert [(e.state, e.unfinished, e.end_date) for e in effects if isinstance(e, UpdateRun)] == [(RunState.RUNNING, 1, None)]
     assert not any(isinstance(effect, RunMoved) for effect in effects)
@@ -231,7 +232,7 @@ def test_a_run_with_unfinished_tasks_keeps_running() -> None:
 def test_only_an_ended_task_has_an_end_date() -> None:
     world, attempt = running("a*1")
 
-    effects = list(decide([ended(attempt, "failed")], found(world)))
+    effects = well_formed(decide([ended(attempt, "failed")], found(world)))
 
     assert [(e.instance.state, e.dates.end_date) for e in effects if isinstance(e, UpdateTask)] == [
         (TaskState.UP_FOR_RETRY, None)
@@ -242,7 +243,7 @@ def test_the_end_of_a_run_starts_a_queued_one() -> None:
     world, attempt = running("a")
     dag = graph("a", limit=1)
 
-    effects = list(decide([ended(attempt)], found(world, dag_view(dag, running=1, queued=1, queued_runs=queued(dag, 8)))))
+    effects = well_formed(decide([ended(attempt)], found(world, dag_view(dag, running=1, queued=1, queued_runs=queued(dag, 8)))))
 
     assert [(e.id, e.state) for e in effects if isinstance(e, UpdateRun)] == [(1, RunState.SUCCESS), (8, RunState.RUNNING)]
 
@@ -251,7 +252,7 @@ def test_the_end_of_a_run_lets_pending_events_make_the_next() -> None:
     world, attempt = running("a")
     dag = dag_view(graph("a", schedule=A, limit=1), running=1, pending=(pending(5), pending(6)))
 
-    effects = list(decide([ended(attempt)], found(world, dag)))
+    effects = well_formed(decide([ended(attempt)], found(world, dag)))
 
     assert [e.id for e in effects if isinstance(e, InsertRun)] == [100]
     assert [e.events for e in effects if isinstance(e, ConsumeEvents)] == [(pending(5), pending(6))]
@@ -261,6 +262,6 @@ def test_a_run_that_keeps_running_keeps_its_slot() -> None:
     world, attempt = running("a", "b < a")
     dag = graph("a", limit=1)
 
-    effects = list(decide([ended(attempt)], found(world, dag_view(dag, running=1, queued=1, queued_runs=queued(dag, 8)))))
+    effects = well_formed(decide([ended(attempt)], found(world, dag_view(dag, running=1, queued=1, queued_runs=queued(dag, 8)))))
 
     assert [effect.id for effect in effects if isinstance(effect, UpdateRun)] == [1]

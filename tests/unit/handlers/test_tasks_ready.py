@@ -9,6 +9,7 @@ from tests.shapes import graph, run_update
 from tests.shapes import task as task_of
 from tests.unit.handlers.admission_states import READY, found
 from tests.unit.handlers.simulated_run import SimulatedRun
+from tests.unit.handlers.well_formed import well_formed
 from tidegate.handlers.admission.select import submission_id
 from tidegate.handlers.tasks_ready import decide
 from tidegate.schemas.dag import CommandTask, FunctionTask, SqlTask, SubmitTask, TaskSpec
@@ -22,7 +23,7 @@ from tidegate.schemas.view import WaitingTask
 def test_a_scheduled_task_is_queued_with_the_intent_to_submit_it() -> None:
     world = SimulatedRun(graph("a"))
 
-    effects = list(decide(READY, found(world)))
+    effects = well_formed(decide(READY, found(world)))
 
     stamp = submission_id("", world.run, "a", 1)
     assert [e for e in effects if isinstance(e, InsertSubmission)] == [InsertSubmission(stamp, 1, 0, 1, "command")]
@@ -35,7 +36,7 @@ def test_a_task_that_is_tried_again_gets_the_next_number() -> None:
     world.finish(a=False)
     world.retry("a")
 
-    effects = list(decide(READY, found(world)))
+    effects = well_formed(decide(READY, found(world)))
 
     assert [e.try_number for e in effects if isinstance(e, InsertSubmission)] == [2]
     assert [e.event.try_number for e in effects if isinstance(e, TaskMoved)] == [2]
@@ -46,7 +47,7 @@ def test_a_task_whose_time_for_another_try_is_to_come_gets_no_slot() -> None:
     world.admit("a")
     world.finish(a=False)
 
-    effects = list(decide(READY, found(world)))
+    effects = well_formed(decide(READY, found(world)))
 
     assert effects == []
 
@@ -55,7 +56,7 @@ def test_a_task_that_another_daemon_admitted_is_left_alone() -> None:
     world = SimulatedRun(graph("a", "b"))
     world.admit("a")
 
-    effects = list(decide(READY, found(world)))
+    effects = well_formed(decide(READY, found(world)))
 
     assert [effect.task_index for effect in effects if isinstance(effect, InsertSubmission)] == [1]
 
@@ -73,7 +74,7 @@ def test_only_a_run_at_work_gets_slots(state: RunState, admitted: int) -> None:
     world = SimulatedRun(graph("a", "b"))
     world.run = msgspec.structs.replace(world.run, state=state)
 
-    effects = list(decide(READY, found(world)))
+    effects = well_formed(decide(READY, found(world)))
 
     assert sum(isinstance(effect, InsertSubmission) for effect in effects) == admitted
     assert bool(effects) == bool(admitted)
@@ -82,7 +83,7 @@ def test_only_a_run_at_work_gets_slots(state: RunState, admitted: int) -> None:
 def test_admission_leaves_the_run_as_it_is_but_for_its_numbers() -> None:
     world = SimulatedRun(graph("a", "b"))
 
-    effects = list(decide(READY, found(world)))
+    effects = well_formed(decide(READY, found(world)))
 
     assert [e for e in effects if isinstance(e, UpdateRun)] == [run_update(world.run, task_seq=4, active_tasks=2)]
 

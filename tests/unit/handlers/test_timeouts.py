@@ -10,6 +10,7 @@ import pytest
 
 from tests.shapes import NOW, dag_view, graph, message, queued, run_view, task
 from tests.unit.handlers.simulated_run import SimulatedRun, started
+from tests.unit.handlers.well_formed import well_formed
 from tidegate.handlers import attempt_timed_out, run_timed_out, submission_accepted
 from tidegate.handlers.load import LockedAttempts
 from tidegate.handlers.runs.create import create, promote
@@ -29,7 +30,7 @@ def timed_out(world: SimulatedRun, *dags: DagView) -> list[Effect]:
     id_ = world.run.id
     found = world.whole()
     state = run_timed_out.State(NOW, dags, (world.run,), found.graphs, found.tasks)
-    return list(run_timed_out.decide([message(RunTimedOut(dag_run_id=id_))], state))
+    return well_formed(run_timed_out.decide([message(RunTimedOut(dag_run_id=id_))], state))
 
 
 @pytest.mark.parametrize(("timeout_s", "limit"), [(None, None), (90.0, NOW + timedelta(seconds=90))])
@@ -147,7 +148,7 @@ def late(world: SimulatedRun, attempt: UUID, **facts: object) -> list[Effect]:
     found = world.found(world.tasks)
     submissions = {attempt: msgspec.structs.replace(world.submissions[attempt], **facts)}
     state = LockedAttempts(NOW, found.runs, found.graphs, submissions, found.tasks)
-    return list(attempt_timed_out.decide([message(AttemptTimedOut(submission_id=attempt))], state))
+    return well_formed(attempt_timed_out.decide([message(AttemptTimedOut(submission_id=attempt))], state))
 
 
 @pytest.mark.parametrize(("timeout_s", "said"), [(30.0, ", 30 s"), (None, "")])

@@ -11,6 +11,7 @@ from tests.shapes import graph, task
 from tests.unit.handlers.callbacks import one_callback_per_occasion
 from tests.unit.handlers.simulated_run import SimulatedRun
 from tests.unit.handlers.test_task_finished import ended
+from tests.unit.handlers.well_formed import well_formed
 from tidegate.handlers.runs.failures import MAX_FAILED_TASKS, failure_text
 from tidegate.handlers.task_finished import decide
 from tidegate.schemas.effect import Effect
@@ -29,7 +30,7 @@ EARLIER = FailedTask(task_id="early", try_number=2, reason="no disk", log=LOG)
 def finished(world: SimulatedRun, *finishes: TaskFinished, earlier: Sequence[FailedTask] = ()) -> list[Effect]:
     """The effects of these ends, of a run with earlier failures."""
     state = msgspec.structs.replace(world.found(world.tasks), failures={world.run.id: tuple(earlier)})
-    return list(decide([ended(f.submission_id, f.outcome, str(n), **facts(f)) for n, f in enumerate(finishes)], state))
+    return well_formed(decide([ended(f.submission_id, f.outcome, str(n), **facts(f)) for n, f in enumerate(finishes)], state))
 
 
 def facts(finish: TaskFinished) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import pytest
 from tests.shapes import NOW, dag_view, graph, message, run_view, task
 from tests.unit.handlers.callbacks import one_callback_per_occasion
 from tests.unit.handlers.simulated_run import End, SimulatedRun
+from tests.unit.handlers.well_formed import well_formed
 from tidegate.handlers import attempt_timed_out, run_end_requested, run_timed_out
 from tidegate.handlers.load import LockedAttempts, WholeRun
 from tidegate.schemas.effect import Effect
@@ -86,7 +87,7 @@ def timed_out(callbacks: tuple[Callback, ...]) -> list[Effect]:
     dag = graph("a", run_timeout_s=60.0, callbacks=callbacks)
     run = run_view(state=RunState.RUNNING, state_seq=2, times_out_at=NOW)
     state = run_timed_out.State(NOW, (), [run], {1: dag}, {1: {0: Instance(0, TaskState.SCHEDULED)}})
-    return list(run_timed_out.decide([message(RunTimedOut(dag_run_id=1))], state))
+    return well_formed(run_timed_out.decide([message(RunTimedOut(dag_run_id=1))], state))
 
 
 def test_a_run_past_its_timeout_is_a_timeout_and_a_failure() -> None:

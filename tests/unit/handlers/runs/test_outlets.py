@@ -8,6 +8,7 @@ import pytest
 from tests.shapes import NOW, graph, run_view, task
 from tests.unit.handlers.simulated_run import SimulatedRun
 from tests.unit.handlers.test_task_finished import ended, found
+from tests.unit.handlers.well_formed import well_formed
 from tidegate.handlers.runs.outlets import dataset_events, outlet_event_id
 from tidegate.handlers.task_finished import decide
 from tidegate.handlers.tasks.advance import Move
@@ -33,7 +34,7 @@ def updates(outcome: str = "succeeded", **facts: Any) -> tuple[list[OutletUpdate
     """The dataset events and the moves after the end of an attempt whose task has the outlets x and y."""
     world = SimulatedRun(graph(task("a", outlets=("s://x", "s://y"))))
     world.admit("a")
-    effects = list(decide([ended(world.attempt("a"), outcome, **facts)], found(world)))
+    effects = well_formed(decide([ended(world.attempt("a"), outcome, **facts)], found(world)))
     return [e for e in effects if isinstance(e, OutletUpdated)], [e for e in effects if isinstance(e, TaskMoved)]
 
 
