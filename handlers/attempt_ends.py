@@ -75,27 +75,27 @@ async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
     found = await submissions.refs(db, ids)
     locked_dags = await dags.lock(db, {place.dag_id for place in found.values()})
     locked = await lock_runs(db, {place.dag_run_id for place in found.values()}, locked_dags)
-    if any(_has_moved(place, locked.get(place.dag_run_id)) for place in found.values()):
+    if any(has_moved(place, locked.get(place.dag_run_id)) for place in found.values()):
         found = await submissions.refs(db, ids)
     held = {id_: place.dag_id for id_, place in found.items() if place.dag_run_id not in locked}
     places = {id_: place for id_, place in found.items() if id_ not in held}
     graphs = await versions.of_runs(db, locked.values())
-    affected = _affected(finishes, places, graphs)
+    affected = affected_by(finishes, places, graphs)
     own = {(place.dag_run_id, place.task_index) for place in places.values()}
     attempts, instances = await submissions.read_with_tasks(db, places.keys(), affected - own) if places else ({}, {})
-    may_end = _runs_that_may_end(locked.values(), affected)
+    may_end = runs_that_may_end(locked.values(), affected)
     freed = await read_dags(db, {dag_id: locked_dags[dag_id] for dag_id in may_end}, ReadReason(ending_runs=may_end))
     lengths = await _load_lengths(db, affected, locked, graphs)
-    failures = await tasks.failures(db, _runs_that_may_fail(locked.values(), affected, instances), MAX_FAILED_TASKS)
+    failures = await tasks.failures(db, runs_that_may_fail(locked.values(), affected, instances), MAX_FAILED_TASKS)
     return State(db.now, freed, locked, graphs, attempts, instances, lengths, held, failures)
 
 
-def _has_moved(place: AttemptRef, run: RunView | None) -> bool:
+def has_moved(place: AttemptRef, run: RunView | None) -> bool:
     """Whether the run changed to another version or was deleted before it was locked, or its DAG is held."""
     return run is None or place.version_id != run.version_id
 
 
-def _affected(
+def affected_by(
     finishes: Sequence[TaskFinished], places: Mapping[UUID, AttemptRef], graphs: Mapping[int, Graph]
 ) -> set[tuple[int, int]]:
     """An upper bound of the affected instances: kill requests, which are read later, only exclude some.
@@ -109,13 +109,13 @@ def _affected(
     return {(run, index) for (run, version), ends in by_run.items() for index in affected_tasks(graphs[version], ends)}
 
 
-def _runs_that_may_end(locked: Iterable[RunView], affected: Iterable[tuple[int, int]]) -> Counter[str]:
+def runs_that_may_end(locked: Iterable[RunView], affected: Iterable[tuple[int, int]]) -> Counter[str]:
     """By DAG, the number of live runs that have no more unfinished tasks than are affected."""
     of_run = Counter(dag_run_id for dag_run_id, _ in affected)
     return Counter(run.dag_id for run in locked if run.is_live and 0 < run.unfinished <= of_run[run.id])
 
 
-def _runs_that_may_fail(
+def runs_that_may_fail(
     locked: Iterable[RunView], affected: Collection[tuple[int, int]], instances: Mapping[tuple[int, int], Instance]
 ) -> set[int]:
     """The runs of which an earlier failure may decide now about the run, or about a mapped task.

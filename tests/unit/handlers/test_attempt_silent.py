@@ -3,6 +3,7 @@
 from uuid import UUID
 
 import msgspec
+import pytest
 
 from tests.shapes import graph, message
 from tests.unit.handlers.simulated_run import SimulatedRun
@@ -23,14 +24,17 @@ def running() -> tuple[SimulatedRun, UUID]:
     return world, world.attempt("a")
 
 
-def test_an_attempt_without_a_heartbeat_is_lost_and_its_task_is_retried() -> None:
+@pytest.mark.parametrize(
+    ("host", "reason"), [("here", "host here is lost: no heartbeat for 60 s"), (None, "no heartbeat for 60 s")]
+)
+def test_an_attempt_without_a_heartbeat_is_lost_and_its_task_is_retried(host: str | None, reason: str) -> None:
     world, attempt = running()
-    world.submissions[attempt] = msgspec.structs.replace(world.submissions[attempt], host="here")
+    world.submissions[attempt] = msgspec.structs.replace(world.submissions[attempt], host=host)
 
     effects = list(decide([lapsed(attempt)], State(world.found(world.tasks), frozenset({attempt}))))
 
     (end,) = (effect for effect in effects if isinstance(effect, EndSubmission))
-    assert (end.state, end.reason) == (SubmissionState.LOST, "host here is lost: no heartbeat for 60 s")
+    assert (end.state, end.reason) == (SubmissionState.LOST, reason)
     assert [effect.instance.state for effect in effects if isinstance(effect, UpdateTask)] == [TaskState.UP_FOR_RETRY]
 
 
