@@ -90,10 +90,9 @@ def decide(messages: Sequence[Message[BackfillActed]], state: State) -> Iterator
 
 
 def _details(before: BackfillView, after: BackfillView, request: BackfillActed) -> dict[str, object]:
-    details: dict[str, object] = {"kills": True} if request.kills else {}
-    if request.newest_version:
-        details |= {"version_id": after.version_id, "previous_version_id": before.version_id}
-    return details
+    kills = {"kills": True} if request.kills else {}
+    versions = {"version_id": after.version_id, "previous_version_id": before.version_id} if request.newest_version else {}
+    return {**kills, **versions}
 
 
 def _dates(after: BackfillView, request: BackfillActed) -> Iterator[Effect]:

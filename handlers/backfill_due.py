@@ -43,44 +43,45 @@ async def load(db: Db, messages: Sequence[Message[BackfillDue]]) -> State:
     wanted = {dag_id for ids in found.values() for dag_id in (ids.dag_id, *ids.stage_dag_ids)}
     locked_dags = await dags.lock_unread(db, wanted)
     locked = (await backfills.lock(db, found)).values()
-    active = [backfill for backfill in locked if backfill.stage_dag_id in wanted and _is_decidable(backfill, locked_dags)]
+    active = [backfill for backfill in locked if backfill.stage_dag_id in wanted and is_decidable(backfill, locked_dags)]
     ended = await backfills.ended_dates(db, [backfill.id for backfill in active], MAX_ENDS)
-    on_hold = [backfill for backfill in active if _is_held_dag(backfill.stage_dag_id, locked_dags)]
+    on_hold = [backfill for backfill in active if _is_held(backfill.stage_dag_id, locked_dags)]
     edges = {backfill.id: await backfills.edges(db, backfill.dag_id) for backfill in on_hold}
     busy = await backfills.busy(db, [backfill.id for backfill in active if backfill.has_begun_cascade])
     found_due = [
         msgspec.structs.replace(
-            _due(backfill, locked_dags, ended[backfill.id]),
+            due_of(backfill, locked_dags, ended[backfill.id]),
             edges=edges.get(backfill.id, ()),
             is_busy=not backfill.has_begun_cascade or backfill.id in busy,
         )
         for backfill in active
     ]
     stops = await _find_stops(db, [due for due in found_due if due.counted.stop_reason])
-    plans = await _find_plans(db, [due for due in found_due if _plans(due)], locked_dags)
-    waiting = [due for due in found_due if not due.counted.stop_reason and not _plans(due)]
+    plans = await _find_plans(db, [due for due in found_due if plans_runs(due)], locked_dags)
+    waiting = [due for due in found_due if not due.counted.stop_reason and not plans_runs(due)]
     locked_runs = await _lock_runs(db, {*stops.first, *plans.first}, locked_dags)
     return State(db.now, (*waiting, *await _read_stopped(db, stops, locked_runs), *await _read_planning(db, plans, locked_runs)))
 
 
-def _is_decidable(backfill: BackfillView, locked: Locked) -> bool:
+def is_decidable(backfill: BackfillView, locked: Locked) -> bool:
     """The runs of a held DAG can be ended only: that needs no version."""
-    is_held = _is_held_dag(backfill.dag_id, locked)
+    is_held = _is_held(backfill.dag_id, locked)
     return backfill.state not in BACKFILL_ENDED and (not is_held or backfill.state is BackfillState.CANCELLING)
 
 
-def _is_held_dag(dag_id: str, locked: Locked) -> bool:
+def _is_held(dag_id: str, locked: Locked) -> bool:
     return dag_id in locked and locked[dag_id].is_held
 
 
-def _due(backfill: BackfillView, locked: Locked, ended: tuple[EndedDate, ...]) -> DueBackfill:
+def due_of(backfill: BackfillView, locked: Locked, ended: tuple[EndedDate, ...]) -> DueBackfill:
     is_gone = backfill.stage_dag_id not in locked
     is_inactive = any(locked[dag_id].is_inactive for dag_id in (backfill.dag_id, backfill.stage_dag_id) if dag_id in locked)
-    held = frozenset(dag_id for dag_id in backfill.stages if _is_held_dag(dag_id, locked))
+    held = frozenset(dag_id for dag_id in backfill.stages if _is_held(dag_id, locked))
     return DueBackfill(backfill=backfill, is_inactive=is_inactive, is_gone=is_gone, ended=ended, held=held)
 
 
-def _plans(due: DueBackfill) -> bool:
+def plans_runs(due: DueBackfill) -> bool:
+    """Whether its step starts runs, or looks for some."""
     return may_start(due.counted) and not due.is_stage_held and (not due.is_inactive or scans(due.counted))
 
 
@@ -121,7 +122,7 @@ async def _read_stopped(db: Db, stops: _Stops, locked: Mapping[int, LockedRun]) 
     ]
 
 
-class _Starts(NamedTuple):
+class Starts(NamedTuple):
     """The queued runs that start, the dates whose runs run again, and the slots that are left for other dates.
 
     `is_limited`: the backfill has slots for more runs than one step starts. `is_cut`: the next step runs others again.
@@ -138,7 +139,7 @@ class _Starts(NamedTuple):
         """The runs that run again."""
         return [retry.dag_run_id for retry in self.retries.values()]
 
-    def cut(self, first: Set[int]) -> "_Starts":
+    def cut(self, first: Set[int]) -> "Starts":
         """Without the runs that run again and are not among the first ones."""
         retries = {ordinal: retry for ordinal, retry in self.retries.items() if retry.dag_run_id in first}
         return self._replace(retries=retries, is_cut=len(retries) < len(self.retries))
@@ -152,7 +153,7 @@ class _Plans(NamedTuple):
     """By id, the backfills that go on, the runs that start, and the next dates; and the first of the runs that run again."""
 
     going_on: Mapping[int, DueBackfill]
-    starts: Mapping[int, _Starts]
+    starts: Mapping[int, Starts]
     plans: Mapping[int, Plan]
     first: Set[int]
 
@@ -160,7 +161,7 @@ class _Plans(NamedTuple):
 async def _find_plans(db: Db, planning: Sequence[DueBackfill], locked_dags: Locked) -> _Plans:
     going_on = await _with_graphs(db, planning, locked_dags)
     starts = await _read_starts(db, going_on)
-    dated = {id_: due for id_, due in going_on.items() if _has_dates(due)}
+    dated = {id_: due for id_, due in going_on.items() if has_dates(due)}
     plans = await _plan(db, {id_: _Wanted(due.counted, due.graph, starts[id_].free) for id_, due in dated.items() if due.graph})
     again = list(chain(*(start.again for start in starts.values()), *(plan.again for plan in plans.values())))
     first = set(await tasks.first_runs(db, again, TASKS_PER_DECISION))
@@ -189,7 +190,7 @@ async def _read_planning(db: Db, found: _Plans, locked: Mapping[int, LockedRun])
     ]
 
 
-async def _read_starts(db: Db, going_on: Mapping[int, DueBackfill]) -> Mapping[int, _Starts]:
+async def _read_starts(db: Db, going_on: Mapping[int, DueBackfill]) -> Mapping[int, Starts]:
     of_backfill = await _slots(db, going_on)
     slots = {id_: of_backfill[id_].at_most(most_runs(due.graph) if due.graph else MAX_ENDS) for id_, due in going_on.items()}
     queued = await backfills.queued_runs(db, {id_: (due.backfill.is_reverse, slots[id_].most) for id_, due in going_on.items()})
@@ -198,10 +199,10 @@ async def _read_starts(db: Db, going_on: Mapping[int, DueBackfill]) -> Mapping[i
     found = await backfills.retries(db, room)
     retries = {id_: startable_retries(slots[id_], len(runs_of[id_]), found.get(id_, {})) for id_ in going_on}
     left = {id_: slots[id_].free - len(runs_of[id_]) - len(retries[id_]) for id_ in going_on}
-    return {id_: _Starts(runs_of[id_], retries[id_], left[id_], slots[id_] != of_backfill[id_]) for id_ in going_on}
+    return {id_: Starts(runs_of[id_], retries[id_], left[id_], slots[id_] != of_backfill[id_]) for id_ in going_on}
 
 
-def _has_dates(due: DueBackfill) -> bool:
+def has_dates(due: DueBackfill) -> bool:
     """Whether its dates come from a timetable or a list, and start now."""
     return not due.backfill.stage and not due.is_replay and not due.is_inactive
 
@@ -249,12 +250,12 @@ async def _plan(db: Db, wanted: Mapping[int, _Wanted]) -> dict[int, Plan]:
         dates = {(each.backfill.dag_id, tick.logical_date) for id_, each in left.items() for tick in ticks[id_]}
         existing = await backfills.runs_of_dates(db, dates)
         for id_, (backfill, _, free) in left.items():
-            plans[id_] = plan_next(backfill, ticks[id_], _of_dag(existing, backfill.dag_id), free, most[id_])
+            plans[id_] = plan_next(backfill, ticks[id_], of_dag(existing, backfill.dag_id), free, most[id_])
         left = {id_: each for id_, each in left.items() if plans[id_].has_free_slots}
     return plans
 
 
-def _of_dag(existing: Mapping[tuple[str, datetime], ExistingRun], dag_id: str) -> Mapping[datetime, ExistingRun]:
+def of_dag(existing: Mapping[tuple[str, datetime], ExistingRun], dag_id: str) -> Mapping[datetime, ExistingRun]:
     return {date: run for (of_dag_id, date), run in existing.items() if of_dag_id == dag_id}
 
 
@@ -274,15 +275,11 @@ async def _consumers(db: Db, going_on: Mapping[int, DueBackfill]) -> Mapping[int
 async def _lock_runs(db: Db, ids: Collection[int], locked_dags: Locked) -> Mapping[int, LockedRun]:
     """All at once, because rows of a table are locked by key. Runs of held DAGs get graphs that are enough to end them."""
     locked = await runs.lock_unread(db, ids)
-    held = [run for run in locked.values() if _is_held(run, locked_dags)]
-    readable = [run for run in locked.values() if not _is_held(run, locked_dags)]
+    held = [run for run in locked.values() if _is_held(run.dag_id, locked_dags)]
+    readable = [run for run in locked.values() if not _is_held(run.dag_id, locked_dags)]
     graphs = {**await versions.of_runs(db, readable), **await versions.names_only(db, held)}
     instances = await tasks.of_runs(db, locked)
     return {id_: LockedRun(run, graphs[run.version_id], instances.get(id_, {})) for id_, run in locked.items()}
-
-
-def _is_held(run: RunView, locked: Locked) -> bool:
-    return _is_held_dag(run.dag_id, locked)
 
 
 def decide(_messages: Sequence[Message[BackfillDue]], state: State) -> Iterator[Effect]:

@@ -5,10 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.shapes import NOW, dag_view, message
+from tests.shapes import NOW, graph, message, run_view
 from tests.unit.handlers.backfills.test_dates import DAILY, DAY, backfill
 from tests.unit.handlers.backfills.test_rejections import locked, requested
+from tests.unit.handlers.well_formed import well_formed
 from tidegate.handlers import backfill_acted, backfill_changed, backfill_lagging, backfill_requested
+from tidegate.handlers.backfills.move_version import move_to_version
+from tidegate.handlers.backfills.rerun import LockedRun
 from tidegate.schemas.backfill import BackfillView, Outlets, Reprocess
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.audit import RecordAudit
@@ -21,19 +24,29 @@ from tidegate.schemas.effect.backfill import (
     SetBackfillLimits,
     UpdateBackfill,
 )
+from tidegate.schemas.effect.task import InsertTask
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import BackfillActed, BackfillAction, BackfillChanged
 from tidegate.schemas.queries.backfill_dates import LaggingRun
-from tidegate.schemas.state import BackfillState
+from tidegate.schemas.state import BackfillState, TaskState
+from tidegate.schemas.view import Instance
 
 NEWEST = msgspec.structs.replace(DAILY, version_id=5)
+WITH_NEW_TASK = graph("t", "u < t", version_id=5, timetable=DAILY.timetable)
 NAME = "DAG d, backfill 1"
 STOPPED: dict[str, Any] = {"dates": 3, "failed": 2, "stop_reason": "enough", "kills": True, "run_end_date": NOW}
 
 
-def acted(view: BackfillView | None, action: BackfillAction, newest: Graph | None = None, **facts: Any) -> list[Effect]:
+def acted(
+    view: BackfillView | None,
+    action: BackfillAction,
+    newest: Graph | None = None,
+    unended: tuple[LockedRun, ...] = (),
+    **facts: Any,
+) -> list[Effect]:
     request = BackfillActed(backfill_id=1, action=action, newest_version=newest is not None, **facts)
-    return list(backfill_acted.decide([message(request)], backfill_acted.State(NOW, view, newest=newest)))
+    state = backfill_acted.State(NOW, view, newest=newest, unended=unended)
+    return well_formed(backfill_acted.decide([message(request)], state))
 
 
 @pytest.mark.parametrize(
@@ -50,6 +63,7 @@ def test_an_action_moves_a_backfill_and_is_recorded(before: str, action: Backfil
 
     assert isinstance(update, UpdateBackfill)
     assert update.backfill.state == state
+    assert update.backfill.deleted is (action is BackfillAction.DELETE)
     assert update.due_at == (None if state == "success" else NOW)
     assert record == RecordAudit(f"{backfill_acted.DONE[action]} a backfill", NAME, {})
     assert others == ([DeleteBackfillDates(1)] if action is BackfillAction.DELETE else [])
@@ -105,20 +119,48 @@ def test_a_retry_with_the_newest_version_pins_and_records_it() -> None:
     assert record == RecordAudit("retried a backfill", NAME, details)
 
 
-@pytest.mark.parametrize(
-    ("view", "reason"),
-    [(None, "no_such_backfill"), (backfill(deleted=True), "no_such_backfill"), (backfill(), "not_possible")],
-)
-def test_a_rejected_action_changes_nothing(view: BackfillView | None, reason: str) -> None:
-    (rejected,) = acted(view, BackfillAction.RETRY)
+def test_runs_that_have_not_ended_get_the_newest_version_too() -> None:
+    run = LockedRun(run_view(7, backfill_id=1), DAILY, {0: Instance(0, TaskState.FAILED)})
 
-    assert isinstance(rejected, RejectMessage)
-    assert rejected.reason == reason
+    effects = acted(backfill(state=BackfillState.FAILED, **STOPPED), BackfillAction.RETRY, WITH_NEW_TASK, unended=(run,))
+
+    after = next(effect.backfill for effect in effects if isinstance(effect, UpdateBackfill))
+    assert effects[2:-2] == list(move_to_version(after, run, WITH_NEW_TASK, NOW))
+    assert [effect.instance.index for effect in effects if isinstance(effect, InsertTask)] == [1]
+
+
+NO_BACKFILL = RejectMessage("no_such_backfill", "there is no backfill 1; `tidegate backfills list` shows all")
+
+
+@pytest.mark.parametrize(
+    ("view", "action", "newest", "rejected"),
+    [
+        (None, "retry", None, NO_BACKFILL),
+        (backfill(deleted=True), "retry", None, NO_BACKFILL),
+        (backfill(), "retry", None, RejectMessage("not_possible", "backfill 1 has no failed or cancelled date")),
+        (backfill(), "resume", None, RejectMessage("not_possible", "backfill 1 is planned: it cannot be resumed")),
+        (
+            backfill(state=BackfillState.FAILED, is_reverse=True, **STOPPED),
+            "retry",
+            msgspec.structs.replace(NEWEST, sequential=True),
+            RejectMessage(
+                "not_possible",
+                "tasks of DAG 'd' depend on the previous run: its dates cannot run in reverse order",
+                "is_reverse",
+            ),
+        ),
+    ],
+    ids=["no backfill", "deleted", "nothing to retry", "not paused", "no retry in reverse with the newest version"],
+)
+def test_a_rejected_action_changes_nothing(
+    view: BackfillView | None, action: str, newest: Graph | None, rejected: RejectMessage
+) -> None:
+    assert acted(view, BackfillAction(action), newest) == [rejected]
 
 
 def changed(view: BackfillView | None, **facts: Any) -> list[Effect]:
     request = BackfillChanged(backfill_id=1, **facts)
-    return list(backfill_changed.decide([message(request)], backfill_changed.State(NOW, view)))
+    return well_formed(backfill_changed.decide([message(request)], backfill_changed.State(NOW, view)))
 
 
 @pytest.mark.parametrize(
@@ -181,23 +223,25 @@ def test_an_extended_backfill_goes_on_with_dates_up_to_now(before: str, state: s
 
 
 @pytest.mark.parametrize(
-    ("view", "reason"),
+    ("view", "reason", "said"),
     [
-        (None, "no_such_backfill"),
-        (backfill(deleted=True), "no_such_backfill"),
-        (backfill(state=BackfillState.CANCELLING), "not_possible"),
+        (None, "no_such_backfill", NO_BACKFILL.message),
+        (backfill(deleted=True), "no_such_backfill", NO_BACKFILL.message),
+        (
+            backfill(state=BackfillState.CANCELLING),
+            "not_possible",
+            "backfill 1 is cancelling: it cannot be changed; wait for its end, or end its running runs by "
+            "`tidegate backfills cancel 1 --kill`",
+        ),
     ],
 )
-def test_a_rejected_change_changes_nothing(view: BackfillView | None, reason: str) -> None:
-    (rejected,) = changed(view, changes={"priority": 1})
-
-    assert isinstance(rejected, RejectMessage)
-    assert rejected.reason == reason
+def test_a_rejected_change_changes_nothing(view: BackfillView | None, reason: str, said: str) -> None:
+    assert changed(view, changes={"priority": 1}) == [RejectMessage(reason, said)]
 
 
 def created(view: BackfillView, **state: Any) -> list[Effect]:
     found = backfill_requested.State(NOW, **{"dag": locked(DAILY), **state})
-    return list(backfill_requested.decide([message(requested(view))], found))
+    return well_formed(backfill_requested.decide([message(requested(view))], found))
 
 
 def test_a_new_backfill_has_the_newest_version_and_the_stages_of_its_cascade() -> None:
@@ -210,27 +254,44 @@ def test_a_new_backfill_has_the_newest_version_and_the_stages_of_its_cascade() -
     assert record == RecordAudit("created a backfill", NAME, details)
 
 
+@pytest.mark.parametrize(("asked", "runs"), [(None, 3), (5, 5)])
+def test_a_backfill_without_a_limit_of_runs_has_that_of_its_dag(asked: int | None, runs: int) -> None:
+    of_dag = msgspec.structs.replace(DAILY, max_active_runs=3)
+    request = msgspec.structs.replace(requested(backfill()), max_active_runs=asked)
+
+    insert, _ = backfill_requested.decide([message(request)], backfill_requested.State(NOW, locked(of_dag)))
+
+    assert isinstance(insert, InsertBackfill)
+    assert insert.backfill.max_active_runs == runs
+
+
 @pytest.mark.parametrize(
-    ("state", "reason"),
+    ("state", "reason", "said"),
     [
-        ({"dag": None}, "no_such_dag"),
-        ({"dag": locked(dag_view(DAILY).graph, is_stale=True)}, "not_possible"),
-        ({"has_pool": False}, "no_such_pool"),
-        ({"others": (msgspec.structs.replace(backfill(), id=2),)}, "overlaps"),
-        ({"edges": (("d", "d"),)}, "not_possible"),
+        ({"dag": None}, "no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows all"),
+        ({"dag": locked(DAILY, is_stale=True)}, "not_possible", "DAG 'd' is in no DAG file: its runs would never start"),
+        ({"has_pool": False}, "no_such_pool", "there is no pool 'few'; `tidegate pools set few SLOTS` makes it"),
+        ({"others": (msgspec.structs.replace(backfill(), id=2),)}, "overlaps", ""),
+        ({"edges": (("d", "d"),)}, "not_possible", ""),
+        (
+            {"edges": (("d", "e"),), "refusing": ("e",)},
+            "not_possible",
+            "the cascade would come to DAG 'e', whose file says allow_backfills=False; choose events for outlets",
+        ),
     ],
+    ids=["no DAG", "in no file", "no pool", "overlaps", "a cycle", "a consumer that refuses"],
 )
-def test_a_rejected_backfill_is_not_inserted(state: dict[str, Any], reason: str) -> None:
-    (rejected,) = created(backfill(), **state)
+def test_a_rejected_backfill_is_not_inserted(state: dict[str, Any], reason: str, said: str) -> None:
+    (rejected,) = created(backfill(pool="few", reprocess=Reprocess.COMPLETED), **state)
 
     assert isinstance(rejected, RejectMessage)
-    assert rejected.reason == reason
+    assert (rejected.reason, rejected.message if said else "") == (reason, said)
 
 
 def test_a_lagging_backfill_is_notified_of_each_run() -> None:
     state = backfill_lagging.State(NOW, (LaggingRun(1, 7, reopened=True), LaggingRun(1, 8, reopened=False)))
 
-    assert list(backfill_lagging.decide([], state)) == [
+    assert well_formed(backfill_lagging.decide([], state)) == [
         NotifyBackfill(1, 7, reopened=True, at=NOW),
         NotifyBackfill(1, 8, reopened=False, at=NOW),
     ]
