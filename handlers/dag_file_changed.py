@@ -125,7 +125,7 @@ def patterns_of(spec: DagSpec) -> frozenset[str]:
 
 def changed_patterns(parsed: Iterable[ParsedFile], stored: Mapping[str, StoredDag]) -> set[str]:
     """The patterns of the DAGs that get a new version."""
-    specs = (spec for file in parsed for spec in file.dags if not is_unchanged(stored.get(spec.dag_id), spec, file.digest or ""))
+    specs = (spec for file in parsed for spec in file.dags if not is_unchanged(stored.get(spec.dag_id), spec, file.digest))
     return {pattern for spec in specs for pattern in patterns_of(spec)}
 
 
@@ -220,7 +220,7 @@ def _duplicate(dag_id: str, homes: Mapping[str, str]) -> str:
 def _store(file: ParsedFile, spec: DagSpec, state: State, version_id: int) -> Iterator[Effect]:
     stored = state.stored.get(spec.dag_id)
     dag = state.dags.get(spec.dag_id)
-    if is_unchanged(stored, spec, file.digest or ""):
+    if is_unchanged(stored, spec, file.digest):
         yield AdoptDag(spec.dag_id, file.path)
     else:
         number = stored.number + 1 if stored else 1
@@ -267,7 +267,7 @@ def _at_version(dag: DagView, graph: Graph) -> DagView:
     return msgspec.structs.replace(dag, graph=graph, deadline_at=None if is_new and is_daily else dag.deadline_at)
 
 
-def is_unchanged(stored: StoredDag | None, spec: DagSpec, digest: str) -> bool:
+def is_unchanged(stored: StoredDag | None, spec: DagSpec, digest: str | None) -> bool:
     """Whether a parse gave the stored version, if there is one.
 
     Tasks and callbacks that are functions may change with any line of their file; everything else is in the serialised DAG.

@@ -1,20 +1,20 @@
 """What a changed DAG file means for the DAGs it defines, or did define."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import time, timedelta
+from typing import Any
 
 import msgspec
 import pytest
 
 from tests.shapes import NOW, A, B, dag_view, message, pending, queued, spec, task
+from tests.unit.handlers.well_formed import well_formed
 from tidegate.handlers.dag_file_changed import (
+    LongHistory,
     State,
-    changed_patterns,
     decide,
-    may_backfill,
-    named_uris,
-    references_of,
 )
-from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetSpec, PatternRef
+from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetSpec, InputDeadlineSpec, Timing
 from tidegate.schemas.dag import REPEAT_DIGEST, DagSpec, FunctionTask, ImportProblem, ModuleSource, ParsedFile, SubmitTask
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import WakeBackfills
@@ -30,6 +30,7 @@ from tidegate.schemas.effect.dag import (
     RecordImportError,
     SetReferences,
     StoreVersion,
+    UpdateSchedule,
 )
 from tidegate.schemas.effect.run import InsertRun, UpdateRun
 from tidegate.schemas.graph import graph_of
@@ -50,7 +51,13 @@ def stored(spec: DagSpec, path: str = "a.py", *, is_stale: bool = False) -> Stor
     return StoredDag(spec.dag_id, path, is_stale, 1, 4, spec, "1")
 
 
-def decided(*files: ParsedFile, dags: Sequence[StoredDag] = (), views: Sequence[DagView] = (), absent: int = 0) -> list[Effect]:
+def decided(
+    *files: ParsedFile,
+    dags: Sequence[StoredDag] = (),
+    views: Sequence[DagView] = (),
+    absent: int = 0,
+    too_long: Mapping[str, LongHistory] = {},
+) -> list[Effect]:
     """What is decided when `a.py` was seen absent so often before."""
     state = State(
         NOW,
@@ -58,8 +65,9 @@ def decided(*files: ParsedFile, dags: Sequence[StoredDag] = (), views: Sequence[
         {dag.dag_id: dag for dag in dags},
         {view.graph.dag_id: view for view in views},
         tuple(range(50, 60)),
+        too_long=too_long,
     )
-    return list(decide([message(file) for file in files], state))
+    return well_formed(decide([message(file) for file in files], state))
 
 
 def stale(effects: Iterable[Effect]) -> list[str]:
@@ -130,11 +138,11 @@ def test_a_file_that_is_being_parsed_keeps_its_dags_and_is_not_broken() -> None:
     assert effects == [RecordFile("a.py", "2", 0, 0.0), RecordAwaitedError("a.py", 3, "invalid syntax")]
 
 
-@pytest.mark.parametrize("file", [parsed("a.py", D), BROKEN])
-def test_the_imports_of_a_file_are_recorded_also_of_a_broken_one(file: ParsedFile) -> None:
+@pytest.mark.parametrize("file", [parsed("a.py", D), BROKEN, parsed("b.py", D)], ids=["good", "broken", "with a DAG of another"])
+def test_the_imports_of_each_file_are_recorded(file: ParsedFile) -> None:
     imports = {"lib/common.py": "1"}
 
-    effects = decided(msgspec.structs.replace(file, imports=imports))
+    effects = decided(msgspec.structs.replace(file, imports=imports), dags=[stored(D)])
 
     assert [effect.imports for effect in effects if isinstance(effect, RecordFile)] == [imports]
 
@@ -272,6 +280,17 @@ def test_a_changed_condition_is_asked_at_once() -> None:
     assert [effect.events for effect in effects if isinstance(effect, ConsumeEvents)] == [(pending(1, A),)]
 
 
+def test_a_file_whose_dag_would_get_too_many_recorded_events_defines_none() -> None:
+    effects = decided(parsed("a.py", D, E), parsed("b.py", D), too_long={"a.py": LongHistory("e", NOW)})
+
+    reason = (
+        "DAG 'e' has catchup=True, but more than 200,000 recorded events would become pending for the new inputs of this file; "
+        "set a start_date of 2024-05-01 12:00:01Z or later, or catchup=False"
+    )
+    assert [effect for effect in effects if isinstance(effect, RecordImportError)] == [RecordImportError("a.py", None, reason)]
+    assert [(e.path, e.spec) for e in effects if isinstance(e, StoreVersion)] == [("b.py", D)]
+
+
 def test_a_dag_that_leaves_its_schedule_loses_what_was_pending() -> None:
     before = spec("t", schedule=A)
     view = dag_view(graph_of(1, before), pending=(pending(1),))
@@ -279,6 +298,29 @@ def test_a_dag_that_leaves_its_schedule_loses_what_was_pending() -> None:
     effects = decided(parsed("a.py", D), dags=[stored(before)], views=[view])
 
     assert [effect.events for effect in effects if isinstance(effect, DiscardEvents)] == [(pending(1),)]
+
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "counts_from"),
+    [
+        pytest.param({"at": time(8)}, {"at": time(13)}, NOW, id="a new daily deadline"),
+        pytest.param({"at": time(13)}, {"at": time(13)}, NOW - HOUR, id="the same deadline"),
+        pytest.param({"at": time(8)}, {"after_s": 60.0}, NOW - HOUR, id="a deadline that is not daily"),
+    ],
+)
+def test_a_new_daily_deadline_of_inputs_counts_from_now(before: Any, after: Any, counts_from: object) -> None:
+    old, new = (
+        spec(*tasks, schedule=AllOf((A, B)), timing=Timing(deadline=InputDeadlineSpec(**deadline)))
+        for tasks, deadline in (("t", before), ("tu", after))
+    )
+    view = dag_view(graph_of(1, old), deadline_at=NOW - HOUR, pending=(pending(1, minutes=-1),), due_at=NOW)
+
+    effects = decided(parsed("a.py", new), dags=[stored(old)], views=[view])
+
+    assert [effect.deadline_at for effect in effects if isinstance(effect, UpdateSchedule)] == [counts_from]
 
 
 def test_a_raised_limit_makes_room_at_once() -> None:
@@ -289,74 +331,6 @@ def test_a_raised_limit_makes_room_at_once() -> None:
     effects = decided(parsed("a.py", after), dags=[stored(before)], views=[view])
 
     assert [effect.id for effect in effects if isinstance(effect, UpdateRun)] == [7, 8]
-
-
-IDS = {"s://a": 1, "s://b": 2, "s://x/1": 3, "s://x/2": 4, "s://x/2/part": 5, "t://x/1": 6}
-ANY_X = PatternRef("s://x/*")
-
-
-@pytest.mark.parametrize(
-    ("schedule", "consumed", "patterns"),
-    [
-        pytest.param(None, (), (), id="no condition"),
-        pytest.param(AllOf((B, A, B)), (1, 2), (), id="datasets by name, each once"),
-        pytest.param(ANY_X, (3, 4), ("s://x/*",), id="all that a pattern matches"),
-        pytest.param(AnyOf((PatternRef("s://**/part"), ANY_X)), (3, 4, 5), ("s://**/part", "s://x/*"), id="two patterns"),
-        pytest.param(AnyOf((A, ANY_X, PatternRef("s://a*"))), (1, 3, 4), ("s://a*", "s://x/*"), id="names and patterns"),
-        pytest.param(PatternRef("s://new/*"), (), ("s://new/*",), id="a pattern that matches nothing yet"),
-    ],
-)
-def test_a_dag_refers_to_the_datasets_that_it_consumes(
-    schedule: Condition | None, consumed: tuple[int, ...], patterns: tuple[str, ...]
-) -> None:
-    assert references_of(spec("t", schedule=schedule), IDS) == SetReferences("d", consumed, (), patterns)
-
-
-def test_a_dag_refers_to_the_datasets_that_its_tasks_produce() -> None:
-    dag = spec(task("t", outlets=("s://b", "s://a")), task("u", outlets=("s://a",)), task("v"))
-
-    assert references_of(dag, IDS).produced == (("t", 1), ("t", 2), ("u", 1))
-    assert named_uris(dag) == {"s://a", "s://b"}
-
-
-def test_new_references_are_backfilled_where_a_dag_wants_what_it_missed() -> None:
-    found = references_of(spec("t", schedule=A, missed="all", start_date=NOW), IDS)
-
-    assert (found.backfills, found.backfill_since) == (True, NOW)
-
-
-@pytest.mark.parametrize(
-    ("dag", "before", "backfills"),
-    [
-        pytest.param(spec("t", schedule=A, missed="all"), None, True, id="a new DAG"),
-        pytest.param(spec("t", schedule=A, missed="all"), spec("t", schedule=B, missed="all"), True, id="a changed DAG"),
-        pytest.param(spec("t", schedule=A, missed="all"), spec("t", schedule=A, missed="all"), False, id="an unchanged DAG"),
-        pytest.param(spec("u", schedule=A, missed="all"), spec("t", schedule=AllOf((A, B))), False, id="it has no new input"),
-        pytest.param(spec("t", schedule=ANY_X, missed="all"), spec("t", schedule=A), True, id="it has a new pattern"),
-        pytest.param(spec("t", schedule=A, missed="all"), spec("t"), True, id="it had no input"),
-        pytest.param(spec("t", missed="all"), None, False, id="no condition"),
-        pytest.param(spec("t", schedule=A), None, False, id="it does not want what it missed"),
-    ],
-)
-def test_the_ledger_is_locked_only_where_it_may_be_read(dag: DagSpec, before: DagSpec | None, backfills: bool) -> None:
-    assert may_backfill(dag, {} if before is None else {"d": stored(before)}) == backfills
-
-
-@pytest.mark.parametrize(
-    ("dag", "before", "read"),
-    [
-        pytest.param(spec("t", schedule=PatternRef("s://*")), None, {"s://*"}, id="a new DAG"),
-        pytest.param(spec("t", schedule=PatternRef("s://*")), spec("t", schedule=A), {"s://*"}, id="a changed DAG"),
-        pytest.param(
-            spec("t", schedule=PatternRef("s://*")), spec("t", schedule=PatternRef("s://*")), set(), id="an unchanged DAG"
-        ),
-        pytest.param(spec("t", schedule=A), spec("t", schedule=PatternRef("s://*")), set(), id="no pattern any more"),
-    ],
-)
-def test_datasets_are_matched_only_for_a_new_version(dag: DagSpec, before: DagSpec | None, read: set[str]) -> None:
-    file = parsed("a.py", dag, digest="2")
-
-    assert changed_patterns([file], {} if before is None else {"d": stored(before)}) == read
 
 
 def test_a_new_version_describes_its_datasets() -> None:
