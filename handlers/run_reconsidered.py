@@ -63,13 +63,13 @@ async def load(db: Db, messages: Sequence[Message[RunReconsidered]]) -> State:
         graphs=graphs,
         tasks=instances,
         previous=await runs.previous(db, [run.id for run in locked.values() if graphs[run.version_id].sequential]),
-        stops={id_: reason for id_, reason in reasons.items() if reason and _has_failed(instances.get(id_, {}))},
+        stops={id_: reason for id_, reason in reasons.items() if reason and has_failed(instances.get(id_, {}))},
         lengths=await _lengths(db, {id_: graphs[run.version_id] for id_, run in locked.items()}),
-        failures=await tasks.failures(db, [id_ for id_, found in instances.items() if _has_failed(found)], MAX_FAILED_TASKS),
+        failures=await tasks.failures(db, [id_ for id_, found in instances.items() if has_failed(found)], MAX_FAILED_TASKS),
     )
 
 
-def _has_failed(instances: Mapping[int, Instance]) -> bool:
+def has_failed(instances: Mapping[int, Instance]) -> bool:
     return any(instance.state is TaskState.FAILED for instance in instances.values())
 
 

@@ -5,14 +5,17 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import pytest
 
-from tests.shapes import NOW, dag_view, graph, message, queued
+from tests.shapes import NOW, dag_view, graph, message, queued, task
 from tests.unit.handlers.simulated_run import SimulatedRun, started
-from tidegate.handlers.run_reconsidered import decide
+from tests.unit.handlers.well_formed import well_formed
+from tidegate.handlers.run_reconsidered import decide, has_failed
 from tidegate.schemas.effect import Effect
+from tidegate.schemas.effect.dag import CountFailures
 from tidegate.schemas.effect.run import RunMoved, UpdateRun
 from tidegate.schemas.effect.submission import KillSubmissions
-from tidegate.schemas.effect.task import TaskMoved, UpdateTask
+from tidegate.schemas.effect.task import InsertTask, TaskMoved, UpdateTask
 from tidegate.schemas.message import RunReconsidered
+from tidegate.schemas.notice import FailedTask
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import DagView, Instance
 
@@ -143,11 +146,11 @@ def test_a_run_that_is_not_running_is_not_changed(state: RunState, stop: str) ->
     world = SimulatedRun(graph("a"))
     world.run = msgspec.structs.replace(world.run, state=state)
 
-    assert list(decide(ASKED, world.whole(stop=stop))) == []
+    assert well_formed(decide(ASKED, world.whole(stop=stop))) == []
 
 
 def decided(world: SimulatedRun, dag: DagView, *, stop: str = "") -> list[Effect]:
-    return list(decide(ASKED, msgspec.structs.replace(world.whole(stop=stop), dags=(dag,))))
+    return well_formed(decide(ASKED, msgspec.structs.replace(world.whole(stop=stop), dags=(dag,))))
 
 
 @pytest.mark.parametrize("stop", ["", "enough"], ids=["it is over", "it is stopped"])
@@ -168,11 +171,99 @@ def test_a_run_that_keeps_running_keeps_its_slot() -> None:
     assert started(effects) == [1]
 
 
+@pytest.mark.parametrize(
+    ("states", "stop", "count"),
+    [({"a": S}, "", 0), ({"a": F}, "", 2), ({"a": S}, "enough", 2)],
+    ids=["success", "failed", "stopped"],
+)
+def test_a_run_that_ends_counts_for_the_consecutive_failures_of_its_dag(
+    states: Mapping[str, TaskState], stop: str, count: int
+) -> None:
+    """One run of the DAG failed before."""
+    world = found_as(SimulatedRun(graph("a")), states)
+
+    effects = decided(world, dag_view(graph("a", max_failed_runs=9), running=1, failed_runs=1), stop=stop)
+
+    assert [effect.failed_runs for effect in effects if isinstance(effect, CountFailures)] == [count]
+
+
+EARLIER = FailedTask(task_id="a", try_number=2, reason="no rows")
+
+
+@pytest.mark.parametrize(
+    ("stop", "reason"),
+    [("", "task a failed in try 2: no rows"), ("enough", "enough")],
+    ids=["it is over", "it is stopped"],
+)
+def test_a_run_fails_with_the_tasks_that_failed_before(stop: str, reason: str) -> None:
+    world = found_as(SimulatedRun(graph("a", "b < a")), {"a": F, "b": NONE})
+
+    effects = well_formed(decide(ASKED, msgspec.structs.replace(world.whole(stop=stop), failures={1: (EARLIER,)})))
+
+    (moved,) = (effect.event for effect in effects if isinstance(effect, RunMoved))
+    assert (moved.reason, moved.failed_tasks) == (reason, (EARLIER,))
+
+
+def mapped(*states: TaskState) -> SimulatedRun:
+    """A run whose first task has returned a list, over which the second one has instances in these states."""
+    world = SimulatedRun(graph("list", task("m < list", over="list")))
+    world.returns["list"] = [0, 1]
+    world.admit("list")
+    world.finish(list=True)
+    for element, state in enumerate(states):
+        index = world.index[f"m[{element}]"]
+        world.tasks[index] = msgspec.structs.replace(world.tasks[index], state=state)
+    world.tasks[1] = counted(world.tasks[1], states)
+    return world
+
+
+def test_a_mapped_task_fails_with_its_instances_that_failed_before() -> None:
+    world = mapped(S, F)
+    failed = FailedTask(task_id="m", map_index=1, try_number=1, reason="no rows")
+
+    effects = well_formed(decide(ASKED, msgspec.structs.replace(world.whole(), failures={1: (failed,)})))
+
+    assert [(effect.event.label, effect.event.reason) for effect in effects if isinstance(effect, TaskMoved)] == [
+        ("m", "1 of 2 instances failed: m[1] failed in try 1: no rows")
+    ]
+
+
+def test_a_mapped_task_gets_its_instances_now() -> None:
+    world = mapped()
+    for index in [world.index["m[0]"], world.index["m[1]"]]:
+        del world.tasks[index]
+    world.tasks[1] = msgspec.structs.replace(world.tasks[1], elements=0, awaited=1)
+    state = msgspec.structs.replace(world.whole(), lengths={1: {0: 2}})
+
+    effects = well_formed(decide(ASKED, state))
+
+    assert [effect.dates.scheduled_at for effect in effects if isinstance(effect, InsertTask)] == [NOW, NOW]
+
+
+def test_a_mapped_task_without_a_list_fails() -> None:
+    """No list of the run is stored."""
+    world = mapped()
+    for index in [world.index["m[0]"], world.index["m[1]"]]:
+        del world.tasks[index]
+    world.tasks[1] = msgspec.structs.replace(world.tasks[1], elements=0, awaited=1)
+
+    effects = well_formed(decide(ASKED, msgspec.structs.replace(world.whole(), lengths={})))
+
+    assert [(effect.event.label, effect.event.state) for effect in effects if isinstance(effect, TaskMoved)] == [("m", "failed")]
+
+
+@pytest.mark.parametrize(
+    ("states", "failed"), [((), False), ((S, UF), False), ((S, F), True)], ids=["no tasks", "none failed itself", "one failed"]
+)
+def test_failures_are_read_of_a_run_with_a_failed_task(states: Sequence[TaskState], failed: bool) -> None:
+    assert has_failed({index: Instance(index, state) for index, state in enumerate(states)}) is failed
+
+
 def test_moves_get_the_next_numbers_and_other_tasks_are_not_written() -> None:
-    world = found_as(SimulatedRun(graph("a", "b < a", "x")), {"a": S, "b": NONE})
+    world = found_as(SimulatedRun(graph("a", "b < a", "x", "y < x")), {"a": S, "b": NONE})
     before = world.run.task_seq
 
-    effects = list(decide(ASKED, world.whole()))
+    effects = well_formed(decide(ASKED, world.whole()))
 
     assert [(e.event.seq, e.event.label, e.event.state) for e in effects if isinstance(e, TaskMoved)] == [
         (before + 1, "b", "scheduled")

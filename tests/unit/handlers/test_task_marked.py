@@ -7,10 +7,11 @@ import pytest
 
 from tests.shapes import NOW, dag_view, graph, message, queued, task
 from tests.unit.handlers.simulated_run import SimulatedRun
+from tests.unit.handlers.well_formed import well_formed
 from tidegate.handlers import run_end_requested, task_marked
 from tidegate.handlers.load import WholeRun
 from tidegate.schemas.effect import Effect, RejectMessage
-from tidegate.schemas.effect.dag import UpdateSchedule, WakeDag
+from tidegate.schemas.effect.dag import CountFailures, UpdateSchedule, WakeDag
 from tidegate.schemas.effect.run import Reconsider, ReconsiderAfter, UpdateRun
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.effect.task import OutletUpdated
@@ -33,12 +34,12 @@ def found(world: SimulatedRun) -> WholeRun:
 
 def end_wanted(state: RunState, world: SimulatedRun) -> list[Effect]:
     wish = RunEndRequested(dag_id="d", run_id="r1", state=state, reason="by hand")
-    return list(run_end_requested.decide([message(wish)], found(world)))
+    return well_formed(run_end_requested.decide([message(wish)], found(world)))
 
 
 def marked(task_id: str, state: TaskState, world: SimulatedRun) -> list[Effect]:
     wish = TaskMarked(dag_id="d", run_id="r1", task_id=task_id, state=state)
-    return list(task_marked.decide([message(wish)], found(world)))
+    return well_formed(task_marked.decide([message(wish)], found(world)))
 
 
 def half_done() -> SimulatedRun:
@@ -120,6 +121,47 @@ def test_a_run_is_not_set_to_the_state_that_it_has() -> None:
 
 
 @pytest.mark.parametrize(
+    ("ended", "wanted", "accepted"),
+    [(True, RunState.FAILED, False), (False, RunState.FAILED, True), (True, RunState.SUCCESS, False)],
+    ids=["it has ended", "it is running", "it has that state"],
+)
+def test_only_an_active_run_is_cancelled(*, ended: bool, wanted: RunState, accepted: bool) -> None:
+    world = SimulatedRun(graph("a!" if ended else "a"))
+    wish = RunEndRequested(dag_id="d", run_id="r1", state=wanted, reason="by hand", only_if_active=True)
+
+    effects = well_formed(run_end_requested.decide([message(wish)], found(world)))
+
+    rejected = RejectMessage("already_ended", "run 'r1' has already ended as success")
+    assert (effects == [rejected]) is not accepted
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "backfill_id", "counted"),
+    [
+        pytest.param(RunState.RUNNING, RunState.FAILED, None, [2], id="a running run fails"),
+        pytest.param(RunState.RUNNING, RunState.SUCCESS, None, [0], id="a running run succeeds"),
+        pytest.param(RunState.RUNNING, RunState.FAILED, 7, [], id="a running run of a backfill fails"),
+        pytest.param(RunState.FAILED, RunState.SUCCESS, None, [0], id="a failure is corrected"),
+        pytest.param(RunState.FAILED, RunState.SUCCESS, 7, [], id="a failure of a backfill is corrected"),
+        pytest.param(RunState.SUCCESS, RunState.FAILED, None, [], id="a success is called a failure"),
+        pytest.param(RunState.QUEUED, RunState.FAILED, None, [], id="a queued run fails"),
+    ],
+)
+def test_a_marked_run_counts_for_the_consecutive_failures_of_its_dag(
+    before: RunState, wanted: RunState, backfill_id: int | None, counted: list[int]
+) -> None:
+    """One run of the DAG failed before."""
+    world = SimulatedRun(graph("a"))
+    world.run = msgspec.structs.replace(world.run, state=before, backfill_id=backfill_id)
+    whole = msgspec.structs.replace(found(world), dag=dag_view(graph("t", max_failed_runs=9), running=1, failed_runs=1))
+    wish = RunEndRequested(dag_id="d", run_id="r1", state=wanted, reason="by hand")
+
+    effects = well_formed(run_end_requested.decide([message(wish)], whole))
+
+    assert [effect.failed_runs for effect in effects if isinstance(effect, CountFailures)] == counted
+
+
+@pytest.mark.parametrize(
     ("state", "rejected"),
     [(WholeRun(NOW, dag_exists=False), NO_DAG), (WholeRun(NOW, dag_view(graph("t"))), NO_RUN)],
     ids=["no such DAG", "no such run"],
@@ -138,7 +180,7 @@ def test_a_run_ends_without_its_dag_and_the_clock_decides_about_the_next(state: 
     whole = msgspec.structs.replace(found(half_done()), dag=None)
     end = RunEndRequested(dag_id="d", run_id="r1", state=state, reason="by hand")
 
-    effects = list(run_end_requested.decide([message(end)], whole))
+    effects = well_formed(run_end_requested.decide([message(end)], whole))
 
     assert WakeDag("d", NOW) in effects
     assert any(isinstance(effect, UpdateRun) and effect.state is state for effect in effects)
