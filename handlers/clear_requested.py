@@ -64,7 +64,7 @@ def decide(messages: Sequence[Message[ClearRequested]], state: State) -> Iterato
     if state.too_many:
         yield _too_many(state.too_many)
         return
-    if unknown := _unknown_task(request, state):
+    if unknown := _unknown_task(request, state.dag.graph, state):
         yield RejectMessage(NO_SUCH_TASK, f"DAG {request.dag_id!r} has no task {unknown!r} in these runs")
         return
     started = [run for run in state.runs.values() if state.tasks.get(run.id)]
@@ -123,8 +123,8 @@ def _nothing_to_clear(request: ClearRequested, state: State) -> RejectMessage:
     return RejectMessage(NOTHING_TO_CLEAR, "these runs have no task to clear: none has started, or none has failed")
 
 
-def _unknown_task(request: ClearRequested, state: State) -> str | None:
+def _unknown_task(request: ClearRequested, newest: Graph, state: State) -> str | None:
     """A requested task that none of the runs has; None where there are no runs at all."""
-    graphs = [*state.graphs.values(), *([state.dag.graph] if state.dag and request.newest else [])]
+    graphs = [*state.graphs.values(), *([newest] if request.newest else [])]
     known = {node.task.task_id for graph in graphs for node in graph.nodes}
     return next((task_id for task_id in request.task_ids if state.runs and task_id not in known), None)

@@ -75,14 +75,14 @@ async def read_dags(db: Db, locked: Mapping[str, LockedDag], reason: ReadReason 
             with faults.of(dag_id):
                 plans[dag_id] = read_plan(dag, activity[dag_id], reason, db.now, db.run_events)
     found = {dag.graph.dag_id: dag for dag in await dags.read(db, locked, activity, plans)}
-    while larger := _larger_plans(found, plans, db.now):
+    while larger := larger_plans(found, plans, db.now):
         plans |= larger
         again = await dags.read(db, {dag_id: locked[dag_id] for dag_id in larger}, activity, larger)
         found |= {dag.graph.dag_id: dag for dag in again}
     return tuple(found.values())
 
 
-def _larger_plans(found: Mapping[str, DagView], plans: Mapping[str, ReadPlan], now: datetime) -> dict[str, ReadPlan]:
+def larger_plans(found: Mapping[str, DagView], plans: Mapping[str, ReadPlan], now: datetime) -> dict[str, ReadPlan]:
     """The plans of the DAGs whose decisions need more events than were read."""
     larger = {}
     with Faults() as faults:

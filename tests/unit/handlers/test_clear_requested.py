@@ -9,6 +9,7 @@ import pytest
 
 from tests.shapes import NOW, dag_view, graph, message, task
 from tests.unit.handlers.simulated_run import End, SimulatedRun
+from tests.unit.handlers.well_formed import well_formed
 from tidegate.handlers.clear_requested import State, decide
 from tidegate.handlers.runs import clear_selection
 from tidegate.handlers.runs.clear_selection import tasks_to_clear
@@ -47,7 +48,7 @@ def cleared(world: SimulatedRun, **asked: Any) -> list[Effect]:
         {1: {index: msgspec.structs.replace(world.tasks[index]) for index in world.tasks}},
     )
     asked.setdefault("run_id", "r1")
-    return list(decide([message(ClearRequested(dag_id="d", **asked))], state))
+    return well_formed(decide([message(ClearRequested(dag_id="d", **asked))], state))
 
 
 @pytest.mark.parametrize(
@@ -112,6 +113,7 @@ def test_an_ended_run_is_queued_and_its_dag_is_due() -> None:
         ("failed", "task b failed in try 1"),
         ("queued", "cleared by a user"),
     ]
+    assert (world.published[-1].state, world.published[-1].at) == ("none", NOW)
     assert [effect.due_at for effect in effects if isinstance(effect, UpdateSchedule)] == [NOW]
     assert not any(isinstance(effect, Reconsider) for effect in effects)
     world.check()
@@ -229,6 +231,16 @@ def test_a_request_without_tasks_to_clear_is_rejected(asked: Mapping[str, Any], 
     assert cleared(lived("a", a=True), **asked) == [RejectMessage(reason, said)]
 
 
+def test_too_many_runs_are_not_cleared() -> None:
+    (rejected,) = decide([message(ClearRequested(dag_id="d", start=NOW))], State(NOW, dag_view(graph("a")), too_many=12_345))
+
+    said = (
+        "these are 12,345 runs; one request clears at most 10,000 runs, of about 100,000 tasks together: "
+        "choose a shorter time range"
+    )
+    assert rejected == RejectMessage("too_many_runs", said)
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [({"run_id": "r9"}, "DAG 'd' has no run 'r9'"), ({"start": NOW}, "DAG 'd' has no run in that time")],
@@ -237,7 +249,7 @@ def test_a_request_without_tasks_to_clear_is_rejected(asked: Mapping[str, Any], 
 def test_runs_that_do_not_exist_cannot_be_cleared(asked: Mapping[str, Any], said: str) -> None:
     wish = message(ClearRequested(dag_id="d", **asked))
 
-    effects = list(decide([wish], State(NOW, dag_view(graph("a")))))
+    effects = well_formed(decide([wish], State(NOW, dag_view(graph("a")))))
 
     assert effects == [RejectMessage("nothing_to_clear", said)]
 
@@ -259,6 +271,6 @@ def test_the_runs_that_were_shown_are_cleared() -> None:
 
 
 def test_runs_of_a_dag_that_does_not_exist_cannot_be_cleared() -> None:
-    effects = list(decide([message(ClearRequested(dag_id="d"))], State(NOW, None)))
+    effects = well_formed(decide([message(ClearRequested(dag_id="d"))], State(NOW, None)))
 
     assert effects == [RejectMessage("no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows all")]

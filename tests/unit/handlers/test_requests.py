@@ -7,10 +7,12 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, A, B, dag_view, graph, message, pending, queued
+from tests.unit.handlers.well_formed import well_formed
 from tidegate.handlers import dataset_updated, pause_requested, run_requested
 from tidegate.handlers.load import LockedDags
 from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.effect import RejectMessage
+from tidegate.schemas.effect.backfill import WakeBackfills
 from tidegate.schemas.effect.dag import ConsumeEvents, SetPaused, UpdateSchedule
 from tidegate.schemas.effect.run import InsertRun, UpdateRun
 from tidegate.schemas.effect.task import InsertTask
@@ -46,7 +48,7 @@ def pause_wanted(*, is_paused: bool) -> list[Any]:
 def test_a_requested_run_starts_if_its_dag_has_capacity(facts: dict[str, Any], state: RunState) -> None:
     found = run_requested.State(NOW, dag_view(DAG, **facts), existing=None)
 
-    effects = list(run_requested.decide(run_wanted(day=1), found))
+    effects = well_formed(run_requested.decide(run_wanted(day=1), found))
 
     (run,) = (effect for effect in effects if isinstance(effect, InsertRun))
     assert (run.id, run.run_id, run.run_type, run.state, run.conf) == (100, "mine", RunType.MANUAL, state, {"day": 1})
@@ -66,7 +68,7 @@ def test_the_clock_of_the_client_sets_no_time_of_a_run(wrong: timedelta) -> None
     (wanted,) = run_wanted()
     late = msgspec.structs.replace(wanted, at=NOW + wrong)
 
-    effects = list(run_requested.decide([late], run_requested.State(NOW, dag_view(DAG), existing=None)))
+    effects = well_formed(run_requested.decide([late], run_requested.State(NOW, dag_view(DAG), existing=None)))
 
     (run,) = (effect for effect in effects if isinstance(effect, InsertRun))
     assert (run.run_after, run.state) == (NOW, RunState.RUNNING)
@@ -76,7 +78,7 @@ def test_the_clock_of_the_client_sets_no_time_of_a_run(wrong: timedelta) -> None
 def test_a_run_id_that_exists_is_rejected(run_id: str | None) -> None:
     name = run_id or "manual__2024-05-01T12:00:00+00:00"
 
-    effects = list(run_requested.decide(run_wanted(run_id), run_requested.State(NOW, dag_view(DAG), existing=name)))
+    effects = well_formed(run_requested.decide(run_wanted(run_id), run_requested.State(NOW, dag_view(DAG), existing=name)))
 
     assert effects == [RejectMessage("run_exists", f"DAG 'd' already has a run {name!r}")]
 
@@ -85,7 +87,7 @@ def test_a_run_id_that_exists_is_rejected(run_id: str | None) -> None:
 def test_a_run_id_of_a_run_that_tidegate_may_make_is_rejected(kind: str) -> None:
     wanted = run_wanted(f"{kind}2024-05-01T12:00:00+00:00")
 
-    effects = list(run_requested.decide(wanted, run_requested.State(NOW, dag_view(DAG), existing=None)))
+    effects = well_formed(run_requested.decide(wanted, run_requested.State(NOW, dag_view(DAG), existing=None)))
 
     reason = f"run ids that begin with {kind} are reserved for runs that Tidegate makes itself; choose another one"
     assert effects == [RejectMessage("reserved_id", reason)]
@@ -110,7 +112,7 @@ def test_a_run_for_a_date_has_the_data_interval_of_its_timetable() -> None:
 def test_a_logical_date_that_has_a_run_is_rejected() -> None:
     state = run_requested.State(NOW, dag_view(DAG), existing="scheduled__1")
 
-    effects = list(run_requested.decide(wanted_on(NOW), state))
+    effects = well_formed(run_requested.decide(wanted_on(NOW), state))
 
     reason = f"DAG 'd' already has run 'scheduled__1' for {NOW.isoformat()}; clear that one"
     assert effects == [RejectMessage("run_exists", reason)]
@@ -118,13 +120,15 @@ def test_a_logical_date_that_has_a_run_is_rejected() -> None:
 
 @pytest.mark.parametrize(
     ("due_at", "looked_at"),
-    [(None, True), (NOW + timedelta(hours=2), True), (NOW + timedelta(minutes=1), False)],
-    ids=["the clock does not come", "it comes later", "it comes earlier"],
+    [(None, True), (NOW + timedelta(hours=2), True), (NOW + timedelta(hours=1), False), (NOW + timedelta(minutes=1), False)],
+    ids=["the clock does not come", "it comes later", "it comes then", "it comes earlier"],
 )
 def test_a_run_for_later_is_queued_and_its_dag_is_due_then(due_at: datetime | None, looked_at: bool) -> None:
     later = NOW + timedelta(hours=1)
 
-    effects = list(run_requested.decide(wanted_on(NOW, later), run_requested.State(NOW, dag_view(DAG, due_at=due_at), None)))
+    effects = well_formed(
+        run_requested.decide(wanted_on(NOW, later), run_requested.State(NOW, dag_view(DAG, due_at=due_at), None))
+    )
 
     (run,) = (effect for effect in effects if isinstance(effect, InsertRun))
     assert (run.state, run.run_after) == (RunState.QUEUED, later)
@@ -137,7 +141,7 @@ PARAMS = {"day": ParamSpec(schema={"type": "integer"}), "mode": ParamSpec(defaul
 def test_a_conf_that_was_checked_against_other_params_is_rejected() -> None:
     dag = dag_view(graph("t", params=PARAMS))
 
-    effects = list(run_requested.decide(run_wanted(day=1), run_requested.State(NOW, dag, None)))
+    effects = well_formed(run_requested.decide(run_wanted(day=1), run_requested.State(NOW, dag, None)))
 
     reason = "the parameters of DAG 'd' changed after the conf was checked; trigger the run again"
     assert effects == [RejectMessage("params_changed", reason)]
@@ -153,13 +157,13 @@ def test_a_run_has_its_conf_and_the_defaults_of_other_params() -> None:
 
 
 def test_a_run_of_an_unknown_dag_is_rejected() -> None:
-    effects = list(run_requested.decide(run_wanted(), run_requested.State(NOW, None, existing=None)))
+    effects = well_formed(run_requested.decide(run_wanted(), run_requested.State(NOW, None, existing=None)))
 
     assert effects == [RejectMessage("no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows all")]
 
 
 def test_an_unknown_dag_cannot_be_paused() -> None:
-    effects = list(pause_requested.decide(pause_wanted(is_paused=True), LockedDags(NOW, ())))
+    effects = well_formed(pause_requested.decide(pause_wanted(is_paused=True), LockedDags(NOW, ())))
 
     assert effects == [RejectMessage("no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows all")]
 
@@ -167,7 +171,7 @@ def test_an_unknown_dag_cannot_be_paused() -> None:
 def test_pausing_starts_nothing() -> None:
     dag = dag_view(graph("t", schedule=A), queued=1, queued_runs=queued(DAG, 7), pending=(pending(1),))
 
-    effects = list(pause_requested.decide(pause_wanted(is_paused=True), LockedDags(NOW, (dag,))))
+    effects = well_formed(pause_requested.decide(pause_wanted(is_paused=True), LockedDags(NOW, (dag,))))
 
     assert effects == [SetPaused("d", is_paused=True)]
 
@@ -175,9 +179,9 @@ def test_pausing_starts_nothing() -> None:
 def test_unpausing_starts_queued_and_due_runs() -> None:
     dag = dag_view(graph("t", schedule=A), is_paused=True, queued=1, queued_runs=queued(DAG, 7), pending=(pending(1),))
 
-    effects = list(pause_requested.decide(pause_wanted(is_paused=False), LockedDags(NOW, (dag,))))
+    effects = well_formed(pause_requested.decide(pause_wanted(is_paused=False), LockedDags(NOW, (dag,))))
 
-    assert effects[0] == SetPaused("d", is_paused=False)
+    assert effects[:2] == [SetPaused("d", is_paused=False), WakeBackfills("d", NOW)]
     assert [effect.id for effect in effects if isinstance(effect, InsertRun | UpdateRun)] == [7, 100]
 
 
@@ -188,7 +192,7 @@ def test_an_update_starts_every_consumer_whose_condition_holds() -> None:
         dag_view(graph("t", schedule=A), next_run_id=3, pending=(pending(5), pending(6))),
     )
 
-    effects = list(dataset_updated.decide([message(DatasetUpdated(uri=A.uri), "1")], LockedDags(NOW, dags)))
+    effects = well_formed(dataset_updated.decide([message(DatasetUpdated(uri=A.uri), "1")], LockedDags(NOW, dags)))
 
     assert [(effect.dag_run_id, len(effect.events)) for effect in effects if isinstance(effect, ConsumeEvents)] == [
         (1, 1),

@@ -6,6 +6,7 @@ import msgspec
 
 from tests.shapes import NOW, graph, message
 from tests.unit.handlers.simulated_run import SimulatedRun
+from tests.unit.handlers.well_formed import well_formed
 from tidegate.handlers.load import LockedAttempts
 from tidegate.handlers.submission_accepted import decide
 from tidegate.schemas.effect.run import UpdateRun
@@ -38,7 +39,7 @@ def found(world: SimulatedRun) -> LockedAttempts:
 def test_the_handle_is_stored_and_the_task_is_running() -> None:
     world, (attempt,) = submitting("a")
 
-    effects = list(decide([accepted(attempt)], found(world)))
+    effects = well_formed(decide([accepted(attempt)], found(world)))
 
     assert [e for e in effects if isinstance(e, AcceptSubmission)] == [AcceptSubmission(attempt, {"pid": 7}, NOW, None)]
     assert [(e.state, e.start_date) for e in effects if isinstance(e, MoveTask)] == [(TaskState.RUNNING, NOW)]
@@ -48,7 +49,7 @@ def test_the_moves_of_a_run_get_the_next_numbers() -> None:
     world, attempts = submitting("a", "b")
     before = world.run.task_seq
 
-    effects = list(decide([accepted(id_) for id_ in attempts], found(world)))
+    effects = well_formed(decide([accepted(id_) for id_ in attempts], found(world)))
 
     assert [(e.event.seq, e.event.state) for e in effects if isinstance(e, TaskMoved)] == [
         (before + 1, "running"),
@@ -61,16 +62,25 @@ def test_an_attempt_that_ended_before_it_was_accepted_stays_ended() -> None:
     world, (attempt, _) = submitting("a", "b")
     world.finish(a=True)
 
-    effects = list(decide([accepted(attempt)], found(world)))
+    effects = well_formed(decide([accepted(attempt)], found(world)))
 
     assert effects == []
+
+
+def test_the_other_attempts_of_its_batch_start() -> None:
+    world, (ended, other) = submitting("a", "b")
+    world.finish(a=True)
+
+    effects = well_formed(decide([accepted(ended), accepted(other)], found(world)))
+
+    assert [effect.task_index for effect in effects if isinstance(effect, MoveTask)] == [1]
 
 
 def test_an_attempt_accepted_after_its_run_ended_is_accepted_to_be_killed() -> None:
     world, (attempt,) = submitting("a")
     world.reconsider(stop="enough")
 
-    effects = list(decide([accepted(attempt)], found(world)))
+    effects = well_formed(decide([accepted(attempt)], found(world)))
 
     assert effects == [AcceptSubmission(attempt, {"pid": 7}, NOW, None)]
 
@@ -78,7 +88,7 @@ def test_an_attempt_accepted_after_its_run_ended_is_accepted_to_be_killed() -> N
 def test_an_attempt_in_two_messages_starts_once() -> None:
     world, (attempt,) = submitting("a")
 
-    effects = list(decide([accepted(attempt), accepted(attempt)], found(world)))
+    effects = well_formed(decide([accepted(attempt), accepted(attempt)], found(world)))
 
     assert [effect.event.state for effect in effects if isinstance(effect, TaskMoved)] == ["running"]
 
@@ -89,10 +99,10 @@ def test_an_attempt_of_a_removed_task_is_accepted_to_be_killed() -> None:
     world.submissions[attempt] = msgspec.structs.replace(world.submissions[attempt], task_index=-1)
     state = msgspec.structs.replace(found(world), tasks={(world.run.id, -1): removed})
 
-    effects = list(decide([accepted(attempt)], state))
+    effects = well_formed(decide([accepted(attempt)], state))
 
     assert effects == [AcceptSubmission(attempt, {"pid": 7}, NOW, None)]
 
 
 def test_an_attempt_of_a_run_that_was_deleted_is_ignored() -> None:
-    assert list(decide([accepted(uuid4())], LockedAttempts(NOW, {}, {}, {}, {}))) == []
+    assert well_formed(decide([accepted(uuid4())], LockedAttempts(NOW, {}, {}, {}, {}))) == []

@@ -8,6 +8,7 @@ import pytest
 
 from tests.shapes import NOW, dag_view, graph, message, task
 from tests.unit.handlers.simulated_run import SimulatedRun
+from tests.unit.handlers.well_formed import well_formed
 from tidegate.handlers.clear_requested import State, decide
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.run import ChangeVersion, UpdateRun
@@ -35,7 +36,7 @@ def cleared(world: SimulatedRun, current: Graph = NEWER, **asked: Any) -> list[E
     tasks = {index: msgspec.structs.replace(task) for index, task in world.tasks.items()}
     state = State(NOW, dag_view(current), {1: world.run}, {1: world.graph}, {1: tasks})
     wish = ClearRequested(dag_id="d", run_id="r1", **{"newest": True, **asked})
-    return list(decide([message(wish)], state))
+    return well_formed(decide([message(wish)], state))
 
 
 def tasks(effects: Sequence[Effect]) -> dict[int, tuple[TaskState, int]]:
@@ -63,6 +64,24 @@ def test_a_run_keeps_its_version_unless_the_newest_is_requested() -> None:
     effects = cleared(failed(), newest=False)
 
     assert not any(isinstance(effect, ChangeVersion) for effect in effects)
+
+
+@pytest.mark.parametrize("newest", [True, False])
+def test_a_task_of_the_newest_version_is_known_only_where_that_is_requested(*, newest: bool) -> None:
+    effects = cleared(failed(), task_ids=("d",), newest=newest)
+
+    unknown = [RejectMessage("no_such_task", "DAG 'd' has no task 'd' in these runs")]
+    assert [effect for effect in effects if isinstance(effect, RejectMessage)] == ([] if newest else unknown)
+
+
+def test_a_new_task_that_is_no_part_of_the_run_is_removed_at_once() -> None:
+    world = failed()
+    world.run = msgspec.structs.replace(world.run, logical_date=NOW)
+
+    effects = cleared(world, graph("b", task("old", end_date=NOW.replace(year=2020)), version_id=2))
+
+    added = [effect for effect in effects if isinstance(effect, InsertTask)]
+    assert [(it.task_id, it.instance.state, it.dates.end_date) for it in added] == [("old", TaskState.REMOVED, NOW)]
 
 
 def test_a_run_that_has_the_newest_version_keeps_it() -> None:

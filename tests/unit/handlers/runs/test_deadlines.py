@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, time, timedelta
+from time import tzset
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from msgspec import UNSET
 
 from tests.shapes import NOW, graph, message, run_update, run_view, task
 from tests.unit.handlers.simulated_run import SimulatedRun
+from tests.unit.handlers.well_formed import well_formed
 from tidegate.handlers import deadline_due
 from tidegate.handlers.runs.deadlines import due_at
 from tidegate.schemas.dag import DeadlineSpec
@@ -154,7 +156,7 @@ def test_a_failed_run_has_met_its_deadlines() -> None:
 
 def missed(dag: Graph, run: RunView, *passed: DeadlineView) -> list[Effect]:
     state = deadline_due.State(NOW, passed, {run.id: run}, {dag.version_id: dag})
-    return list(deadline_due.decide([message(DeadlineDue(deadline_id=each.id)) for each in passed], state))
+    return well_formed(deadline_due.decide([message(DeadlineDue(deadline_id=each.id)) for each in passed], state))
 
 
 DUE = NOW - timedelta(seconds=1)
@@ -169,10 +171,24 @@ def test_a_missed_deadline_is_one_record_and_one_event_and_moves_nothing(state: 
     (record, told, update) = effects
     assert record == MissDeadline(7, 5, NOW)
     assert isinstance(told, RunMoved)
+    assert told.dag_run_id == run.id
     assert (told.event.seq, told.event.state, told.event.at) == (5, state, NOW)
     assert told.event.missed_deadline == MissedDeadline(name="hour", due_at=DUE)
     assert told.event.reason == "missed the deadline 'hour' of 2024-05-01 11:59:59 UTC"
     assert update == run_update(run, state_seq=5)
+
+
+def test_the_time_of_a_missed_deadline_is_told_in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the host is."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    tzset()
+
+    (_, told, _) = missed(graph("a"), run_view(), DeadlineView(7, 1, None, "hour", DUE))
+
+    monkeypatch.undo()
+    tzset()
+    assert isinstance(told, RunMoved)
+    assert told.event.reason == "missed the deadline 'hour' of 2024-05-01 11:59:59 UTC"
 
 
 def test_several_missed_deadlines_of_a_run_are_numbered_without_a_gap() -> None:
@@ -209,6 +225,7 @@ def test_the_receivers_of_a_missed_deadline(task_id: str | None, expected: list[
     notices = [effect for effect in effects if isinstance(effect, Notify)]
     assert [(notice.about, notice.seq, notice.context.task_id) for notice in notices] == expected
     assert all(notice.receiver == TELL and notice.context.on is On.DEADLINE for notice in notices)
+    assert all(notice.context.at == NOW and "missed the deadline 'hour'" in notice.context.reason for notice in notices)
     assert all(n.context.deadline == MissedDeadline(name="hour", due_at=DUE, task_id=task_id or UNSET) for n in notices)
 
 
