@@ -21,6 +21,11 @@ def test_each_cluster_has_a_master_a_remote_or_both() -> None:
     [
         ("", "cannot be read: Input data was truncated; write JSON like"),
         ('["nightly"]', "cannot be read: Expected `object`, got `array`; write JSON like"),
+        (
+            "{",
+            "cannot be read: Input data was truncated; write JSON like "
+            '{"nightly": {"master": "spark://m1:7077", "remote": "sc://m1:15002"}}',
+        ),
         ('{"a b": {"master": "local"}}', "cannot be read: Expected `str` matching regex"),
         ('{"a": {"url": "local"}}', "cannot be read: Object contains unknown field `url`"),
         ('{"a": {"remote": "m1:15002/;token=s3cret"}}', "cannot be read: Expected `str` matching regex"),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tidegate.schemas.dag import ParamSpec
-from tidegate.schemas.json_schema import conf_problem, is_cheap, reference_problem, value_problem
+from tidegate.schemas.json_schema import conf_problem, is_cheap, reference_problem, schema_problem, value_problem
 from tidegate.schemas.params import conf_with_defaults
 
 PARAMS = {"day": ParamSpec(schema={"type": "integer"}), "mode": ParamSpec(default="fast")}
@@ -48,6 +48,33 @@ def test_other_references_are_named(reference: str, keyword: str) -> None:
     )
 
 
+def test_a_long_reference_is_cut() -> None:
+    problem = reference_problem({"$ref": "#/" + "x" * 300})
+
+    assert problem is not None
+    assert problem.startswith(f"its schema refers to '#/{'x' * 197}, which is no part of it; ")
+
+
+@pytest.mark.parametrize(
+    ("schema", "problem"), [({"type": "integer"}, None), ({"type": "day"}, "'day' is not valid under any of the given schemas")]
+)
+def test_a_schema_is_valid_or_says_why_not(schema: dict[str, Any], problem: str | None) -> None:
+    assert schema_problem(schema) == problem
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "problem"),
+    [
+        pytest.param({"maximum": 3}, 3, None, id="it fits"),
+        pytest.param({"multipleOf": 2, "maximum": 1}, 3, "3 is greater than the maximum of 1", id="the first text of two"),
+        pytest.param({"format": "date"}, "today", "'today' is not a 'date'", id="formats count"),
+        pytest.param({"const": "x" * 400}, 1, "'" + "x" * 299, id="a long text is cut"),
+    ],
+)
+def test_a_value_fits_a_schema_or_says_why_not(schema: dict[str, Any], value: Any, problem: str | None) -> None:
+    assert value_problem(ParamSpec(schema=schema), value) == problem
+
+
 def test_nothing_is_fetched_for_a_reference_that_was_not_checked() -> None:
     problem = value_problem(ParamSpec(schema={"$ref": METADATA}), 1)
 
@@ -74,6 +101,7 @@ def test_a_number_beyond_all_computation_does_not_fit() -> None:
         ({"type": "integer", "minimum": 1}, 3, True),
         ({"enum": [["a"], None]}, None, True),
         ({"enum": [["a"], None]}, ["a"], False),
+        ({"type": "string"}, "x" * 10_000, True),
         ({"type": "string"}, "x" * 10_001, False),
         ({"pattern": "^(a+)+$"}, "a", False),
         ({"format": "regex"}, "a", False),

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tidegate.schemas.text import age, cut, local, seconds, span, took, utc
+from tidegate.schemas.text import age, counted, cut, is_template, local, reason_problem, seconds, span, took, utc
 
 NOON = datetime(2026, 11, 21, 12, 0, 5, 999_000, tzinfo=UTC)
 
@@ -29,7 +29,9 @@ def test_a_time_on_the_clocks_of_a_zone_says_how_far_they_are_ahead(clock: str, 
     [
         (-3, "0.0s"),
         (0.44, "0.4s"),
+        (0, "0.0s"),
         (9.94, "9.9s"),
+        (9.95, "10s"),
         (9.96, "10s"),
         (59.4, "59s"),
         (59.6, "1m00s"),
@@ -44,8 +46,9 @@ def test_a_span_has_two_units_at_most(seconds: float, expected: str) -> None:
     assert span(seconds) == expected
 
 
-def test_an_age_has_no_fractions() -> None:
-    assert age(NOON - timedelta(seconds=3.7), NOON) == "3s"
+@pytest.mark.parametrize(("seconds", "expected"), [(3.7, "3s"), (9.97, "9s"), (10, "10s"), (10.7, "11s"), (90, "1m30s")])
+def test_an_age_has_no_fractions(seconds: float, expected: str) -> None:
+    assert age(NOON - timedelta(seconds=seconds), NOON) == expected
 
 
 def test_an_age_is_never_negative_for_clocks_differ() -> None:
@@ -81,3 +84,31 @@ def test_other_text_than_a_time_is_refused(text: str) -> None:
 )
 def test_a_long_text_says_how_much_more_there_was(text: str, expected: str) -> None:
     assert cut(text, 3) == expected
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"), [(0, "0 runs"), (1, "1 run"), (-1, "-1 run"), (2, "2 runs"), (-2, "-2 runs"), (2_000, "2,000 runs")]
+)
+def test_a_count_has_the_number_of_its_noun(number: int, expected: str) -> None:
+    assert counted(number, "run", "runs") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("disk full", ""),
+        ("x" * 2_000, ""),
+        ("x" * 2_001, "a reason has at most 2000 characters; this one has 2001"),
+        ("", "write a few words that say why"),
+        (" \n", "write a few words that say why"),
+    ],
+)
+def test_a_reason_has_some_words_and_not_too_many(text: str, problem: str) -> None:
+    assert reason_problem(text) == problem
+
+
+@pytest.mark.parametrize(
+    ("text", "renders"), [("{{ ds }}", True), ("{% if x %}", True), ("{# note #}", True), ("a {b} %}", False), ("", False)]
+)
+def test_a_template_has_marks(text: str, *, renders: bool) -> None:
+    assert is_template(text) is renders
