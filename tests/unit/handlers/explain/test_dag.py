@@ -47,8 +47,8 @@ def closed(page: DagExplanation) -> dict[str, object]:
     return {gate.name: gate.reason for gate in page.closed}
 
 
-def unread(server: str) -> JobRow:
-    return msgspec.structs.replace(DAEMON, away={server: Away(NOW, "no leader")})
+def unread(server: str, error: str = "no leader") -> JobRow:
+    return msgspec.structs.replace(DAEMON, away={server: Away(NOW, error)})
 
 
 NEW_A = remedy.Publish(("s://a",), ("s://a",))

@@ -85,7 +85,7 @@ def daily(hour: int) -> Any:
         ),
         (
             IDLE,
-            {"daemons": [unread(PARTITION_2), unread(PARTITION_1), unread(PARTITION_1)]},
+            {"daemons": [unread(PARTITION_2), unread(PARTITION_1), unread(PARTITION_1, "timed out")]},
             shut("intake", reasons.ServerUnreachable(PARTITION_1, NOW, "no leader"), NOW),
         ),
     ],

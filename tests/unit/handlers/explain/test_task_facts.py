@@ -56,6 +56,17 @@ def test_a_task_of_the_previous_run_has_to_end_or_to_be_cleared(past: PreviousRu
     assert (closed(page), page.change) == ({"previous run": reasons.PreviousRunNotDone("r0")}, change)
 
 
+@pytest.mark.parametrize("states", [{"b": S}, {"a": TaskState.REMOVED, "b": S}])
+def test_a_task_that_the_previous_run_lacks_does_not_end_there(states: dict[str, TaskState]) -> None:
+    strict = graph(task("a", depends_on_past=True, ignore_first_depends_on_past=False))
+    held = task_facts(strict, NONE, previous=PreviousRun(states))
+    held.instance.waits_for_past = True
+
+    page = explain_task(held)
+
+    assert (closed(page), page.change) == ({"previous run": reasons.PreviousRunNotDone("r0")}, ())
+
+
 def test_of_a_chain_that_failed_in_the_previous_run_the_first_task_is_cleared() -> None:
     dag = graph("a", "b < a", task("c < b", depends_on_past=True))
     held = task_facts(dag, S, S, NONE, previous=PreviousRun({"a": F, "b": UF, "c": UF}))

@@ -95,6 +95,12 @@ GATES = [
         id="one that needs all open slots is ahead",
     ),
     pytest.param(
+        waiting({"pool_slots": 2}, None, before(2, 3), occupied=1),
+        {"priority": reasons.LowerPriority("default_pool", 1)},
+        (remedy.SetSlots("default_pool", 6),),
+        id="one slot more than the pool has is too few",
+    ),
+    pytest.param(
         waiting({"pool_slots": 3}, None, before(2, 3), before(3, 1), occupied=1),
         {"priority": reasons.LowerPriority("default_pool", 1)},
         (remedy.SetSlots("default_pool", 8),),
