@@ -14,6 +14,8 @@ from tidegate.schemas.dag import (
     FunctionTask,
     SqlTask,
     SubmitTask,
+    archive_of,
+    contains_nul,
     encode_spec,
     kind_of,
 )
@@ -119,3 +121,24 @@ def test_the_same_dag_is_always_the_same_bytes() -> None:
 def test_what_does_not_fit_is_refused_with_the_reason(text: str, complaint: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=complaint):
         decode_spec(text)
+
+
+@pytest.mark.parametrize(
+    ("path", "archive"),
+    [
+        ("team.zip/flights.py", "team.zip"),
+        ("etl/team.zip/lib/flights.py", "etl/team.zip"),
+        ("outer.zip/inner.zip/flights.py", "outer.zip"),
+        ("etl/flights.py", None),
+        ("team.zip", None),
+    ],
+)
+def test_a_dag_file_may_be_in_an_archive(path: str, archive: str | None) -> None:
+    assert archive_of(path) == archive
+
+
+@pytest.mark.parametrize(
+    ("text", "has_one"), [("a\0b", True), ("a\\\0", True), ("a\\u0000", False), ("u0000", False), ("ab", False)], ids=repr
+)
+def test_a_nul_is_found_in_json(text: str, *, has_one: bool) -> None:
+    assert contains_nul(msgspec.json.encode({"text": text})) is has_one

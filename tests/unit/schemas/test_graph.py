@@ -1,13 +1,25 @@
 """A DAG version as decisions see it."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
 from tests.shapes import NOW, A, graph, spec, task
-from tidegate.schemas.dag import TaskSpec
-from tidegate.schemas.graph import Graph, graph_of
+from tidegate.schemas.conditions.condition import DatasetRef, InputDeadlineSpec, PatternRef, Timing
+from tidegate.schemas.dag import DagSpec, DeadlineSpec, ParamSpec, TaskSpec
+from tidegate.schemas.graph import (
+    Graph,
+    element_index,
+    element_of,
+    graph_of,
+    is_removed,
+    per_graph,
+    position_of,
+    reachable,
+)
+from tidegate.schemas.receiver import Callback, EmailReceiver, On
 from tidegate.schemas.timetable.spec import Once
 from tidegate.schemas.timetable.tick import Bounds
 
@@ -117,3 +129,97 @@ def test_two_readings_of_a_version_are_two_graphs() -> None:
 def test_a_removed_instance_is_no_task_of_a_version(read: Callable[[Graph, int], object]) -> None:
     with pytest.raises(LookupError, match="instance -1 was removed: the version of its run lacks the task"):
         read(graph("a", "b < a"), -1)
+
+
+def test_elements_are_numbered_above_the_tasks() -> None:
+    """Functions of Postgres have the same numbers."""
+    assert (element_index(0, 0), element_index(2, 3)) == (1_048_576, 1_048_576 + 2 * 16_384 + 3)
+    assert [(position_of(index), element_of(index)) for index in (0, 7, element_index(0, 0), element_index(2, 3))] == [
+        (0, None),
+        (7, None),
+        (0, 0),
+        (2, 3),
+    ]
+    assert (is_removed(-1), is_removed(0)) == (True, False)
+
+
+def test_an_element_has_the_neighbours_of_its_task_and_reads_one_element_of_the_list() -> None:
+    dag = graph("a", "b", task("c < a b", over="a"), "d < c")
+    index = element_index(2, 5)
+
+    assert (dag.upstream_of(index), dag.downstream_of(index), dag.read_by(index)) == ((0, 1), (3,), (1,))
+    assert (dag.label(index), dag.label(3)) == ("c[5]", "d")
+
+
+def test_all_that_can_be_reached_is_found() -> None:
+    dag = graph("a", "b < a", "c < b", "d < a c", "e")
+
+    assert (reachable([1], dag.downstream_of), reachable([3, 4], dag.upstream_of)) == ({1, 2, 3}, {0, 1, 2, 3, 4})
+
+
+def test_a_value_of_a_graph_is_derived_once() -> None:
+    asked: list[tuple[str, int]] = []
+
+    @per_graph
+    def derived(of: Graph, number: int) -> int:
+        asked.append((of.dag_id, number))
+        return number * 2
+
+    one, other = graph("a"), graph("a", dag_id="other")
+
+    assert [derived(one, 1), derived(one, 1), derived(one, 2), derived(other, 1)] == [2, 2, 4, 2]
+    assert asked == [("d", 1), ("d", 2), ("other", 1)]
+
+
+MAIL = Callback(On.FAILURE, EmailReceiver(("ops@example.org",)))
+DUE = DeadlineSpec(name="soon", after_s=60)
+
+
+@pytest.mark.parametrize(
+    ("of", "has_deadlines", "watched"),
+    [
+        pytest.param(spec("a"), False, False, id="neither"),
+        pytest.param(spec("a", deadlines=(DUE,)), True, False, id="a deadline of runs"),
+        pytest.param(spec("a", task("b", deadlines=(DUE,))), True, True, id="a deadline of a task"),
+        pytest.param(spec("a", callbacks=(MAIL,)), False, False, id="a callback of runs"),
+        pytest.param(spec("a", task("b", callbacks=(MAIL,))), False, True, id="a callback of a task"),
+    ],
+)
+def test_a_graph_knows_what_is_watched(of: DagSpec, *, has_deadlines: bool, watched: bool) -> None:
+    dag = graph_of(1, of)
+
+    assert (dag.has_deadlines, dag.watched) == (has_deadlines, watched)
+
+
+def test_a_graph_has_the_options_of_its_version() -> None:
+    param, deadline = ParamSpec(default=1), Timing(deadline=InputDeadlineSpec(after_s=60))
+    facts: dict[str, Any] = {"params": {"n": param}, "callbacks": (MAIL,), "deadlines": (DUE,), "timing": deadline}
+
+    dag = graph("a", allow_backfills=False, missed_per_minute=4, mode="each", together=True, **facts)
+
+    assert (dag.params, dag.callbacks, dag.deadlines, dag.timing) == ({"n": param}, (MAIL,), (DUE,), deadline)
+    assert (dag.allow_backfills, dag.catchup_interval) == (False, timedelta(seconds=15))
+    assert (dag.one_run_per_event, dag.requires_both, dag.mapped) == (True, True, False)
+    assert (graph("a").catchup_interval, graph("a").dataset_uris) == (None, frozenset())
+    assert graph("a", schedule=A).dataset_uris == {A.uri}
+    assert graph("a", task("b < a", over="a")).mapped
+
+
+@pytest.mark.parametrize(
+    ("of", "inspects", "expires"),
+    [
+        pytest.param(spec("a"), False, False, id="no condition"),
+        pytest.param(spec("a", schedule=A), False, False, id="a dataset"),
+        pytest.param(spec("a", schedule=DatasetRef("s://a", "n > 1")), True, False, id="a filter"),
+        pytest.param(spec("a", schedule=DatasetRef("s://a", "", 60)), True, True, id="an expiry"),
+        pytest.param(spec("a", schedule=PatternRef("s://*")), True, False, id="a pattern"),
+        pytest.param(spec("a", schedule=A, mode="each"), True, False, id="a run of each event"),
+        pytest.param(spec("a", schedule=A, together=True), True, False, id="with a tick"),
+        pytest.param(spec("a", schedule=A, timing=Timing(within_s=60)), True, False, id="a window"),
+        pytest.param(spec("a", schedule=A, timing=Timing(deadline=InputDeadlineSpec(after_s=60))), True, True, id="a deadline"),
+    ],
+)
+def test_a_condition_may_depend_on_more_than_the_datasets_of_events(of: DagSpec, *, inspects: bool, expires: bool) -> None:
+    dag = graph_of(1, of)
+
+    assert (dag.inspects_events, dag.has_expiry) == (inspects, expires)

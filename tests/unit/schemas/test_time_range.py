@@ -1,5 +1,6 @@
 """The range of times, at its ends and in any zone."""
 
+import re
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -44,6 +45,19 @@ def test_all_else_is_out_of_range(at: datetime, end: datetime) -> None:
 )
 def test_a_time_without_an_offset_is_in_utc(text: str, value: datetime) -> None:
     assert parse_time(text) == value
+    assert parse_time(text).tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("tomorrow", "write a date or a time like 2013-01-31, 2013-01-31T06:00 or 2013-01-31T06:00+01:00"),
+        ("1899-12-31", "the time 1899-12-31T00:00:00+00:00 is out of range; write a time from 1900-01-01 to 2200-01-01 UTC"),
+    ],
+)
+def test_a_text_that_is_no_time_says_what_to_write(text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(problem)}$"):
+        parse_time(text)
 
 
 def test_the_end_of_a_day_is_its_last_moment_and_that_of_a_time_is_the_time() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.schemas.conditions.filter import passes, undecided
-from tidegate.schemas.conditions.filter_syntax import MAX_LENGTH, MAX_NESTING
+from tidegate.schemas.conditions.filter_syntax import MAX_LENGTH, MAX_NESTING, Field, Fixed, comparisons, parse
 from tidegate.schemas.error import FilterError
 
 EXTRA: dict[str, Any] = {
@@ -20,6 +20,8 @@ EXTRA: dict[str, Any] = {
     "tags": ["a", 2, None, True],
     "source": {"kind": "batch", "row-count": 7, "parts": [{"n": 1}]},
     "it's": 1,
+    "lines": "a\nb",
+    "many": 2**53 + 1,
 }
 
 
@@ -33,6 +35,9 @@ EXTRA: dict[str, Any] = {
         ("rows > 5 or rows < 5", False),
         ("-1 < rows", True),
         ("5e0 == rows", True),
+        ("5E0 == rows", True),
+        ("share == 0.5", True),
+        ("many == 9007199254740993", True),
         ("share < 1", True),
         ("country == 'CH'", True),
         ('country == "CH"', True),
@@ -44,7 +49,9 @@ EXTRA: dict[str, Any] = {
         ("'a' in tags", True),
         ("2 in tags", True),
         ("'b' in tags", False),
+        ("'b' not in tags", True),
         ("null in tags", True),
+        ("null in source.parts", False),
         ("final", True),
         ("draft", False),
         ("not draft", True),
@@ -63,6 +70,7 @@ EXTRA: dict[str, Any] = {
         ("(rows == 5 or rows == 6) and country == 'CH'", True),
         ("rows == 5 or rows == 6 and country == 'DE'", True),
         (r"country == 'C\H'", True),
+        ("lines == 'a\\\nb'", True),
         (r"country != 'it\'s'", True),
     ],
 )
@@ -102,6 +110,7 @@ def test_a_field_that_is_missing_or_of_another_type_makes_neither_a_comparison_n
         ("nothing > 1", "`nothing` is null and 1 a number"),
         ("rows in country", "`country` is a text, not a list"),
         ("rows in ['5', '6']", '`rows` is a number, and nothing in ["5","6"] is'),
+        (f"{'x' * 80} == 1", f"its extra has no `{'x' * 80}`"),
         (f"{'x' * 100} == 1", f"its extra has no `{'x' * 80}…`"),
     ],
 )
@@ -129,6 +138,8 @@ def test_one_side_is_enough_where_the_other_is_unknown() -> None:
         ("rows > 1 OR a", 10, "'and', 'or' or the end", "'OR'; write or"),
         ("!rows", 1, "a field or a value", "'!'; write not"),
         ("rows in ('a', 'b')", 9, "a field or a value", "'('; write a list as ['a', 'b']"),
+        ("rows == 1 and country in ('a')", 26, "a field or a value", "'('; write a list as ['a', 'b']"),
+        ("rows == 1 ORDER", 11, "'and', 'or' or the end", "'ORDER'"),
         ("rows == 1 country == 2", 11, "'and', 'or' or the end", "'country'"),
         ("1 < rows < 3", 10, "'and', 'or' or the end", "'<'"),
         ("(rows == 1", 11, "')'", "the end"),
@@ -160,6 +171,16 @@ def test_a_text_that_is_no_filter_is_refused_with_the_place_and_what_was_expecte
 
     assert caught.value.character == character
     assert str(caught.value) == f"at character {character} of {where!r}: expected {expected}, found {found}"
+
+
+def test_the_comparisons_of_a_filter_are_found_from_left_to_right() -> None:
+    found = comparisons(parse("not (a == 1 and b > 2) or c"))
+
+    assert [(each.operator, each.left, each.right) for each in found] == [
+        ("==", Field(("a",)), Fixed(1)),
+        (">", Field(("b",)), Fixed(2)),
+        ("==", Field(("c",)), Fixed(value=True)),
+    ]
 
 
 def test_filters_are_neither_long_nor_deep_without_end() -> None:

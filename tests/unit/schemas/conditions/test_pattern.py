@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.schemas.conditions.pattern import literal_prefix, matches, pattern_problem
+from tidegate.schemas.conditions.pattern import literal_prefix, matches, pattern_problem, posix_expression
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,7 @@ from tidegate.schemas.conditions.pattern import literal_prefix, matches, pattern
         ("s3://b/t.?*", "s3://b/t.?1", True),
         ("s3://b/[ab]*", "s3://b/a", False),
         ("s3://b/*-*", "s3://b/a-b-c", True),
+        ("s3://ab*b", "s3://ab", False),
         ("S3://b/*", "s3://b/a", False),
     ],
 )
@@ -50,6 +51,10 @@ def test_a_pattern_matches_what_its_expression_does(pattern: list[str], uri: str
     assert not matches(text, uri) or uri.startswith(literal_prefix(text))
 
 
+def test_postgres_gets_an_expression_of_the_whole_uri() -> None:
+    assert posix_expression("s3://b.c/*/day=**") == r"^s3://b\.c/[^/]*/day=.*$"
+
+
 def test_a_pattern_that_is_made_to_be_slow_is_not() -> None:
     assert not matches("**a*a**a*a**a*ab", "a" * 2048)
 
@@ -60,6 +65,7 @@ def test_a_pattern_that_is_made_to_be_slow_is_not() -> None:
         ("s3://b", "a pattern has a * in it; a single dataset is Dataset(…)"),
         ("s3://***", "write * for anything up to the next /, or ** for anything at all"),
         ("*/" * 9, "a pattern has 8 stars at most"),
+        ("*/" * 8, None),
         ("s3://b/*", None),
     ],
 )
