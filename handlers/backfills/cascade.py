@@ -16,10 +16,14 @@ MAX_SCANNED = 500
 
 def stages_of(dag_id: str, edges: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     """The direct and indirect consumers of a DAG, in topological order. Raises CycleError."""
+    return tuple(stage for stage in _in_order(edges) if stage != dag_id)
+
+
+def _in_order(edges: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     sorter: TopologicalSorter[str] = TopologicalSorter()
     for producer, consumer in sorted(edges):
         sorter.add(consumer, producer)
-    return tuple(stage for stage in sorter.static_order() if stage != dag_id)
+    return tuple(sorter.static_order())
 
 
 def version_of_runs(backfill: BackfillView, current: int) -> int:
@@ -27,10 +31,10 @@ def version_of_runs(backfill: BackfillView, current: int) -> int:
     return (backfill.stage_version_id or current) if backfill.stage else backfill.version_id
 
 
-def cycle_of(dag_id: str, edges: Sequence[tuple[str, str]]) -> Sequence[str] | None:
+def cycle_of(edges: Sequence[tuple[str, str]]) -> Sequence[str] | None:
     """A cycle of DAGs that consume from each other, from its first DAG back to it; None if there is none."""
     try:
-        stages_of(dag_id, edges)
+        _in_order(edges)
     except CycleError as error:
         found: Sequence[str] = error.args[1]
         return found

@@ -111,12 +111,17 @@ def cut_plan(plan: Plan, first: Set[int]) -> Plan:
     return plan if len(dates) == len(plan.dates) else Plan(dates, more=True, has_free_slots=True)
 
 
+def why_active(run_id: str, state: RunState) -> str:
+    """The reason of a date whose run has not ended."""
+    return f"its run {run_id!r} is {state}"
+
+
 def why_no_run(existing: ExistingRun | None, reprocess: Reprocess) -> str | None:
     """Why a date gets no run; None if it gets a new one, or its run runs again."""
     if existing is None:
         return None
     if existing.state not in RUN_ENDED:
-        return f"its run {existing.run_id!r} is {existing.state}"
+        return why_active(existing.run_id, existing.state)
     if reprocess is Reprocess.COMPLETED or (reprocess is Reprocess.FAILED and existing.state is RunState.FAILED):
         return None
     return f"its run {existing.run_id!r} ended as {existing.state}; reprocess={reprocess} leaves it"

@@ -189,7 +189,7 @@ def no_cascade(backfill: BackfillView, edges: Sequence[tuple[str, str]], refusin
     if refusing:
         reason = f"the cascade would come to DAG {refusing[0]!r}, whose file says allow_backfills=False"
         yield RejectMessage(NOT_POSSIBLE, f"{reason}; choose events for outlets", "outlets")
-    if found := cycle_of(backfill.dag_id, edges):
+    if found := cycle_of(edges):
         reason = f"DAGs consume from each other in a cycle: {' > '.join(found)}; a cascade would have no end"
         yield RejectMessage(NOT_POSSIBLE, f"{reason}; choose events for outlets", "outlets")
 

@@ -75,10 +75,9 @@ def _clear(run: RunView, graph: Graph, locked: LockedRun, now: datetime, *, only
     else:
         graph = locked.graph
         yield from _demands(run, graph, locked)
-    cleared = _failed_and_below(graph, instances) if only_failed else []
-    yield from clear_tasks(
-        run, graph, instances, cleared or _all_tasks(run, graph, instances), now, cause=cleared_by(_requester(run))
-    )
+    names = _failed(graph, instances) if only_failed else ()
+    cleared = tasks_to_clear(graph, instances, ClearRequested(dag_id=run.dag_id, task_ids=names))
+    yield from clear_tasks(run, graph, instances, cleared, now, cause=cleared_by(_requester(run)))
 
 
 def _requester(run: RunView) -> str:
@@ -92,15 +91,10 @@ def _demands(run: RunView, graph: Graph, locked: LockedRun) -> Iterator[SetTaskD
         yield from (SetTaskDemand(run.id, index, demand(run, graph.node(index).task)) for index in present)
 
 
-def _failed_and_below(graph: Graph, instances: Mapping[int, Instance]) -> list[int]:
-    """Failed tasks with what follows them: a run that was ended has skipped that."""
+def _failed(graph: Graph, instances: Mapping[int, Instance]) -> tuple[str, ...]:
+    """The failed tasks, whose downstream tasks are cleared, too: the end of a run skips them. None failed: all are cleared."""
     failed = {i for i, instance in instances.items() if instance.state in TASK_FAILED and element_of(i) is None}
-    names = tuple(graph.nodes[i].task.task_id for i in sorted(failed))
-    return tasks_to_clear(graph, instances, ClearRequested(dag_id=graph.dag_id, task_ids=names)) if names else []
-
-
-def _all_tasks(run: RunView, graph: Graph, instances: Mapping[int, Instance]) -> list[int]:
-    return tasks_to_clear(graph, instances, ClearRequested(dag_id=run.dag_id))
+    return tuple(graph.nodes[i].task.task_id for i in sorted(failed))
 
 
 def _queue(run: RunView, graph: Graph, locked: LockedRun, now: datetime) -> Iterator[Effect]:
@@ -109,5 +103,5 @@ def _queue(run: RunView, graph: Graph, locked: LockedRun, now: datetime) -> Iter
         yield ChangeVersion(run.id, graph.version_id, graph.max_active_tasks, ())
     else:
         graph = locked.graph
-    after = msgspec.structs.replace(run, state=RunState.QUEUED, unfinished=len(graph.nodes), failed_leaves=0)
+    after = msgspec.structs.replace(run, state=RunState.QUEUED, unfinished=len(graph.nodes))
     yield from change_run(run, after, graph, (), now, Reason(cleared_by(_requester(run))))

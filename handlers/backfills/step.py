@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 import msgspec
 
 from tidegate.handlers.backfills.cascade import MAX_SCANNED, new_consumers, plan_consumers, postpone, why_not_again
-from tidegate.handlers.backfills.dates import EMPTY_PLAN, Plan, why_no_run
+from tidegate.handlers.backfills.dates import EMPTY_PLAN, Plan, why_active
 from tidegate.handlers.backfills.rerun import LockedRun, as_run_of, run_again
 from tidegate.handlers.backfills.stop import is_at_failure_limit
 from tidegate.handlers.runs.create import create, ends_at_start, promote, queued_run
 from tidegate.handlers.runs.run_ids import backfill_run_id
 from tidegate.handlers.runs.terminate import fail
-from tidegate.schemas.backfill import BackfillView, Consumer, EndedDate, ExistingRun, Reprocess, Retry, TaskCounts
+from tidegate.schemas.backfill import BackfillView, Consumer, EndedDate, Retry, TaskCounts
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import CloseDate, InsertDate, OpenDate, UpdateBackfill
 from tidegate.schemas.graph import Graph
@@ -207,8 +207,7 @@ def _retry(backfill: BackfillView, due: DueBackfill, ordinal: int, retry: Retry,
         yield CloseDate(backfill.id, ordinal, DateState.SKIPPED, reason="its run was deleted")
         return 1
     if found.run.state not in RUN_ENDED and found.run.backfill_id != backfill.id:
-        reason = why_no_run(ExistingRun(found.run.id, found.run.run_id, found.run.state), Reprocess.COMPLETED) or ""
-        yield CloseDate(backfill.id, ordinal, DateState.SKIPPED, reason=reason)
+        yield CloseDate(backfill.id, ordinal, DateState.SKIPPED, reason=why_active(found.run.run_id, found.run.state))
         return 1
     if due.graph is not None and _is_to_run(found.run, retry):
         yield from run_again(backfill, due.graph, found, now, only_failed=retry.has_failed)

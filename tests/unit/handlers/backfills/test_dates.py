@@ -9,8 +9,10 @@ import pytest
 from tests.shapes import NOW, graph
 from tidegate.handlers.backfills.dates import Plan, cut_plan, next_ticks, plan_dates, plan_next, why_no_run
 from tidegate.schemas.backfill import BackfillView, ExistingRun, Reprocess, overlaps
+from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunState
-from tidegate.schemas.timetable.spec import Cron
+from tidegate.schemas.timetable.spec import Cron, Every
+from tidegate.schemas.timetable.tick import Tick
 
 DAY = timedelta(days=1)
 DAILY = graph("t", timetable=Cron(("0 12 * * *",)))
@@ -35,6 +37,7 @@ def days(view: BackfillView, most: int = 10) -> list[int]:
         pytest.param(backfill(is_reverse=True, planned_until=NOW - 3 * DAY), [-4, -5], id="the ones left in reverse"),
         pytest.param(backfill(last=3), [-5, -4, -3, -2, -1, 0], id="not the future"),
         pytest.param(backfill(logical_dates=(NOW - DAY, NOW - 3 * DAY)), [-3, -1], id="a list"),
+        pytest.param(backfill(-3, -1, logical_dates=(NOW - DAY, NOW - 3 * DAY)), [-3, -1], id="a list with both bounds"),
         pytest.param(backfill(logical_dates=(NOW - DAY, NOW - 3 * DAY), planned_until=NOW - 3 * DAY), [-1], id="a list's rest"),
         pytest.param(backfill(logical_dates=(NOW - DAY, NOW - 3 * DAY), is_reverse=True), [-1, -3], id="a list in reverse"),
     ],
@@ -42,6 +45,29 @@ def days(view: BackfillView, most: int = 10) -> list[int]:
 def test_dates_come_in_order_up_to_the_horizon(view: BackfillView, expected: list[int]) -> None:
     assert days(view) == expected
     assert days(view, 1) == expected[:1]
+
+
+EVERY_TWO_DAYS = graph("t", timetable=Every(seconds=2 * 86400), start_date=NOW - 7 * DAY)
+
+
+@pytest.mark.parametrize(
+    ("view", "of", "expected"),
+    [
+        pytest.param(backfill(), EVERY_TWO_DAYS, [-5, -3, -1], id="the start date of the DAG"),
+        pytest.param(backfill(is_reverse=True), EVERY_TWO_DAYS, [-1, -3, -5], id="in reverse"),
+        pytest.param(backfill(-35), graph("t", timetable=Every(months=1)), [-35, -4], id="months from the first date"),
+    ],
+)
+def test_periods_count_from_a_start(view: BackfillView, of: Graph, expected: list[int]) -> None:
+    assert [(tick.logical_date - NOW).days for tick in next_ticks(view, of, 10)] == expected
+
+
+def test_a_listed_date_has_the_data_interval_of_its_timetable() -> None:
+    of = graph("t", timetable=Cron(("0 12 * * *",), interval_s=86400))
+
+    assert next_ticks(backfill(logical_dates=(NOW - DAY,)), of, 1) == [
+        Tick(NOW - DAY, interval_start=NOW - 2 * DAY, interval_end=NOW - DAY, run_after=NOW - DAY)
+    ]
 
 
 def test_a_date_whose_interval_has_not_ended_is_not_due() -> None:
@@ -92,10 +118,12 @@ def test_dates_are_planned_until_the_slots_are_taken(
     assert [(date.ordinal, date.reason is None) for date in planned] == expected
 
 
-def test_ordinals_go_on() -> None:
+def test_ordinals_go_on_date_by_date() -> None:
     view = backfill(dates=7)
 
-    assert [date.ordinal for date in plan_dates(view, next_ticks(view, DAILY, 2), {}, 5)] == [8, 9]
+    planned = plan_dates(view, next_ticks(view, DAILY, 2), {}, 5)
+
+    assert [(date.ordinal, date.tick.logical_date) for date in planned] == [(8, NOW - 5 * DAY), (9, NOW - 4 * DAY)]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import TakeRun
 from tidegate.schemas.effect.run import ChangeVersion, Reconsider
-from tidegate.schemas.effect.task import InsertTask, UpdateTask
+from tidegate.schemas.effect.task import InsertTask, TaskMoved, UpdateTask
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import Instance
@@ -63,6 +63,15 @@ def test_its_waiting_tasks_are_decided_anew() -> None:
     written = {it.instance.index: (it.instance.state, it.instance.awaited) for it in of(effects, UpdateTask)}
     assert written == {0: (TaskState.NONE, 0), 1: (TaskState.NONE, 1), 2: (TaskState.NONE, 1)}
     assert of(effects, Reconsider) == [Reconsider(7)]
+    moved_at = [(it.event.task_id, it.event.state, it.event.at, it.event.reason) for it in of(effects, TaskMoved)]
+    assert moved_at == [("a", TaskState.NONE, NOW, "cleared by backfill 1")]
+
+
+def test_it_gets_the_limit_of_the_version() -> None:
+    new = graph("a", "b < a", version_id=2, max_active_tasks=5)
+
+    assert of(moved("queued", new=new), ChangeVersion) == [ChangeVersion(7, 2, 5, ())]
+    assert of(moved("queued", "none", "none", new=new), ChangeVersion) == [ChangeVersion(7, 2, 5, ((0, 0), (1, 1)))]
 
 
 def test_ended_tasks_of_a_queued_run_stay() -> None:
@@ -105,5 +114,6 @@ def test_an_added_task_is_no_part_of_a_run_outside_its_dates(days: int, state: T
 
     effects = moved("running", "scheduled", "none", new=new, logical_date=NOW - DAY + days * DAY)
 
-    assert [(it.instance.index, it.instance.state) for it in of(effects, InsertTask)] == [(0, state)]
+    added = [(it.instance.index, it.instance.state, it.dates.end_date) for it in of(effects, InsertTask)]
+    assert added == [(0, state, NOW if state is TaskState.REMOVED else None)]
     assert {it.instance.index: it.instance.awaited for it in of(effects, UpdateTask)}[1] == days

@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from tests.shapes import NOW, graph, run_view
-from tests.unit.handlers.backfills.test_dates import backfill
+from tests.shapes import NOW, graph, run_view, task
+from tests.unit.handlers.backfills.test_dates import DAY, backfill
 from tidegate.handlers.backfills.rerun import LockedRun, run_again
 from tidegate.schemas.backfill import LAST_PRIORITY, BackfillView, Outlets
 from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import TakeRun
-from tidegate.schemas.effect.run import ChangeVersion, UpdateRun
-from tidegate.schemas.effect.task import SetTaskDemand, UpdateTask
+from tidegate.schemas.effect.run import ChangeVersion, RunMoved, UpdateRun
+from tidegate.schemas.effect.task import Demand, InsertTask, SetTaskDemand, TaskMoved, UpdateTask
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import Instance
@@ -47,18 +47,35 @@ def test_a_run_gets_the_version_the_pool_and_the_conf_of_its_backfill() -> None:
 
 
 @pytest.mark.parametrize(
-    ("run", "states", "demands"),
+    ("run", "states", "changed"),
     [
-        pytest.param({}, "sfu", 3, id="another priority"),
-        pytest.param(OWN, "sfu", 0, id="the same pool and priority"),
-        pytest.param({}, "sfr", 2, id="removed tasks have none"),
+        pytest.param({}, "sfu", [0, 1, 2], id="another priority"),
+        pytest.param(OWN, "sfu", [], id="the same pool and priority"),
+        pytest.param({}, "sfr", [0, 1], id="removed tasks have none"),
     ],
 )
-def test_a_run_of_the_version_gets_the_demand_of_the_backfill(run: dict[str, Any], states: str, demands: int) -> None:
+def test_a_run_of_the_version_gets_the_demand_of_the_backfill(run: dict[str, Any], states: str, changed: list[int]) -> None:
     effects = again(backfill(), OLD, states=states, **run)
 
     assert of(effects, ChangeVersion) == []
-    assert len(of(effects, SetTaskDemand)) == demands
+    wanted = Demand("default_pool", 1, -LAST_PRIORITY - 1, None, None)
+    assert of(effects, SetTaskDemand) == [SetTaskDemand(7, index, wanted) for index in changed]
+
+
+@pytest.mark.parametrize("states", ["sfu", ""])
+def test_the_journal_says_which_backfill_runs_it_again(states: str) -> None:
+    effects = again(backfill(), states=states, task_seq=len(states))
+
+    said = {(it.event.at, it.event.reason) for it in of(effects, TaskMoved) + of(effects, RunMoved)}
+    assert said == {(NOW, "cleared by backfill 1")}
+
+
+def test_an_added_task_outside_its_dates_is_removed_now() -> None:
+    new = graph("a", "b < a", "c < b", task("late", start_date=NOW + DAY), version_id=2)
+
+    (added,) = of(again(backfill(), new, logical_date=NOW), InsertTask)
+
+    assert (added.task_id, added.instance.state, added.dates.end_date) == ("late", TaskState.REMOVED, NOW)
 
 
 def test_a_newer_version_of_a_run_is_kept() -> None:

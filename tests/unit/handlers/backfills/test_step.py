@@ -10,13 +10,13 @@ from tests.unit.handlers.backfills.test_dates import DAILY, DAY, backfill
 from tidegate.handlers.backfills.dates import Plan, PlannedDate, next_ticks
 from tidegate.handlers.backfills.rerun import LockedRun
 from tidegate.handlers.backfills.step import MAX_ENDS, REVISIT_AFTER, DueBackfill, ends_with_stop, take_step
-from tidegate.schemas.backfill import BackfillView, Consumer, EndedDate, ExistingRun, Outlets, Reprocess, Retry, TaskCounts
+from tidegate.schemas.backfill import BackfillView, EndedDate, ExistingRun, Outlets, Reprocess, Retry, TaskCounts
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import CloseDate, InsertDate, NotifyBackfill, OpenDate, TakeRun, UpdateBackfill
 from tidegate.schemas.effect.run import ChangeVersion, InsertRun, RunMoved, UpdateRun
 from tidegate.schemas.effect.task import InsertTask
 from tidegate.schemas.graph import Graph
-from tidegate.schemas.state import BackfillState, DateState, RunState, TaskState
+from tidegate.schemas.state import BackfillState, DateState, RunState, RunType, TaskState
 from tidegate.schemas.timetable.spec import Cron
 from tidegate.schemas.view import Instance, QueuedRun
 
@@ -37,6 +37,11 @@ def ended(run_id: int = 7, of: Graph = DAILY, *, tasks: bool = True, **facts: An
     given = {"state": RunState.FAILED, "version_id": of.version_id, "task_seq": 1 if tasks else 0, "unfinished": 0, **facts}
     instances = {0: Instance(0, TaskState.FAILED, try_number=1)} if tasks else {}
     return LockedRun(run_view(run_id, **given), of, instances)
+
+
+def half_failed() -> LockedRun:
+    states = (TaskState.SUCCESS, TaskState.FAILED)
+    return LockedRun(ended().run, graph("a", "b"), {index: Instance(index, it, try_number=1) for index, it in enumerate(states)})
 
 
 def step(view: BackfillView, graph_: Graph = DAILY, **work: Any) -> tuple[list[Effect], UpdateBackfill]:
@@ -60,6 +65,7 @@ def test_new_dates_get_started_runs_of_the_backfill() -> None:
 
     first, _ = of(effects, InsertRun)
     assert (first.id, first.run_id, first.state) == (100, "backfill__2024-04-26T12:00:00+00:00", RunState.RUNNING)
+    assert (first.run_type, {moved.event.at for moved in of(effects, RunMoved)}) == (RunType.BACKFILL, {NOW})
     assert (first.backfill_id, first.pool, first.priority, first.updates_outlets) == (1, "few", -7, False)
     assert (first.conf, first.logical_date, first.run_after) == ({"a": 1}, NOW - 5 * DAY, NOW - 5 * DAY)
     assert [(task.demand.pool, task.demand.rank) for task in of(effects, InsertTask)] == [("few", 6)] * 2
@@ -99,6 +105,15 @@ def test_an_existing_run_runs_again_with_the_version_of_the_backfill(*, tasks: b
     assert update.due_at == NOW  # It starts at the next step.
 
 
+def test_an_existing_run_runs_again_whole() -> None:
+    view = backfill(reprocess=Reprocess.FAILED)
+    dates = planned(view, ExistingRun(7, "r7", RunState.FAILED))
+
+    effects, _ = step(view, graph("a", "b"), planned=dates, runs={7: half_failed()}, more_dates=True)
+
+    assert [run.unfinished for run in of(effects, UpdateRun)] == [2]
+
+
 def test_a_run_of_the_same_version_stays_with_it() -> None:
     view = backfill(reprocess=Reprocess.FAILED, dag_params={"a": 1})
     dates = planned(view, *(ExistingRun(id_, "r", RunState.FAILED) for id_ in (7, 8)))
@@ -114,7 +129,7 @@ def test_queued_runs_start() -> None:
 
     effects, update = step(RUNNING, queued_runs=(QueuedRun(run, DAILY),), more_dates=True)
 
-    assert [moved.event.state for moved in of(effects, RunMoved)] == [RunState.RUNNING]
+    assert [(moved.event.state, moved.event.at) for moved in of(effects, RunMoved)] == [(RunState.RUNNING, NOW)]
     assert (update.backfill.run_start_date, update.due_at) == (NOW, None)
 
 
@@ -182,7 +197,8 @@ def test_a_stopped_one_ends_its_queued_runs_and_gives_up_its_retries() -> None:
 
     effects, update = step(view, ending={7: 1}, retries=retries, runs={7: queued})
 
-    assert [(moved.event.state, moved.event.reason) for moved in of(effects, RunMoved)] == [(RunState.FAILED, "enough")]
+    said = [(moved.event.state, moved.event.reason, moved.event.at) for moved in of(effects, RunMoved)]
+    assert said == [(RunState.FAILED, "enough", NOW)]
     assert of(effects, CloseDate) == [
         CloseDate(1, 1, DateState.CANCELLED, reason="enough"),
         CloseDate(1, 2, DateState.FAILED, tasks),
@@ -252,18 +268,29 @@ def test_a_step_that_leaves_runs_is_followed_by_another_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("runs", "again"),
+    ("run", "is_whole", "again"),
     [
-        pytest.param({7: ended()}, True, id="failed"),
-        pytest.param({7: ended(state=RunState.QUEUED, backfill_id=1)}, False, id="cleared by a user meanwhile"),
+        pytest.param(ended(), False, True, id="failed"),
+        pytest.param(ended(state=RunState.QUEUED, backfill_id=1), False, False, id="cleared by a user meanwhile"),
+        pytest.param(ended(state=RunState.SUCCESS), False, False, id="marked by a user meanwhile"),
+        pytest.param(ended(state=RunState.SUCCESS), True, True, id="a consumer that succeeded"),
+        pytest.param(ended(state=RunState.QUEUED, backfill_id=1), True, False, id="a consumer that a user cleared"),
     ],
 )
-def test_a_retry_runs_the_failed_tasks_of_a_run_again(runs: dict[int, LockedRun], *, again: bool) -> None:
-    effects, update = step(RUNNING, retries={1: Retry(7, is_whole=False, logical_date=NOW)}, runs=runs, more_dates=True)
+def test_a_retry_runs_a_run_again_unless_it_has_changed_since(run: LockedRun, *, is_whole: bool, again: bool) -> None:
+    effects, update = step(RUNNING, retries={1: Retry(7, is_whole=is_whole, logical_date=NOW)}, runs={7: run}, more_dates=True)
 
-    assert bool(of(effects, UpdateRun)) is again
+    assert [moved.event.at for moved in of(effects, RunMoved)] == [NOW] * again
     assert of(effects, OpenDate) == [OpenDate(1, 1, NOW)]
-    assert update.due_at == NOW
+    assert (update.backfill.skipped, update.due_at) == (0, NOW)
+
+
+def test_a_retry_runs_the_failed_tasks_of_a_run_again() -> None:
+    retries = {1: Retry(7, is_whole=False, logical_date=NOW)}
+
+    effects, _ = step(RUNNING, graph("a", "b"), retries=retries, runs={7: half_failed()}, more_dates=True)
+
+    assert [run.unfinished for run in of(effects, UpdateRun)] == [1]
 
 
 @pytest.mark.parametrize(
@@ -276,6 +303,14 @@ def test_a_date_whose_run_is_at_work_elsewhere_or_gone_is_skipped(runs: dict[int
     assert update.backfill.skipped == 1
 
 
+def test_each_date_that_is_skipped_counts() -> None:
+    retries = {number: Retry(6 + number, is_whole=True, logical_date=NOW) for number in (1, 2, 3)}
+
+    _, update = step(RUNNING, retries=retries, runs={9: ended(9)}, more_dates=True)
+
+    assert update.backfill.skipped == 2
+
+
 def test_a_run_without_failed_tasks_is_retried_whole() -> None:
     marked = LockedRun(ended().run, DAILY, {0: Instance(0, TaskState.SUCCESS, try_number=1)})
 
@@ -284,125 +319,8 @@ def test_a_run_without_failed_tasks_is_retried_whole() -> None:
     assert [run.unfinished for run in of(effects, UpdateRun)] == [1]
 
 
-def test_the_run_of_a_consumer_runs_again_whole_and_keeps_its_conf() -> None:
-    view = backfill(stage=1, stages=("e",), dag_params={"a": 1}, dates=1)
-    done = LockedRun(ended().run, DAILY, {0: Instance(0, TaskState.SUCCESS, try_number=1)})
-
-    effects, _ = step(view, retries={1: Retry(7, is_whole=True, logical_date=NOW)}, runs={7: done})
-
-    assert [taken.conf for taken in of(effects, TakeRun)] == [None]
-    assert [run.unfinished for run in of(effects, UpdateRun)] == [1]
-
-
-@pytest.mark.parametrize("is_gone", [False, True])
-def test_consumers_are_found_date_by_date(*, is_gone: bool) -> None:
-    view = backfill(stage=1, stages=("e", "f"), dates=900, succeeded=900, scan_until=900)
-    found = tuple(Consumer(NOW, ExistingRun(id_, "r", state)) for id_, state in enumerate((RunState.SUCCESS, RunState.RUNNING)))
-
-    effects, update = step(view, consumers=() if is_gone else found, is_gone=is_gone)
-
-    after = update.backfill
-    if is_gone:
-        assert (after.stage, after.scan_until, after.scanned) == (2, 900, 0)
-    else:
-        assert [(date.state, date.is_whole) for date in of(effects, InsertDate)] == [
-            (DateState.RETRY, True),
-            (DateState.SKIPPED, False),
-        ]
-        assert (after.stage, after.scanned, after.dates, after.skipped, after.is_planned) == (1, 500, 902, 1, False)
-    assert update.due_at == NOW
-
-
-def test_consumers_are_not_looked_for_while_it_is_paused() -> None:
-    """It would be visited without a pause."""
-    view = backfill(stage=1, stages=("e",), dates=9, succeeded=9, scan_until=9, state=BackfillState.PAUSED)
-
-    _, update = step(view)
-
-    assert (update.backfill.scanned, update.due_at) == (0, None)
-
-
-@pytest.mark.parametrize("states", [(), (RunState.SUCCESS,)])
-def test_a_paused_consumer_is_waited_for_only_if_one_of_its_runs_is_concerned(states: tuple[RunState, ...]) -> None:
-    view = backfill(stage=1, stages=("e", "f"), dates=9, succeeded=9, scan_until=9)
-    found = tuple(Consumer(NOW, ExistingRun(id_, "r", state)) for id_, state in enumerate(states))
-
-    effects, update = step(view, consumers=found, is_inactive=True)
-
-    assert [date.state for date in of(effects, InsertDate)] == [DateState.RETRY] * len(states)
-    assert (update.backfill.stage, update.backfill.dates) == ((1, 10) if states else (2, 9))
-    following = step(update.backfill, is_inactive=True)[1]
-    assert following.backfill.state is (BackfillState.PLANNED if states else BackfillState.SUCCESS)
-    assert following.due_at is None
-
-
-def test_a_stage_without_consumers_is_followed_by_the_next_and_the_last_by_the_end() -> None:
-    view = backfill(stage=1, stages=("e", "f"), dates=1, succeeded=1, scan_until=1)
-
-    following = step(view)[1].backfill
-    last = step(following)[1].backfill
-
-    assert (following.stage, following.stage_dag_id, following.state) == (2, "f", BackfillState.PLANNED)
-    assert (last.state, last.run_end_date) == (BackfillState.SUCCESS, NOW)
-
-
-def test_a_cascade_of_no_dates_ends() -> None:
-    """No stage of it begins: the clock locks the DAGs of stages once a date has been planned."""
-    _, update = step(backfill(stages=("e",), is_planned=True))
-
-    assert (update.backfill.state, update.backfill.stage, update.due_at) == (BackfillState.SUCCESS, 0, None)
-
-
 def test_the_last_date_ends_the_planning() -> None:
     _, update = step(RUNNING, planned=planned(RUNNING, None), run_ids=(9,))
 
     assert (update.backfill.is_planned, update.backfill.dates) == (True, 3)
     assert update.backfill.state is BackfillState.RUNNING
-
-
-def test_the_runs_of_a_replay_are_its_dates() -> None:
-    view = backfill(reprocess=Reprocess.FAILED)
-    found = (Consumer(NOW - DAY, ExistingRun(7, "r", RunState.FAILED)), Consumer(NOW, ExistingRun(8, "s", RunState.SUCCESS)))
-
-    effects, update = step(view, consumers=found, is_replay=True)
-
-    assert [date.state for date in of(effects, InsertDate)] == [DateState.RETRY, DateState.SKIPPED]
-    after = update.backfill
-    assert (after.state, after.dates, after.skipped, after.planned_until) == (BackfillState.RUNNING, 2, 1, NOW)
-    assert (after.is_planned, update.due_at) == (True, NOW)
-    assert step(backfill(dates=2, skipped=1), is_replay=True)[1].backfill.planned_until is None
-
-
-def test_dates_of_a_deleted_stage_end() -> None:
-    view = backfill(stage=1, stages=("e",), dates=2, succeeded=1, is_planned=True)
-
-    effects, update = step_without_version(view, retries={2: Retry(7, is_whole=True, logical_date=NOW)}, is_gone=True)
-
-    assert effects == [CloseDate(1, 2, DateState.SKIPPED, reason="its run was deleted")]
-    assert (update.backfill.state, update.backfill.skipped) == (BackfillState.SUCCESS, 1)
-
-
-def step_without_version(view: BackfillView, **work: Any) -> tuple[list[Effect], UpdateBackfill]:
-    """A step without the version of a DAG."""
-    *effects, update = take_step(DueBackfill(backfill=view, **work), NOW)
-    assert isinstance(update, UpdateBackfill)
-    return effects, update
-
-
-@pytest.mark.parametrize(("state", "stages"), [(BackfillState.RUNNING, ("f", "e")), (BackfillState.PAUSED, ("e", "f"))])
-def test_a_cascade_goes_on_with_another_dag_while_one_is_held(state: BackfillState, stages: tuple[str, ...]) -> None:
-    view = backfill(stage=1, stages=("e", "f"), dates=2, succeeded=1, scan_until=1, state=state)
-
-    effects, update = step_without_version(view, held={"e"}, edges=(("d", "e"), ("d", "f")), is_busy=True)
-
-    assert (effects, update.backfill.stages, update.backfill.stage) == ([], stages, 1)
-    assert update.due_at == (NOW if state is BackfillState.RUNNING else None)
-
-
-@pytest.mark.parametrize(("stage", "is_busy", "after"), [(1, False, 2), (1, True, 1), (2, False, 2)])
-def test_a_stage_is_done_though_runs_of_later_stages_are_left(stage: int, after: int, *, is_busy: bool) -> None:
-    view = backfill(stage=stage, stages=("e", "f"), dates=2, succeeded=1, scan_until=1, is_planned=True)
-
-    update = step(view, is_busy=is_busy)[1]
-
-    assert (update.backfill.stage, update.backfill.run_end_date) == (after, None)
