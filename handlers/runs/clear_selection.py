@@ -12,9 +12,7 @@ def tasks_to_clear(graph: Graph, instances: Mapping[int, Instance], request: Cle
     """The requested tasks, and the setups and teardowns around them."""
     names = frozenset(request.task_ids)
     named = {index for index, node in enumerate(graph.nodes) if not names or node.task.task_id in names}
-    requested = set(named)
-    if request.downstream:
-        requested |= reachable(named, graph.downstream_of)
+    requested = reachable(named, graph.downstream_of) if request.downstream else set(named)
     if request.upstream:
         requested |= reachable(named, graph.upstream_of)
     if request.only_failed:

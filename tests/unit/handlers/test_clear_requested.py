@@ -18,9 +18,10 @@ from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.dag import UpdateSchedule
 from tidegate.schemas.effect.run import Reconsider, UpdateRun
 from tidegate.schemas.effect.submission import KillSubmissions
-from tidegate.schemas.graph import reachable
+from tidegate.schemas.effect.task import DropResult, TaskMoved, UpdateTask
+from tidegate.schemas.graph import element_index, reachable
 from tidegate.schemas.message import ClearRequested
-from tidegate.schemas.state import RunState, TaskState
+from tidegate.schemas.state import KillCause, RunState, TaskState
 from tidegate.schemas.view import Instance
 
 NONE, SCHEDULED, RUNNING, UP_FOR_RETRY = TaskState.NONE, TaskState.SCHEDULED, TaskState.RUNNING, TaskState.UP_FOR_RETRY
@@ -182,6 +183,36 @@ def test_an_active_task_is_killed_and_waits_again_once_its_attempt_has_ended() -
     assert (world.states(), world.tasks[0].next_try_at) == ({"a": SCHEDULED}, None)
     assert [event.state for event in world.published] == ["scheduled", "queued", "none", "scheduled"]
     world.check()
+
+
+def test_the_instances_of_a_cleared_mapped_task_are_removed_and_say_why() -> None:
+    world = SimulatedRun(graph("list", task("each*1 < list", over="list")))
+    world.returns["list"] = ["a", "b", "c"]
+    for admitted, ends in (("list", {"list": True}), ("each[0]", {"each[0]": False}), ("each[1]", {})):
+        world.admit(admitted)
+        world.finish(**ends)
+    elements = [element_index(1, element) for element in range(3)]
+
+    effects = cleared(world, task_ids=("each",))
+
+    said = "its mapped task was cleared by a user"
+    assert [it for it in effects if isinstance(it, DropResult)] == [DropResult(1, index) for index in (1, *elements)]
+    assert [it for it in effects if isinstance(it, KillSubmissions)] == [KillSubmissions(1, elements[1], said, KillCause.STOPPED)]
+    events = [it.event for it in effects if isinstance(it, TaskMoved)]
+    assert [(it.label, it.state, it.try_number, it.reason) for it in events] == [
+        ("each[0]", TaskState.REMOVED, 1, said),
+        ("each[1]", TaskState.REMOVED, 1, said),
+        ("each[2]", TaskState.REMOVED, 0, said),
+    ]
+    written = {it.instance.index: it for it in effects if isinstance(it, UpdateTask)}
+    assert {(written[index].instance.reason, written[index].dates.end_date) for index in elements} == {(said, NOW)}
+    assert (written[1].instance.reason, written[1].dates.end_date) == ("", None)
+
+
+def test_a_cleared_task_keeps_the_number_of_its_last_try() -> None:
+    effects = cleared(lived("a*1", a=True))
+
+    assert [(it.event.state, it.event.try_number) for it in effects if isinstance(it, TaskMoved)] == [("none", 1)]
 
 
 def test_a_task_that_waits_for_the_run_before_waits_again() -> None:

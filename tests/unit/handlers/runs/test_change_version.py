@@ -12,7 +12,7 @@ from tests.unit.handlers.well_formed import well_formed
 from tidegate.handlers.clear_requested import State, decide
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.run import ChangeVersion, UpdateRun
-from tidegate.schemas.effect.task import InsertTask, UpdateTask
+from tidegate.schemas.effect.task import Demand, InsertTask, SetTaskDemand, UpdateTask
 from tidegate.schemas.graph import Graph, element_index
 from tidegate.schemas.message import ClearRequested
 from tidegate.schemas.state import RunState, TaskState
@@ -49,6 +49,8 @@ def test_tasks_keep_their_history_by_name_and_new_ones_are_added() -> None:
 
     assert effects[0] == ChangeVersion(1, 2, 3, ((0, -1), (1, 0)))
     assert [effect.task_id for effect in effects if isinstance(effect, InsertTask)] == ["c", "d"]
+    wanted = Demand("default_pool", 1, -1, None, None)
+    assert [effect for effect in effects if isinstance(effect, SetTaskDemand)] == [SetTaskDemand(1, 0, wanted)]
     assert tasks(effects) == {0: (NONE, 0), 1: (NONE, 1), 2: (NONE, 1)}
     assert [(e.state, e.unfinished) for e in effects if isinstance(e, UpdateRun)] == [(RunState.QUEUED, 3)]
 

@@ -7,12 +7,13 @@ import pytest
 
 from tests.shapes import NOW, graph, run_view, task
 from tests.unit.handlers.run_rows import counted
-from tidegate.handlers.runs.create import create, promote
+from tidegate.handlers.runs.create import create, promote, queued_run
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.run import InsertRun, RunMoved, UpdateRun
 from tidegate.schemas.effect.task import Demand, InsertTask, OutletUpdated, TaskMoved
 from tidegate.schemas.graph import Graph
-from tidegate.schemas.state import RunState, TaskState
+from tidegate.schemas.state import RunState, RunType, TaskState
+from tidegate.schemas.timetable.tick import Tick
 
 CHAIN = graph("a!", "b < a", "c < b")
 EMPTY = graph("a!", "b! < a")
@@ -33,6 +34,17 @@ def test_a_queued_run_has_no_tasks_yet() -> None:
     assert (run.state, run.conf, run.unfinished, run.start_date, run.end_date) == (RunState.QUEUED, {"day": 1}, 3, None, None)
     assert (run.state_seq, run.task_seq, journal(effects)) == (1, 0, [(1, "queued")])
     assert len(effects) == 2
+
+
+def test_a_new_run_begins_with_all_tasks_of_its_version() -> None:
+    tick = Tick(NOW, NOW - timedelta(days=1), NOW, NOW)
+
+    run = queued_run(7, CHAIN, "r", RunType.SCHEDULED, NOW, tick=tick)
+
+    assert (run.id, run.dag_id, run.run_id, run.run_type, run.version_id) == (7, "d", "r", RunType.SCHEDULED, 1)
+    assert (run.state, run.state_seq, run.task_seq) == (RunState.QUEUED, 1, 0)
+    assert (run.unfinished, run.failed_leaves, run.max_active_tasks, run.start_date) == (3, 0, 16, None)
+    assert (run.logical_date, run.data_interval_start, run.data_interval_end) == (NOW, NOW - timedelta(days=1), NOW)
 
 
 def test_a_run_that_starts_at_once_was_queued_before() -> None:

@@ -49,6 +49,8 @@ def utc(*at: int) -> datetime:
         pytest.param(HOUR, DATE, NOW + timedelta(hours=3), id="after it was queued"),
         pytest.param(by(time(23, 30)), DATE, utc(2024, 3, 30, 22, 30), id="a time later on that day"),
         pytest.param(by(time(23, 0)), DATE, DATE, id="the very moment"),
+        pytest.param(by(time(23, 30)), utc(2024, 3, 30, 22, 7, 8, 9), utc(2024, 3, 30, 22, 30), id="a date within a minute"),
+        pytest.param(by(time(23, 7, 8, 9)), DATE, utc(2024, 3, 30, 22, 7, 8, 9), id="a time within a minute"),
         pytest.param(by(time(22, 59, 59)), DATE, utc(2024, 3, 31, 20, 59, 59), id="a time earlier on that day is the next day's"),
         pytest.param(by(time(9)), DATE, utc(2024, 3, 31, 7, 0), id="in summer time, the morning after"),
         pytest.param(by(time(2, 30)), DATE, utc(2024, 3, 31, 1, 30), id="a time that the clocks skip comes that much later"),
@@ -70,22 +72,24 @@ def test_a_time_that_comes_twice_is_the_second_one() -> None:
     assert due_at(by(time(2, 30)), run, NOW) == utc(2024, 10, 27, 1, 30)
 
 
-def deadlines(effects: Sequence[Effect]) -> list[tuple[str | None, str, datetime]]:
-    return [(e.task_id, e.name, e.due_at) for e in effects if isinstance(e, InsertDeadline)]
-
-
 def met(effects: Sequence[Effect]) -> list[str | None]:
     return [effect.task_id for effect in effects if isinstance(effect, MeetDeadlines)]
 
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_run_gets_its_deadlines_when_it_is_created(waits: bool) -> None:
-    dag = graph("a", task("b", deadlines=(by(time(13), "UTC"), HOUR)), deadlines=(HOUR,))
+    minute = DeadlineSpec(name="date", after_s=60.0)
+    dag = graph("a", task("b", deadlines=(by(time(13), "UTC"), HOUR)), deadlines=(HOUR, minute))
 
-    world = SimulatedRun(dag, waits=waits)
+    world = SimulatedRun(dag, waits=waits, logical_date=DATE)
 
     hour = NOW + timedelta(hours=1)
-    assert deadlines(world.others) == [(None, "hour", hour), ("b", "by then", hour), ("b", "hour", hour)]
+    assert world.others == [
+        InsertDeadline(1, None, "hour", hour),
+        InsertDeadline(1, None, "date", DATE + timedelta(minutes=1)),
+        InsertDeadline(1, "b", "by then", DATE + timedelta(hours=15)),
+        InsertDeadline(1, "b", "hour", hour),
+    ]
 
 
 def test_a_run_without_deadlines_has_no_deadline_effects() -> None:
@@ -226,6 +230,7 @@ def test_the_receivers_of_a_missed_deadline(task_id: str | None, expected: list[
     assert [(notice.about, notice.seq, notice.context.task_id) for notice in notices] == expected
     assert all(notice.receiver == TELL and notice.context.on is On.DEADLINE for notice in notices)
     assert all(notice.context.at == NOW and "missed the deadline 'hour'" in notice.context.reason for notice in notices)
+    assert all((notice.dag_run_id, notice.context.state) == (1, RunState.RUNNING) for notice in notices)
     assert all(n.context.deadline == MissedDeadline(name="hour", due_at=DUE, task_id=task_id or UNSET) for n in notices)
 
 

@@ -13,10 +13,12 @@ from tests.unit.handlers.simulated_run import End, SimulatedRun
 from tests.unit.handlers.well_formed import well_formed
 from tidegate.handlers import attempt_timed_out, run_end_requested, run_timed_out
 from tidegate.handlers.load import LockedAttempts, WholeRun
+from tidegate.handlers.runs.notifications import notify_late_inputs
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.deadline import Notify
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.message import AttemptTimedOut, RunEndRequested, RunTimedOut
+from tidegate.schemas.notice import MissedDeadline
 from tidegate.schemas.receiver import Callback, EmailReceiver, FunctionReceiver, On, Receiver, WebhookReceiver
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import Instance
@@ -130,6 +132,7 @@ def test_a_task_is_notified_with_the_number_and_fields_of_its_event() -> None:
     (event,) = [event for event in world.published if event.state == TaskState.UP_FOR_RETRY]
     context = notice.context
     assert (notice.about, notice.seq, notice.kind) == ("task", event.seq, "webhook")
+    assert (notice.dag_run_id, notice.version_id) == (1, None)
     assert (context.task_id, context.try_number, context.state, context.at) == ("a", 1, "up_for_retry", NOW)
     assert (context.dag_id, context.run_id, context.run_type, context.run_after) == ("d", "r1", "manual", NOW)
 
@@ -177,6 +180,18 @@ def test_a_failure_in_the_words_of_a_timeout_is_none() -> None:
     world.finish_with(TaskFinished(submission_id=id_, outcome="failed", reason="it took longer than its execution_timeout, 90 s"))
 
     assert [occasion for _, _, occasion, _ in told(world.others)] == ["failure"]
+
+
+def test_late_inputs_are_notified_about_the_version_of_the_dag() -> None:
+    dag = graph("a", version_id=3, callbacks=(Callback(On.DEADLINE, TELL),))
+    due = NOW - timedelta(minutes=1)
+
+    (notice,) = notify_late_inputs(dag, due, NOW, "no event of s://a")
+
+    assert (notice.about, notice.seq, notice.dag_run_id, notice.version_id) == ("dag", 0, None, 3)
+    context = notice.context
+    assert (context.dag_id, context.run_id, context.state) == ("d", None, None)
+    assert (context.deadline, context.at, context.reason) == (MissedDeadline(name="inputs", due_at=due), NOW, "no event of s://a")
 
 
 def test_each_receiver_of_an_event_is_notified_once() -> None:

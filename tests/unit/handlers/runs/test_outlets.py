@@ -18,7 +18,7 @@ from tidegate.schemas.graph import element_index
 from tidegate.schemas.run import MAX_PRODUCED_BYTES, MAX_PUBLISHED
 from tidegate.schemas.state import TaskState
 from tidegate.schemas.wire.envelope import decode
-from tidegate.schemas.wire.event import PRODUCER_SOURCE, DatasetUpdated, Kind, encode
+from tidegate.schemas.wire.event import MAX_ID_LENGTH, PRODUCER_SOURCE, DatasetUpdated, Kind, encode
 
 ATTEMPT = UUID(int=7)
 MAPPED = graph("a", task("m < a", over="a", outlets=("s://x", "s://y")))
@@ -116,6 +116,19 @@ def test_a_mapped_task_updates_its_outlets_once_when_all_instances_ended() -> No
         ("d/r1/m/s://x", signed({}, "m")),
         ("d/r1/m/s://y", signed({}, "m")),
     ]
+
+
+@pytest.mark.parametrize(
+    ("uri", "is_origin"),
+    [
+        pytest.param("x" * (MAX_ID_LENGTH - 7), True, id="as many characters as an id may have"),
+        pytest.param("x" * (MAX_ID_LENGTH - 6), False, id="one character more"),
+        pytest.param("港" * 339, True, id="as many bytes as an id may have"),
+        pytest.param("港" * 339 + "x", False, id="one byte more"),
+    ],
+)
+def test_the_id_of_an_outlets_event_is_its_origin_if_that_fits(uri: str, *, is_origin: bool) -> None:
+    assert (outlet_event_id("d", "r1", "a", uri) == f"d/r1/a/{uri}") is is_origin
 
 
 @pytest.mark.parametrize(("name", "uri"), [("load", f"lake://{'o' * 1000}"), ("港" * 170, "lake://o")])
