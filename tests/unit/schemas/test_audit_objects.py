@@ -22,9 +22,14 @@ def test_an_object_is_named_by_its_parts(form: Form, fields: dict[str, Any], nam
     assert object_name(form, **fields) == name
 
 
-def test_a_long_name_is_cut_at_a_character() -> None:
-    name = object_name(OF_POOL, name="ü" * 3_000)
-
-    assert len(name.encode()) <= LONGEST_OBJECT + len("…".encode())
-    assert name.startswith("pool üü")
-    assert name.endswith("ü…")
+@pytest.mark.parametrize(
+    ("given", "cut"),
+    [
+        pytest.param("a" * 1_995, "a" * 1_995, id="as long as an entry may be"),
+        pytest.param("a" * 1_996, f"{'a' * 1_995}…", id="a byte more"),
+        pytest.param("ü" * 3_000, f"{'ü' * 997}…", id="at a character"),
+    ],
+)
+def test_a_long_name_is_cut(given: str, cut: str) -> None:
+    assert len("pool ") + 1_995 == LONGEST_OBJECT
+    assert object_name(OF_POOL, name=given) == f"pool {cut}"

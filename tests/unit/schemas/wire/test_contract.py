@@ -19,7 +19,10 @@ from tidegate.schemas.wire.event import DATA, INCOMING, Kind, type_of
 
 FOLDER = Path(__file__).parent / "golden" / "contract"
 REVISIONS = sorted(FOLDER.glob("*.v*.json"), key=lambda path: (path.name.split(".")[0], int(path.stem.rpartition(".")[2])))
-DOCUMENT = asyncapi(lambda kind: f"tidegate.{kind}", "1.0.0")
+
+
+def document() -> dict[str, Any]:
+    return asyncapi(lambda kind: f"tidegate.{kind}", "1.0.0")
 
 
 def kind_of(revision: Path) -> Kind:
@@ -66,22 +69,26 @@ def test_each_topic_is_read_or_written_and_described() -> None:
 
 
 def test_the_document_is_as_published() -> None:
-    assert read(FOLDER / "asyncapi.json") == DOCUMENT
+    assert read(FOLDER / "asyncapi.json") == document()
 
 
 def test_the_document_has_every_topic_and_what_is_sent_there() -> None:
-    addresses = [channel["address"] for channel in DOCUMENT["channels"].values()]
+    found = document()
+
+    addresses = [channel["address"] for channel in found["channels"].values()]
 
     assert addresses == [f"tidegate.{kind}" for kind in Kind]
-    assert {name for name, operation in DOCUMENT["operations"].items() if operation["action"] == "send"} == {
+    assert {name for name, operation in found["operations"].items() if operation["action"] == "send"} == {
         *(f"send-{kind}" for kind in OUTGOING),
         "send-dataset-updated",
     }
 
 
 def test_every_reference_of_the_document_leads_somewhere() -> None:
-    for reference in references(DOCUMENT):
-        part: Any = DOCUMENT
+    found = document()
+
+    for reference in references(found):
+        part: Any = found
         for name in reference.removeprefix("#/").split("/"):
             part = part[name]
 
@@ -102,10 +109,11 @@ def references(part: Any) -> Iterator[str]:
 
 @pytest.mark.parametrize("kind", DATA)
 def test_a_message_of_the_document_carries_what_the_schema_says(kind: Kind) -> None:
-    message = DOCUMENT["components"]["messages"][kind]
+    components = document()["components"]
+    message = components["messages"][kind]
     name = message["payload"]["$ref"].rpartition("/")[2]
 
-    shape, schema = DOCUMENT["components"]["schemas"][name], json_schema(kind)
+    shape, schema = components["schemas"][name], json_schema(kind)
 
     assert shape["required"] == schema["required"]
     assert list(shape["properties"]) == list(schema["properties"])

@@ -23,6 +23,8 @@ from tidegate.schemas.wire.event import (
     encode,
 )
 
+NUL = r"a NUL character (\u0000), which cannot be stored"
+
 
 @pytest.mark.parametrize(
     ("data", "reason"),
@@ -59,8 +61,6 @@ def test_every_reason_comes_with_what_to_do() -> None:
 
 
 REFUSED = [
-    (None, Rejection.MALFORMED, "no value"),
-    (b"", Rejection.MALFORMED, "no value"),
     (b"{", Rejection.MALFORMED, "not JSON"),
     (b"lake://flights", Rejection.MALFORMED, "not JSON"),
     (b'{"uri":"lake://a"} {}', Rejection.MALFORMED, "trailing characters"),
@@ -74,10 +74,7 @@ REFUSED = [
     (b'{"uri":""}', Rejection.INVALID, "length >= 1 - at `$.uri`"),
     (b'{"uri":"a b"}', Rejection.INVALID, f"not a valid dataset-updated event: {URI_RULE} - at `$.uri`"),
     (b'{"uri":"lake://a","extra":[1]}', Rejection.INVALID, "$.extra"),
-    (b'{"uri":"lake://a","extra":{"x":"\\u0000"}}', Rejection.INVALID, "NUL"),
-    (b'{"uri":"lake://a","extra":{"\\\\\\u0000":1}}', Rejection.INVALID, "NUL"),
     (b'{"uri":"lake://a","extra":{"x":1e999}}', Rejection.INVALID, "out of range"),
-    (b'{"specversion":"1.0","id":"1","source":"s"}', Rejection.INVALID, "without data"),
     (b'{"specversion":"1.0","data_base64":"?"}', Rejection.INVALID, "base64"),
     (b'{"specversion":"1.0","id":"","source":"s","data":{"uri":"a"}}', Rejection.INVALID, "CloudEvents id needs"),
     (b'{"specversion":"1.0","id":"1","data":{"uri":"a"}}', Rejection.INVALID, "has no source"),
@@ -88,11 +85,57 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("value", "reason", "says"), REFUSED)
-def test_an_invalid_record_is_refused_with_a_reason(value: bytes | None, reason: Rejection, says: str) -> None:
+def test_an_invalid_record_is_refused_with_a_reason(value: bytes, reason: Rejection, says: str) -> None:
     error = rejection(value)
 
     assert error.reason == reason
     assert says in str(error)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason", "says"),
+    [
+        (None, Rejection.MALFORMED, "the record has no value"),
+        (b"", Rejection.MALFORMED, "the record has no value"),
+        (b'{"uri":"lake://a","extra":{"x":"\\u0000"}}', Rejection.INVALID, NUL),
+        (b'{"uri":"lake://a","extra":{"\\\\\\u0000":1}}', Rejection.INVALID, NUL),
+        (b'{"specversion":"1.0","id":"1","source":"s"}', Rejection.INVALID, "a CloudEvents event without data"),
+    ],
+)
+def test_a_record_without_data_that_can_be_stored_is_refused(value: bytes | None, reason: Rejection, says: str) -> None:
+    error = rejection(value)
+
+    assert (error.reason, str(error)) == (reason, says)
+
+
+ONLY_DATASETS = "is not an event of this topic, which carries tidegate.dataset-updated.v1"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "says"),
+    [
+        pytest.param({"id": "i" * 101}, f"the CloudEvents id '{'i' * 100}' has no source", id="100 of an id"),
+        pytest.param(
+            {"source": f"kafka:{'s' * 95}"}, f"the CloudEvents source 'kafka:{'s' * 94}': sources", id="100 of a source"
+        ),
+        pytest.param({"specversion": "2" * 21}, f"CloudEvents {'2' * 20} is not supported", id="20 of a version"),
+        pytest.param({"type": "t" * 201}, f"{'t' * 200} {ONLY_DATASETS}", id="200 of another type"),
+        pytest.param(
+            {"type": f"tidegate.dataset-updated.v{'2' * 175}"},
+            f"tidegate.dataset-updated.v{'2' * 174} is not supported",
+            id="200 of a later version",
+        ),
+        pytest.param({"time": "t" * 101}, f"the header ce_time is '{'t' * 100}', but", id="100 of a time"),
+    ],
+)
+def test_a_refusal_repeats_the_beginning_of_an_attribute(attributes: dict[str, str], says: str) -> None:
+    assert str(rejection(b'{"uri":"lake://a"}', headers_of(**attributes))).startswith(says)
+
+
+def test_a_refusal_repeats_the_beginning_of_a_path() -> None:
+    error = rejection(encode(DagFileChanged(path="p" * 101)), kind=Kind.DAG_FILE_CHANGED)
+
+    assert str(error).startswith(f"'{'p' * 100}' is not the path of a DAG file")
 
 
 BAD_HEADERS = [

@@ -138,6 +138,18 @@ def test_dataset_and_job_events_are_no_updates(about: str) -> None:
     assert read(said) == LineageEvent(what=about)
 
 
+@pytest.mark.parametrize(
+    ("schema", "what"),
+    [
+        pytest.param(f"{SCHEMA}{'D' * 41}", "D" * 40, id="the beginning of its last part"),
+        pytest.param(SCHEMA, "openlineage", id="without a last part"),
+        pytest.param("urn:OPENLINEAGE", "urn:OPENLINEAGE", id="in capitals"),
+    ],
+)
+def test_an_event_without_a_run_is_named_after_its_schema(schema: str, what: str) -> None:
+    assert read({"schemaURL": schema}) == LineageEvent(what=what)
+
+
 def test_it_may_come_as_a_cloudevent() -> None:
     headers = [("ce_specversion", b"1.0"), ("ce_id", b"7"), ("ce_source", b"spark")]
 
@@ -174,6 +186,12 @@ def test_namespace_and_name_make_one_uri(namespace: str, name: str, uri: str) ->
     assert uri_of(namespace, name) == uri
 
 
+def test_the_uri_of_a_dataset_may_have_2048_characters() -> None:
+    name = "n" * (2048 - len("s3://lake/"))
+
+    assert [len(update.uri) for update in updates(output(name))] == [2048]
+
+
 REFUSED = [
     (event(output(), eventType="DONE"), "Invalid enum value 'DONE' - at `$.eventType`"),
     (event(output(), eventTime="yesterday"), "Invalid RFC3339 encoded datetime - at `$.eventTime`"),
@@ -196,8 +214,8 @@ REFUSED = [
         "Expected `int` >= 0 - at `$.outputs[0].outputFacets.outputStatistics.rowCount`",
     ),
     (
-        event(output(), output("n" * 2040)),
-        "the URI of a dataset has at most 2048 characters, this one 2050 - at `$.outputs[1]`",
+        event(output(), output("n" * 2039)),
+        "the URI of a dataset has at most 2048 characters, this one 2049 - at `$.outputs[1]`",
     ),
 ]
 
