@@ -42,10 +42,12 @@ def acted(
     action: BackfillAction,
     newest: Graph | None = None,
     unended: tuple[LockedRun, ...] = (),
+    *,
+    has_pool: bool = True,
     **facts: Any,
 ) -> list[Effect]:
     request = BackfillActed(backfill_id=1, action=action, newest_version=newest is not None, **facts)
-    state = backfill_acted.State(NOW, view, newest=newest, unended=unended)
+    state = backfill_acted.State(NOW, view, newest=newest, unended=unended, has_pool=has_pool)
     return well_formed(backfill_acted.decide([message(request)], state))
 
 
@@ -119,13 +121,15 @@ def test_a_retry_with_the_newest_version_pins_and_records_it() -> None:
     assert record == RecordAudit("retried a backfill", NAME, details)
 
 
-def test_runs_that_have_not_ended_get_the_newest_version_too() -> None:
-    run = LockedRun(run_view(7, backfill_id=1), DAILY, {0: Instance(0, TaskState.FAILED)})
+def unended() -> LockedRun:
+    return LockedRun(run_view(7, backfill_id=1), DAILY, {0: Instance(0, TaskState.SCHEDULED)})
 
-    effects = acted(backfill(state=BackfillState.FAILED, **STOPPED), BackfillAction.RETRY, WITH_NEW_TASK, unended=(run,))
+
+def test_runs_that_have_not_ended_get_the_newest_version_too() -> None:
+    effects = acted(backfill(state=BackfillState.FAILED, **STOPPED), BackfillAction.RETRY, WITH_NEW_TASK, (unended(),))
 
     after = next(effect.backfill for effect in effects if isinstance(effect, UpdateBackfill))
-    assert effects[2:-2] == list(move_to_version(after, run, WITH_NEW_TASK, NOW))
+    assert effects[2:-2] == list(move_to_version(after, unended(), WITH_NEW_TASK, NOW))
     assert [effect.instance.index for effect in effects if isinstance(effect, InsertTask)] == [1]
 
 
@@ -156,6 +160,13 @@ def test_a_rejected_action_changes_nothing(
     view: BackfillView | None, action: str, newest: Graph | None, rejected: RejectMessage
 ) -> None:
     assert acted(view, BackfillAction(action), newest) == [rejected]
+
+
+def test_a_retry_needs_the_pool_of_the_backfill() -> None:
+    effects = acted(backfill(state=BackfillState.FAILED, pool="few", **STOPPED), BackfillAction.RETRY, has_pool=False)
+
+    reason = "there is no pool 'few'; `tidegate pools set few SLOTS` makes it"
+    assert effects == [RejectMessage("no_such_pool", reason, "pool")]
 
 
 def changed(view: BackfillView | None, **facts: Any) -> list[Effect]:
