@@ -31,11 +31,11 @@ def decide(messages: Sequence[Message[RunEndRequested]], state: WholeRun) -> Ite
         yield no_such_run(request.dag_id, request.run_id) if state.dag_exists else no_such_dag(request.dag_id)
     elif state.run.state is request.state or (request.only_if_active and state.run.state in RUN_ENDED):
         yield RejectMessage(ALREADY_ENDED, f"run {request.run_id!r} has already ended as {state.run.state}")
-    elif request.state is RunState.SUCCESS:
-        yield from mark_success(state.run, state.graph, state.tasks, state.now, request.reason)
-        yield from _next_runs(state, state.run, request.state)
     else:
-        yield from fail(state.run, state.graph, state.tasks, state.now, reason=request.reason)
+        if request.state is RunState.SUCCESS:
+            yield from mark_success(state.run, state.graph, state.tasks, state.now, request.reason)
+        else:
+            yield from fail(state.run, state.graph, state.tasks, state.now, reason=request.reason)
         yield from _next_runs(state, state.run, request.state)
 
 
