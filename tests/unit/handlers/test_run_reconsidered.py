@@ -11,11 +11,13 @@ from tests.unit.handlers.well_formed import well_formed
 from tidegate.handlers.run_reconsidered import decide, has_failed
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.dag import CountFailures
-from tidegate.schemas.effect.run import RunMoved, UpdateRun
+from tidegate.schemas.effect.deadline import Notify
+from tidegate.schemas.effect.run import ReconsiderAfter, RunMoved, UpdateRun
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.effect.task import InsertTask, TaskMoved, UpdateTask
 from tidegate.schemas.message import RunReconsidered
 from tidegate.schemas.notice import FailedTask
+from tidegate.schemas.receiver import Callback, FunctionReceiver, On
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import DagView, Instance
 
@@ -202,6 +204,24 @@ def test_a_run_fails_with_the_tasks_that_failed_before(stop: str, reason: str) -
 
     (moved,) = (effect.event for effect in effects if isinstance(effect, RunMoved))
     assert (moved.reason, moved.failed_tasks) == (reason, (EARLIER,))
+
+
+def test_a_receiver_is_told_of_a_stopped_run_also_without_failed_tasks() -> None:
+    world = SimulatedRun(graph("a", callbacks=(Callback(On.FAILURE, FunctionReceiver("tell")),)))
+
+    effects = well_formed(decide(ASKED, world.whole(stop="enough")))
+
+    told = [effect.context for effect in effects if isinstance(effect, Notify)]
+    assert [(context.reason, context.failed_tasks) for context in told] == [("enough", ())]
+
+
+@pytest.mark.parametrize(("above", "next_runs"), [(F, [ReconsiderAfter("d", 1)]), (S, [])], ids=["a task ends", "none ends"])
+def test_the_next_run_of_a_sequential_dag_is_reconsidered_where_a_task_ends(above: TaskState, next_runs: list[Effect]) -> None:
+    world = found_as(SimulatedRun(graph(task("a", depends_on_past=True), "b < a", "c")), {"a": above, "b": NONE})
+
+    effects = well_formed(decide(ASKED, world.whole()))
+
+    assert [effect for effect in effects if isinstance(effect, ReconsiderAfter)] == next_runs
 
 
 def mapped(*states: TaskState) -> SimulatedRun:
