@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.schemas.timetable.given import DAY, HOUR, catchup, chain, cron, fired, hourly, no_catchup, period, utc
 from tidegate.schemas.timetable.spec import Continuous, Every, Once, Timetable
-from tidegate.schemas.timetable.tick import Bounds, Missed, Tick, next_tick
+from tidegate.schemas.timetable.tick import Bounds, Missed, Tick, next_tick, was_missed
 
 DAILY = cron("0 3 * * *")
 HOURLY = cron("0 * * * *")
@@ -226,3 +226,8 @@ def test_dates_of_other_zones_and_beyond_all_bounds_are_understood() -> None:
 @pytest.mark.parametrize("bounds", [no_catchup(), catchup("2020-01-01"), skip()], ids=["latest", "all", "skip"])
 def test_what_never_fires_has_no_next_run(timetable: Timetable, bounds: Bounds) -> None:
     assert next_tick(timetable, None, bounds, utc("2024-08-15")) is None
+
+
+@pytest.mark.parametrize(("now", "missed"), [("2024-08-15 05:01:00", False), ("2024-08-15 05:01:01", True)])
+def test_a_run_was_missed_after_a_minute(now: str, *, missed: bool) -> None:
+    assert was_missed(fired("2024-08-15 05:00"), utc(now)) is missed

@@ -8,6 +8,7 @@ import pytest
 from tests.unit.schemas.timetable.given import DAY, HOUR, cron, utc
 from tidegate.schemas.timetable.cron import PRESETS, compiled
 from tidegate.schemas.timetable.spec import (
+    LONGEST_S,
     Continuous,
     Cron,
     Dates,
@@ -22,11 +23,15 @@ from tidegate.schemas.timetable.spec import (
 EACH: list[tuple[Timetable, str]] = [
     (cron("30 16 * * *", zone="Europe/Zurich"), "cron 30 16 * * * Europe/Zurich"),
     (cron("0 * * * *", "30 * * * *", mode="interval"), "cron 0 * * * *, 30 * * * * UTC by interval"),
+    (cron("0 * * * *", interval_s=LONGEST_S), "cron 0 * * * * UTC"),
     (Every(seconds=HOUR), "every 1 h"),
     (Every(seconds=90 * 60), "every 90 min"),
     (Every(seconds=1.5), "every 1.5 s"),
     (Every(seconds=7 * DAY, mode="interval"), "every 7 d by interval"),
+    (Every(seconds=0.001), "every 0.001 s"),
     (Every(months=1), "every 1 month"),
+    (Every(months=3), "every 3 months"),
+    (Every(months=12), "every 1 year"),
     (Every(months=24, seconds=HOUR), "every 2 years and 1 h"),
     (Every(months=1200), "every 100 years"),
     (Dates((utc("2024-08-15"),)), "on 2024-08-15 00:00:00+00:00"),
@@ -70,14 +75,20 @@ def test_no_timetable_is_described_too() -> None:
         pytest.param(Every(seconds=float("nan")), "must be at most 100 years", id="no-number"),
         pytest.param(Every(months=1201), "must be at most 100 years", id="too-many-months"),
         pytest.param(Every(seconds=HOUR, timezone="Europe/Zürich"), "there is no time zone 'Europe/Zürich'", id="delta-zone"),
-        pytest.param(cron(), "at least one expression", id="no-expression"),
+        pytest.param(cron(), "^a cron timetable needs at least one expression, such as '0 3 \\* \\* \\*'$", id="no-expression"),
         pytest.param(cron("0 3 * * *", zone="Mars/Base"), "there is no time zone 'Mars/Base'; write", id="zone"),
         pytest.param(cron("0 3 * * *", zone="Europe"), "there is no time zone 'Europe'", id="zone-folder"),
         pytest.param(cron("0 3 * * *", zone="../etc/passwd"), "there is no time zone", id="zone-path"),
         pytest.param(cron("0 3 * * *", zone=""), "there is no time zone ''", id="zone-empty"),
         pytest.param(cron("0 3 * * *", interval_s=-1), "from 0 to 100 years long, not -1 s", id="interval"),
-        pytest.param(cron("0 3 * * *", mode="interval", interval_s=60), "leave out interval", id="interval-twice"),
-        pytest.param(Dates(()), "needs at least one date", id="no-date"),
+        pytest.param(
+            cron("0 3 * * *", mode="interval", interval_s=60),
+            "^in interval mode the data interval is the time between two ticks; leave out interval, or use trigger mode$",
+            id="interval-twice",
+        ),
+        pytest.param(
+            Dates(()), "^a list of dates needs at least one date; write None for a DAG that never runs by time$", id="no-date"
+        ),
         pytest.param(Dates((datetime(2024, 1, 1),)), "the date 2024-01-01 00:00:00 has no time zone", id="naive"),  # noqa: DTZ001 - the mistake
     ],
 )

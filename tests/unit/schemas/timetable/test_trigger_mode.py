@@ -187,6 +187,7 @@ def test_t28_once_does_not_run_after_its_end_date() -> None:
         pytest.param(None, "2023-03-06", period("2023-03-03", "2023-03-06"), id="first"),
         pytest.param(None, "2023-03-01", fired("2023-03-03"), id="future-start"),
         pytest.param(period("2023-03-03", "2023-03-05"), "2023-03-06", period("2023-03-05", "2023-03-06"), id="later"),
+        pytest.param(period("2023-03-03", "2023-03-06"), "2023-03-10", period("2023-03-06", "2023-03-10"), id="at-the-end"),
         pytest.param(period("2023-03-03", "2023-03-06"), "2023-03-12", None, id="ended"),
         pytest.param(period("2023-03-01", "2023-03-01 01:00"), "2023-03-02", fired("2023-03-03"), id="start-moved"),
     ],
