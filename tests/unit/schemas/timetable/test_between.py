@@ -81,3 +81,7 @@ def test_some_timetables_have_no_dates(timetable: Timetable | None) -> None:
 )
 def test_periods_count_from_the_start_date(timetable: Timetable, bounds: Bounds, anchor: datetime) -> None:
     assert anchor_of(timetable, bounds, NOW) == anchor
+
+
+def test_an_expression_that_never_fires_has_no_periods() -> None:
+    assert list(ticks_between(Cron(("0 0 30 2 *",), mode="interval"), EPOCH, NOW, LATER)) == []

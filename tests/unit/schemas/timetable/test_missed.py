@@ -5,7 +5,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from tests.unit.schemas.timetable.given import DAY, HOUR, catchup, chain, cron, fired, hourly, no_catchup, period, utc
-from tidegate.schemas.timetable.spec import Continuous, Every, Once, Timetable
+from tidegate.schemas.timetable.spec import Continuous, Dates, Every, Once, Timetable
 from tidegate.schemas.timetable.tick import Bounds, Missed, Tick, next_tick, was_missed
 
 DAILY = cron("0 3 * * *")
@@ -72,6 +72,14 @@ def test_a_delta_that_waits_runs_one_period_after_the_dag_got_its_timetable(miss
 
     assert next_tick(delta, None, waits, at) == fired(expected)
     assert next_tick(delta, None, Bounds(missed=missed, run_immediately=True), at) == fired(f"2024-08-15 {now}")
+
+
+def test_a_delta_waits_for_one_period_however_long_its_data_interval_is() -> None:
+    bounds = Bounds(missed="all", run_immediately=False, since=utc("2024-08-15 12:00"))
+
+    tick = next_tick(Every(seconds=6 * HOUR, interval_s=12 * HOUR), None, bounds, utc("2024-08-15 12:00"))
+
+    assert tick == period("2024-08-15 06:00", "2024-08-15 18:00")
 
 
 def test_a_delta_with_a_start_date_does_not_wait() -> None:
@@ -231,3 +239,40 @@ def test_what_never_fires_has_no_next_run(timetable: Timetable, bounds: Bounds) 
 @pytest.mark.parametrize(("now", "missed"), [("2024-08-15 05:01:00", False), ("2024-08-15 05:01:01", True)])
 def test_a_run_was_missed_after_a_minute(now: str, *, missed: bool) -> None:
     assert was_missed(fired("2024-08-15 05:00"), utc(now)) is missed
+
+
+@pytest.mark.parametrize(
+    ("end", "now", "expected"),
+    [
+        (None, "03:06:00", "03:00:00"),
+        (None, "03:06:01", "03:06:01"),
+        ("03:30:00", "03:30:00", "03:30:00"),
+        ("03:30:00", "03:30:01", "03:00:00"),
+    ],
+    ids=["within a tenth", "later", "at the end date", "after the end date"],
+)
+def test_a_delta_that_missed_runs_takes_the_last_tick_or_begins_anew(end: str | None, now: str, expected: str) -> None:
+    bounds = no_catchup(end=end and f"2024-08-15 {end}")
+
+    tick = next_tick(Every(seconds=HOUR), fired("2024-08-15 00:00"), bounds, utc(f"2024-08-15 {now}"))
+
+    assert tick == fired(f"2024-08-15 {expected}")
+
+
+@pytest.mark.parametrize(("now", "expected"), [("03:05", fired("2024-08-15 03:00")), ("03:06", None)])
+def test_the_last_date_of_all_counts_as_just_passed_for_five_minutes(now: str, expected: Tick | None) -> None:
+    assert next_tick(Dates((utc("2024-08-15 03:00"),)), None, catchup(), utc(f"2024-08-15 {now}")) == expected
+
+
+def test_calendar_periods_without_a_start_date_count_from_the_last_run() -> None:
+    tick = next_tick(Every(months=1, mode="interval"), period("2024-01-15", "2024-02-15"), no_catchup(), utc("2024-06-20"))
+
+    assert tick == period("2024-05-15", "2024-06-15")
+
+
+def test_the_last_period_of_a_delta_before_the_end_date_may_still_be_due() -> None:
+    last, bounds = period("2024-08-15 05:00", "2024-08-15 06:00"), no_catchup(end="2024-08-15 08:30")
+
+    tick = next_tick(Every(seconds=HOUR, mode="interval"), last, bounds, utc("2024-08-15 12:00"))
+
+    assert tick == period("2024-08-15 08:00", "2024-08-15 09:00")
