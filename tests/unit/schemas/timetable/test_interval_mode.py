@@ -188,10 +188,14 @@ def test_calendar_periods_return_to_their_time_of_day_after_one_that_does_not_ex
     assert [tick.interval_end for tick in runs] == [utc("2023-03-26 01:30"), utc("2023-04-26 00:30"), utc("2023-05-26 00:30")]
 
 
-def test_calendar_periods_may_start_at_the_first_of_two_like_times() -> None:
-    runs = chain(Every(months=1, timezone="Europe/Zurich", mode="interval"), 2, catchup("2023-10-29 00:30"))
+@pytest.mark.parametrize(
+    ("first", "second"), [("2023-10-29 00:30", "2023-11-29 01:30"), ("2024-10-27 00:30", "2024-11-27 01:30")]
+)
+def test_calendar_periods_may_start_at_the_first_of_two_like_times(first: str, second: str) -> None:
+    """On a day that some months lack, and on one that all have."""
+    runs = chain(Every(months=1, timezone="Europe/Zurich", mode="interval"), 2, catchup(first))
 
-    assert [tick.interval_start for tick in runs] == [utc("2023-10-29 00:30"), utc("2023-11-29 01:30")]
+    assert [tick.interval_start for tick in runs] == [utc(first), utc(second)]
 
 
 @pytest.mark.parametrize("every", [Every(months=1), Every(months=1, seconds=DAY), Every(months=12), Every(seconds=DAY)])

@@ -1,5 +1,6 @@
 """Months of event ids."""
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -21,6 +22,18 @@ MOMENTS = st.datetimes(datetime(2020, 1, 1), datetime(2098, 12, 31), timezones=s
 )
 def test_a_month_is_that_of_utc(at: datetime, month: int) -> None:
     assert month_of(at) == month
+
+
+def test_a_month_is_that_of_utc_wherever_the_daemon_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        with monkeypatch.context() as elsewhere:
+            elsewhere.setenv("TZ", "Asia/Tokyo")
+            time.tzset()
+            found = month_of(datetime(2026, 12, 31, 23, 59, tzinfo=UTC))
+    finally:
+        time.tzset()
+
+    assert found == 2612
 
 
 @given(MOMENTS)
