@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+_WITH_LESSER = tuple(zip(_UNITS, (*_UNITS[1:], (0, "")), strict=True))
 
 
 def utc(moment: datetime) -> str:
@@ -24,9 +25,7 @@ def span(seconds: float) -> str:
     if seconds < 9.95:
         return f"{seconds:.1f}s"
     whole = round(seconds)
-    (size, unit), (smaller, lesser) = next(
-        pair for pair in zip(_UNITS, (*_UNITS[1:], (0, "")), strict=True) if whole >= pair[0][0]
-    )
+    (size, unit), (smaller, lesser) = next(pair for pair in _WITH_LESSER if whole >= pair[0][0])
     return f"{whole // size}{unit}" + (f"{whole % size // smaller:02}{lesser}" if smaller else "")
 
 

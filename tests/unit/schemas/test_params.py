@@ -1,5 +1,6 @@
 """The conf of a run against the parameters of its DAG."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,8 +76,12 @@ def test_a_value_fits_a_schema_or_says_why_not(schema: dict[str, Any], value: An
     assert value_problem(ParamSpec(schema=schema), value) == problem
 
 
-def test_nothing_is_fetched_for_a_reference_that_was_not_checked() -> None:
-    problem = value_problem(ParamSpec(schema={"$ref": METADATA}), 1)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # with which jsonschema fetches
+@pytest.mark.parametrize("reference", [METADATA, "file://{}/schema.json"], ids=["of another host", "a file that there is"])
+def test_nothing_is_fetched_for_a_reference_that_was_not_checked(reference: str, tmp_path: Path) -> None:
+    (tmp_path / "schema.json").write_text("{}")
+
+    problem = value_problem(ParamSpec(schema={"$ref": reference.format(tmp_path)}), 1)
 
     assert problem is not None
     assert problem.startswith("its schema cannot be evaluated: ")

@@ -1,6 +1,7 @@
 """Times and spans as people read them."""
 
 from datetime import UTC, datetime, timedelta, timezone
+from time import tzset
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -14,6 +15,16 @@ def test_a_time_is_shown_in_utc_to_the_second() -> None:
     elsewhere = NOON.astimezone(timezone(timedelta(hours=2)))
 
     assert utc(elsewhere) == "2026-11-21 12:00:05Z"
+
+
+def test_a_time_is_shown_in_utc_wherever_the_host_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    tzset()
+    shown = utc(NOON)
+    monkeypatch.undo()
+    tzset()
+
+    assert shown == "2026-11-21 12:00:05Z"
 
 
 @pytest.mark.parametrize(
