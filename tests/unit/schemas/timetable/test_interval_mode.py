@@ -151,6 +151,12 @@ def test_a_manual_run_of_a_delta_has_the_period_that_ends_with_it() -> None:
     assert manual_interval(MONTHLY, at) == (utc("2025-02-28 12:34:56"), at)
 
 
+def test_a_manual_run_of_an_expression_that_never_fires_has_a_period_without_length() -> None:
+    at = utc("2025-03-31 12:34:56")
+
+    assert manual_interval(cron("0 0 30 2 *", mode="interval"), at) == (at, at)
+
+
 def test_several_crons_share_their_periods() -> None:
     runs = chain(cron("0 0 * * *", "0 6 * * *", mode="interval"), 3, catchup("2025-01-01"))
 
