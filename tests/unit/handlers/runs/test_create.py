@@ -64,6 +64,19 @@ def test_a_promoted_run_has_the_next_sequence_number() -> None:
     assert (run.state_seq, journal(effects)) == (2, [(2, "running")])
 
 
+def test_a_run_that_was_cleared_starts_again_with_its_tasks() -> None:
+    effects = list(promote(run_view(tasks=3, task_seq=5), CHAIN, NOW))
+
+    assert [(it.event.state, it.event.at) for it in effects if isinstance(it, RunMoved)] == [("running", NOW)]
+    assert not any(isinstance(effect, InsertTask) for effect in effects)
+
+
+def test_a_queued_run_of_empty_tasks_ends_as_it_starts() -> None:
+    effects = promote(run_view(tasks=2), EMPTY, NOW)
+
+    assert [(it.state, it.end_date) for it in effects if isinstance(it, UpdateRun)] == [(RunState.SUCCESS, NOW)]
+
+
 def test_every_task_gets_its_row() -> None:
     effects = list(promote(run_view(tasks=3), CHAIN, NOW))
 

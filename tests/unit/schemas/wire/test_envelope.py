@@ -94,6 +94,12 @@ def test_binary_attributes_may_be_partly_there() -> None:
     assert envelope == Envelope(source="importer", id=None, time=None)
 
 
+def test_an_id_may_have_1024_bytes() -> None:
+    envelope, _ = decode(Kind.DATASET_UPDATED, headers_of(id="é" * 512, source="s"), b'{"uri":"lake://a"}')
+
+    assert envelope.id == "é" * 512
+
+
 def test_headers_that_are_not_of_cloudevents_do_not_matter() -> None:
     headers = [("traceparent", b"\xff\xfe"), ("content-type", b"application/json")]
 

@@ -169,6 +169,7 @@ def test_an_update_of_our_own_may_speak_of_runs() -> None:
 URIS = [
     ("s3://lake", "flights/2013", "s3://lake/flights/2013"),
     ("s3://lake/", "/flights", "s3://lake/flights"),
+    ("s3://X", "X", "s3://X/X"),
     ("file", "/data/flights", "file:///data/flights"),
     ("file://", "/data/flights", "file:///data/flights"),
     ("hdfs://namenode:8020", "/data/flights", "hdfs://namenode:8020/data/flights"),
