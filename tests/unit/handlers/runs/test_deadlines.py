@@ -140,7 +140,7 @@ def test_the_end_of_a_run_meets_all_open_deadlines(end: bool) -> None:
     world.admit("a")
     world.finish(a=end)
 
-    assert met(world.others) == [None]
+    assert [it for it in world.others if isinstance(it, MeetDeadlines)] == [MeetDeadlines(1, None, NOW)]
 
 
 def test_a_run_that_ends_at_its_start_meets_its_deadlines() -> None:
