@@ -1,14 +1,20 @@
-"""Between a daemon and a server: the way that can stand still, become slow, or end at a COMMIT."""
+"""Between a daemon and a server: the way that can stand still, become slow, or end when a transaction is to be committed."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from random import Random
 from urllib.parse import urlsplit, urlunsplit
+from weakref import WeakSet
 
 from tidegate.daemon.standalone.port import LOOPBACK
 
+BEGIN = b"Q\x00\x00\x00\x0bBEGIN;\x00"
 COMMIT = b"Q\x00\x00\x00\x0cCOMMIT;\x00"
+ROLLBACK = b"Q\x00\x00\x00\x0eROLLBACK;\x00"
+SYNC = b"S\x00\x00\x00\x04"
+"""The end of a statement with arguments. Outside of a transaction it commits."""
+
 CHUNK = 65536
 
 
@@ -106,6 +112,7 @@ class PostgresLink(Link):
         self._random = random
         self.cut_share = 0.0
         self.cuts = 0
+        self._in_transaction: WeakSet[asyncio.StreamWriter] = WeakSet()
 
     @property
     def dsn(self) -> str:
@@ -113,7 +120,7 @@ class PostgresLink(Link):
         return urlunsplit(self._server._replace(netloc=f"{self._server.username}@{LOOPBACK}:{self.port}"))
 
     async def _ends_at(self, chunk: bytes, writer: asyncio.StreamWriter) -> bool:
-        if not (self.cut_share and chunk.endswith(COMMIT) and self._random.random() < self.cut_share):
+        if not (self._commits(chunk, writer) and self._random.random() < self.cut_share):
             return False
         self.cuts += 1
         if self._random.random() < 0.5:
@@ -121,3 +128,10 @@ class PostgresLink(Link):
             while writer.transport.get_write_buffer_size():
                 await asyncio.sleep(0)
         return True
+
+    def _commits(self, chunk: bytes, writer: asyncio.StreamWriter) -> bool:
+        if chunk.endswith(BEGIN):
+            self._in_transaction.add(writer)
+        elif chunk.endswith((COMMIT, ROLLBACK)):
+            self._in_transaction.discard(writer)
+        return chunk.endswith(COMMIT) or (chunk.endswith(SYNC) and writer not in self._in_transaction)
