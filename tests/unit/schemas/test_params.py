@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tidegate.schemas.dag import ParamSpec
-from tidegate.schemas.json_schema import conf_problem, is_cheap, reference_problem, schema_problem, value_problem
+from tidegate.schemas.json_schema import CHEAP, conf_problem, is_cheap, reference_problem, schema_problem, value_problem
 from tidegate.schemas.params import conf_with_defaults
 
 PARAMS = {"day": ParamSpec(schema={"type": "integer"}), "mode": ParamSpec(default="fast")}
@@ -104,6 +104,7 @@ def test_a_number_beyond_all_computation_does_not_fit() -> None:
         ({}, ["any"], True),
         ({"type": "string", "format": "date", "title": "Day"}, "2013-01-01", True),
         ({"type": "integer", "minimum": 1}, 3, True),
+        (dict.fromkeys(CHEAP, 1), 3, True),
         ({"enum": [["a"], None]}, None, True),
         ({"enum": [["a"], None]}, ["a"], False),
         ({"type": "string"}, "x" * 10_000, True),

@@ -43,9 +43,10 @@ def test_a_run_has_the_facts_of_its_context(results: dict[str, Any] | None, foun
         other.outlets[A]
 
 
-@pytest.mark.parametrize(("choice", "task_ids"), [(follow("a", "b"), ("a", "b")), (follow(), (NONE_CHOSEN,)), (skip_rest(), ())])
-def test_a_branching_task_chooses_by_what_it_returns(choice: Choice, task_ids: tuple[str, ...]) -> None:
-    assert choice == Choice(task_ids)
+def test_a_branching_task_chooses_by_what_it_returns() -> None:
+    assert follow("a", "b") == Choice(("a", "b"))
+    assert follow() == Choice((NONE_CHOSEN,))
+    assert skip_rest() == Choice(())
 
 
 def test_a_choice_is_of_ids() -> None:
