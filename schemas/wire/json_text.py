@@ -15,8 +15,8 @@ def depth(value: bytes) -> int:
     shape = value.replace(rb"\\", b"").replace(rb"\"", b"").translate(_SHAPE, _NOT_SHAPE)
     brackets = b"".join(shape.replace(b'""', b"").split(b'"')[::2])
     levels = 0
-    while brackets.count(b"[]") * 24 > len(brackets):  # many pairs of adjacent brackets: remove one level of all
-        brackets = brackets.replace(b"[]", b"")
+    while brackets.count(b"[]") * 24 > len(brackets):
+        brackets = brackets.replace(b"[]", b"")  # Many pairs of adjacent brackets: one level of all goes at once.
         levels += 1
     return levels + _highest(brackets)
 

@@ -240,4 +240,5 @@ def test_a_notification_has_the_time_of_its_event() -> None:
 
     (notice,) = [effect for effect in world.others if isinstance(effect, Notify)]
 
-    assert (notice.context.at, notice.context.logical_date) == (NOW, NOW - timedelta(days=1))
+    context = notice.context
+    assert (context.at, context.state, context.logical_date) == (NOW, "success", NOW - timedelta(days=1))

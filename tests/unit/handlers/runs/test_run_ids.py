@@ -1,33 +1,21 @@
 """The ids of runs."""
 
-import time
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 
+from tests.local_zone import local_zone
 from tests.shapes import NOW, pending
 from tidegate.handlers.runs.run_ids import backfill_run_id, dataset_run_id, manual_run_id, reserved_prefix, scheduled_run_id
 
 AT = datetime(2024, 5, 1, 14, tzinfo=timezone(timedelta(hours=2)))
 
 
-@pytest.fixture
-def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The process runs in another time zone."""
-    with monkeypatch.context() as patch:
-        patch.setenv("TZ", "Asia/Tokyo")
-        time.tzset()
-        yield
-    time.tzset()
-
-
-@pytest.mark.usefixtures("tokyo")
 def test_ids_by_time_are_in_utc_wherever_a_daemon_runs() -> None:
-    assert datetime.fromtimestamp(0, UTC).astimezone().utcoffset() == timedelta(hours=9)
-    assert manual_run_id(AT) == "manual__2024-05-01T12:00:00+00:00"
-    assert dataset_run_id(7, AT, ()).startswith("dataset__2024-05-01T12:00:00+00:00_")
+    with local_zone("Asia/Tokyo"):
+        assert manual_run_id(AT) == "manual__2024-05-01T12:00:00+00:00"
+        assert dataset_run_id(7, AT, ()).startswith("dataset__2024-05-01T12:00:00+00:00_")
 
 
 @pytest.mark.parametrize(("ids", "hashed"), [((5,), "5"), ((5, 6), "5,6"), ((), "run 7")])

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.local_zone import local_zone
 from tests.unit.schemas.wire.envelopes import PUBLISHED, Headers, headers_of, rejection, structured
 from tidegate.schemas.wire.envelope import Envelope, decode, decode_state
 from tidegate.schemas.wire.event import DagFileChanged, DatasetUpdated, Kind, Rejection, TaskFinished, encode, type_of
@@ -119,7 +120,8 @@ def test_data_that_speaks_of_specversion_is_not_taken_for_an_envelope() -> None:
 def test_times_arrive_in_utc() -> None:
     headers = headers_of(time="2026-03-29T03:30:00+02:00")
 
-    envelope, _ = decode(Kind.DATASET_UPDATED, headers, b'{"uri":"lake://a"}')
+    with local_zone("Asia/Tokyo"):
+        envelope, _ = decode(Kind.DATASET_UPDATED, headers, b'{"uri":"lake://a"}')
 
     assert str(envelope.time) == "2026-03-29 01:30:00+00:00"
 

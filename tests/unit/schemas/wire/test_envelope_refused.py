@@ -184,7 +184,7 @@ def test_the_times_of_an_attempt_are_held_to_the_same(name: str) -> None:
 
 
 def test_an_attribute_that_is_no_text_is_refused() -> None:
-    error = rejection(b'{"uri":"lake://a"}', [("ce_id", b"\xff")])
+    error = rejection(b'{"uri":"lake://a"}', [("ce_source", b"s"), ("ce_id", b"\xff")])
 
     assert (error.reason, str(error)) == (Rejection.MALFORMED, "the header ce_id is not text in UTF-8")
 
@@ -214,11 +214,11 @@ def test_a_record_above_one_mebibyte_is_refused_with_its_size() -> None:
 
 
 def test_nesting_is_accepted_up_to_the_limit() -> None:
-    value = b'{"uri":"lake://a","extra":{"x":%s}}' % (b"[" * (MAX_DEPTH - 2) + b"]" * (MAX_DEPTH - 2))
+    nested = b"[" * (MAX_DEPTH - 2) + b"]" * (MAX_DEPTH - 2)
 
-    _, event = decode(Kind.DATASET_UPDATED, [], value)
-
-    assert isinstance(event, DatasetUpdated)
+    for value in (nested, b'%s,"y":[]' % nested):
+        _, event = decode(Kind.DATASET_UPDATED, [], b'{"uri":"lake://a","extra":{"x":%s}}' % value)
+        assert isinstance(event, DatasetUpdated)
 
 
 @pytest.mark.parametrize("levels", [MAX_DEPTH - 1, 100_000])
