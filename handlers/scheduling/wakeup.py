@@ -63,7 +63,8 @@ def _event_wakeups(before: DagView, dag: DagView, now: datetime) -> Iterator[dat
     result = condition_result(dag, now)
     if isinstance(result, ConditionBroken):
         return
-    inputs = inspect_events(dag.graph, dag.arrived, now).inputs if dag.unread else inputs_of(dag, now)
+    # Where datasets alone count, no event expires or has a deadline.
+    inputs = _arrived_inputs(dag, now) if dag.graph.inspects_events else ()
     yield from _expiries(dag, inputs)
     if dag.unread and before.due_at is not None and now < before.due_at:
         yield before.due_at
@@ -74,6 +75,10 @@ def _event_wakeups(before: DagView, dag: DagView, now: datetime) -> Iterator[dat
         yield deadline
     if has_capacity(dag) and not dag.graph.requires_both:
         yield from _condition_wakeups(dag, result, now, overdue=deadline is not None and deadline <= now)
+
+
+def _arrived_inputs(dag: DagView, now: datetime) -> Sequence[Input]:
+    return inspect_events(dag.graph, dag.arrived, now).inputs if dag.unread else inputs_of(dag, now)
 
 
 def _expiries(dag: DagView, inputs: Sequence[Input]) -> Iterator[datetime]:
