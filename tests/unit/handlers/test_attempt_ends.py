@@ -26,7 +26,7 @@ def affected(*ends: tuple[Place, str]) -> set[tuple[int, int]]:
     finishes, places = [], {}
     for number, ((run, index, tried), outcome) in enumerate(ends):
         id_ = UUID(int=number)
-        finishes.append(TaskFinished(submission_id=id_, outcome=outcome))  # type: ignore[arg-type]
+        finishes.append(TaskFinished(submission_id=id_, outcome=outcome))  # type: ignore[arg-type]  # one of its literals
         places[id_] = AttemptRef(run, index, tried, "d", run)
     return affected_by(finishes, places, {1: LINE, 2: RETRIED})
 

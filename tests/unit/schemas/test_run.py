@@ -51,6 +51,6 @@ def test_a_branching_task_chooses_by_what_it_returns() -> None:
 
 def test_a_choice_is_of_ids() -> None:
     with pytest.raises(TypeError) as raised:
-        follow("a", 3)  # type: ignore[arg-type]
+        follow("a", 3)  # type: ignore[arg-type]  # mypy would refuse it, too
 
     assert str(raised.value) == "follow: 3 is no task id; write the id as a text, like follow('load')"
