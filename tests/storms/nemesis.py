@@ -136,7 +136,8 @@ class Nemesis:
     async def _freeze(self, misery: Misery) -> None:
         daemon = await self._to_freeze(misery.stopped)
         seconds = self._random.uniform(*misery.stop_s)
-        self.note(f"freeze {daemon.name} for {seconds:.1f} s")
+        worth = "" if self._worth_freezing(daemon) else ", though nothing there is worth it"
+        self.note(f"freeze {daemon.name} for {seconds:.1f} s{worth}")
         await daemon.freeze(seconds)
 
     async def _to_freeze(self, among: Sequence[str]) -> Daemon:

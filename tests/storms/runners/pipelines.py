@@ -39,7 +39,7 @@ for i in range(12):
     with Dag(f"runner_{{i}}", schedule=Dataset(f"storm://in/{{i}}"), max_active_runs=2) as dag:
         if i < 4:
             work(dag, "short", 1, retries=2)
-        elif i < 8:
+        elif i < 10 - {long_dags}:
             work(dag, "first", 2, retries=3) >> work(dag, "second", 4, retries=3)
         elif i < 10:
             work(dag, {long!r}, {long_s}, retries=1)
@@ -48,6 +48,7 @@ for i in range(12):
 """
 
 
-def files(journal: Path) -> Mapping[str, str]:
+def files(journal: Path, long_dags: int) -> Mapping[str, str]:
     """Each line of the journal is the stamp of an attempt, the time in seconds since 1970, and what it does."""
-    return {"runners.py": FILE.format(work=f"JOURNAL={journal}\n{WORK}", long=LONG, long_s=LONG_S)}
+    work = f"JOURNAL={journal}\n{WORK}"
+    return {"runners.py": FILE.format(work=work, long=LONG, long_s=LONG_S, long_dags=long_dags)}

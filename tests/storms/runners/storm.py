@@ -50,13 +50,14 @@ def _is_long(spool: Spool, begun_after: datetime) -> bool:
 
 
 class RunnersPlan(Plan, frozen=True, kw_only=True):
-    """`hosts` says of each daemon on which host it is: which spool it has.
+    """`hosts` says of each daemon on which host it is: which spool it has. `long_dags`: the DAGs that have a long task.
 
     `frozen_runners`: the runners that are frozen, one after the other, for `frozen_s` each, while their long tasks are at work.
     A host whose daemons are dead meanwhile cannot end such a task in time, so none is killed then.
     """
 
     hosts: Mapping[str, str]
+    long_dags: int = 2
     frozen_runners: int = 0
     frozen_s: tuple[float, float] = (SILENT_S + 3.0, SILENT_S + 5.0)
 
@@ -67,8 +68,9 @@ class RunnersStorm(Storm):
 
     def __init__(self, plan: RunnersPlan, home: Path, cache: Path, seed: int) -> None:
         self._journal = home / "executions"
-        more = {"files": files(self._journal), "dags": DAGS, "inputs": INPUTS, "settings": {**SETTINGS, **plan.settings}}
-        super().__init__(replace(plan, **more), home, cache, seed)
+        dag_files, settings = files(self._journal, plan.long_dags), {**SETTINGS, **plan.settings}
+        plan = replace(plan, files=dag_files, dags=DAGS, inputs=INPUTS, settings=settings)
+        super().__init__(plan, home, cache, seed)
 
     async def _cluster(self, stack: AsyncExitStack) -> str:
         """None. Runners outlive their daemons, and must not outlive the storm."""
