@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -17,9 +18,9 @@ def assemble_spec(where: str, dag: DagSpec, tasks_by_id: Mapping[str, Task]) -> 
     """`dag` with its tasks. Raises DagError for a cycle; its `place` is the last line that linked two tasks of the cycle."""
     upstream = {task_id: task.upstream for task_id, task in tasks_by_id.items()}
     if cycle := find_cycle(upstream):
-        links = zip(cycle, (*cycle[1:], cycle[0]), strict=True)
-        place = max((upstream[below][above] for above, below in links), key=lambda place: place[1])
-        raise DagError(f"{where}: its tasks form a cycle: {' >> '.join((*cycle, cycle[0]))}", place)
+        circle = (*cycle, cycle[0])
+        place = max(upstream[below][above] for above, below in pairwise(circle))
+        raise DagError(f"{where}: its tasks form a cycle: {' >> '.join(circle)}", place)
     tasks = [_with_upstream(tasks_by_id[task_id]) for task_id in topological_order(upstream)]
     weighted = tuple(msgspec.structs.replace(task, weight=weight) for task, weight in zip(tasks, weights(tasks), strict=True))
     datasets = described_datasets(dag.schedule, (uri for task in tasks for uri in task.outlets))
