@@ -8,13 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate import DagError
+from tidegate.schemas.authoring import validation
 from tidegate.schemas.authoring.assembly import find_cycle, topological_order
 from tidegate.schemas.authoring.validation import validate_dag
 from tidegate.schemas.conditions.condition import AllOf, Condition, DatasetRef
-from tidegate.schemas.dag import DagSpec, EmptyTask
+from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask
 from tidegate.schemas.timetable.spec import Dates
 
 FIRST = datetime.min.replace(tzinfo=UTC)
+A = DatasetRef("lake://a")
 
 
 @st.composite
@@ -79,9 +81,9 @@ def test_a_long_chain_defined_backwards_is_ordered_in_linear_time() -> None:
     assert len(reads) <= len(upstream)
 
 
-def deep() -> Condition:
-    condition: Condition = DatasetRef("lake://a")
-    for _ in range(64):
+def deep(levels: int = 64) -> Condition:
+    condition: Condition = A
+    for _ in range(levels):
         condition = AllOf((condition,))
     return condition
 
@@ -94,6 +96,18 @@ def deep() -> Condition:
         (
             DagSpec(dag_id="d", tasks=(EmptyTask(task_id="a", upstream=("b",)), EmptyTask(task_id="b"))),
             "task 'a': no task 'b' comes before it",
+        ),
+        (
+            DagSpec(dag_id="d", tasks=(EmptyTask(task_id="a"), CommandTask(task_id="b", argv=("x",), over="a"))),
+            "DAG 'd', task 'b': it is mapped over 'a', which does not come directly before it",
+        ),
+        (
+            DagSpec(dag_id="d", tasks=(EmptyTask(task_id="a"), EmptyTask(task_id="b", upstream=("a",), over="a"))),
+            "DAG 'd', task 'b': an empty task does nothing with an element and cannot be mapped",
+        ),
+        (
+            DagSpec(dag_id="d", tasks=(EmptyTask(task_id="a"), EmptyTask(task_id="b", teardown_of=("c", "a")))),
+            "DAG 'd', task 'b': its setup 'a' does not come directly before it",
         ),
         (DagSpec(dag_id="d", schedule=deep()), "nested deeper than 64 levels"),
         (DagSpec(dag_id="d", start_date=FIRST), r"DAG 'd': start_date 0001-01-01T00:00:00\+00:00 is out of range"),
@@ -109,9 +123,24 @@ def test_a_serialised_dag_with_invalid_tasks_is_refused(spec: DagSpec, complaint
         validate_dag(spec)
 
 
-def test_a_sound_serialised_dag_is_accepted() -> None:
-    validate_dag(
-        DagSpec(
-            dag_id="d", schedule=DatasetRef("lake://a"), tasks=(EmptyTask(task_id="a"), EmptyTask(task_id="b", upstream=("a",)))
-        )
-    )
+@pytest.mark.parametrize(
+    "spec",
+    [
+        DagSpec(dag_id="d", schedule=A, tasks=(EmptyTask(task_id="a"), EmptyTask(task_id="b", upstream=("a",)))),
+        DagSpec(dag_id="d", tasks=(EmptyTask(task_id="a"), CommandTask(task_id="b", argv=("x",), upstream=("a",), over="a"))),
+        DagSpec(dag_id="d", tasks=(EmptyTask(task_id="a"), EmptyTask(task_id="b", upstream=("a",), teardown_of=("a",)))),
+        DagSpec(dag_id="d", schedule=deep(63)),
+    ],
+    ids=["in order", "mapped", "a teardown", "as deep as possible"],
+)
+def test_a_sound_serialised_dag_is_accepted(spec: DagSpec) -> None:
+    validate_dag(spec)
+
+
+def test_a_dag_with_more_tasks_than_possible_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validation, "MAX_TASKS", 2)
+    tasks = tuple(EmptyTask(task_id=name) for name in "abc")
+
+    validate_dag(DagSpec(dag_id="d", tasks=tasks[1:]))
+    with pytest.raises(DagError, match=r"^DAG 'd' has 3 tasks; at most 2 are possible: make several DAGs of it$"):
+        validate_dag(DagSpec(dag_id="d", tasks=tasks))

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tidegate import Dag, DagError, Dataset, Run, Task
+from tidegate import Dag, DagError, Dataset, Param, Run, Task
 from tidegate.schemas.authoring.resources import ResourceLimits
-from tidegate.schemas.conditions.condition import AllOf, DatasetRef
-from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, FunctionTask, Resources, SqlTask, SubmitTask
+from tidegate.schemas.conditions.condition import AllOf, DatasetRef, DatasetSpec
+from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, FunctionTask, ParamSpec, Resources, SqlTask, SubmitTask
 
 DELAYS = Dataset("lake://delays")
 RUN = Run(dag_id="d", run_id="r", run_type="manual", run_after=datetime(2013, 1, 1, tzinfo=UTC), params={"day": 1})
@@ -78,6 +78,26 @@ def test_a_dag_of_sets_is_the_same_in_each_process() -> None:
     assert (list(spec.tags), spec.params["p"].default) == (listed, listed)
     assert spec.tasks[0].outlets == tuple(f"lake://{letter}" for letter in listed)
     assert [dataset.extra for dataset in spec.datasets] == [{"of": listed}] * 8
+
+
+def test_the_description_of_a_param_is_one_of_its_schema() -> None:
+    spec = Dag("d", params={"a": Param(1, description="Days", type="integer"), "b": Param(2), "c": 3}).spec()
+
+    assert spec.params == {
+        "a": ParamSpec(default=1, schema={"type": "integer", "description": "Days"}),
+        "b": ParamSpec(default=2),
+        "c": ParamSpec(default=3),
+    }
+
+
+def test_a_dag_describes_the_datasets_that_it_names() -> None:
+    flights, delays = Dataset("lake://named", name="Flights"), Dataset("lake://made", extra={"team": "ops"})
+    Dataset("lake://other", name="Other")
+
+    with Dag("d", schedule=flights) as dag:
+        dag.empty("t", outlets=[delays])
+
+    assert dag.spec().datasets == (DatasetSpec("lake://made", "", {"team": "ops"}), DatasetSpec("lake://named", "Flights"))
 
 
 @pytest.mark.parametrize(

@@ -50,23 +50,25 @@ A, B, C, DAYS = DatasetRef("lake://a"), DatasetRef("lake://b"), DatasetRef("lake
 @pytest.mark.parametrize(
     ("schedule", "condition"),
     [
-        (n_of(2, a, b, c), NOf(2, (A, B, C))),
-        (n_of(1, [a, b]), NOf(1, (A, B))),
-        (n_of(2, a, b | c) & a, AllOf((NOf(2, (A, AnyOf((B, C)))), A))),
-        (days & a, AllOf((DAYS, A))),
-        (Dataset("lake://a", where="n > 1"), DatasetRef("lake://a", "n > 1")),
-        (Dataset("lake://a", expire_after=HOUR), DatasetRef("lake://a", "", 3600)),
-        (DatasetPattern("s://**", where="n", expire_after=HOUR), PatternRef("s://**", "n", 3600)),
-        (Timed(a & b, within=HOUR), AllOf((A, B))),
-        (Timed([a, b], within=HOUR), AllOf((A, B))),
+        (lambda: n_of(2, a, b, c), NOf(2, (A, B, C))),
+        (lambda: n_of(1, [a, b]), NOf(1, (A, B))),
+        (lambda: n_of(2, a, b | c) & a, AllOf((NOf(2, (A, AnyOf((B, C)))), A))),
+        (lambda: days & a, AllOf((DAYS, A))),
+        (lambda: Dataset("lake://a", where="n > 1"), DatasetRef("lake://a", "n > 1")),
+        (lambda: Dataset("lake://a", expire_after=HOUR), DatasetRef("lake://a", "", 3600)),
+        (lambda: DatasetPattern("s://**", where="n", expire_after=HOUR), PatternRef("s://**", "n", 3600)),
+        (lambda: Timed(a & b, within=HOUR), AllOf((A, B))),
+        (lambda: Timed([a, b], within=HOUR), AllOf((A, B))),
         (
-            Timed(Dataset("lake://a", expire_after=HOUR) | n_of(1, b, days), expire_after=MINUTE),
+            lambda: Timed(Dataset("lake://a", expire_after=HOUR) | n_of(1, b, days), expire_after=MINUTE),
             AnyOf((DatasetRef("lake://a", "", 3600), NOf(1, (DatasetRef("lake://b", "", 60), PatternRef(DAYS.pattern, "", 60))))),
         ),
     ],
 )
-def test_a_schedule_means_the_condition_it_spells_and_keeps_it_in_store(schedule: Any, condition: Condition) -> None:
-    spec = Dag("d", schedule=schedule).spec()
+def test_a_schedule_means_the_condition_it_spells_and_keeps_it_in_store(
+    schedule: Callable[[], Any], condition: Condition
+) -> None:
+    spec = Dag("d", schedule=schedule()).spec()
 
     assert spec.schedule == condition
     assert decode_spec(encode_spec(spec)) == spec
@@ -87,6 +89,27 @@ def test_a_deadline_may_be_so_long_after_the_first_event() -> None:
     spec = Dag("d", schedule=Timed(a, deadline=InputDeadline(after=HOUR))).spec()
 
     assert spec.timing.deadline == InputDeadlineSpec(after_s=3600, fallback="run_anyway")
+
+
+@pytest.mark.parametrize("option", ["within", "quiet_for", "max_wait", "min_interval", "expire_after"])
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (5, "must be a timedelta like timedelta(minutes=5), not 5"),
+        (-HOUR, "must not be negative"),
+        (timedelta(), "must be longer than 0; leave it out for no limit"),
+        (timedelta(days=3650, seconds=1), "must not be longer than ten years"),
+    ],
+)
+def test_each_duration_is_above_0_and_up_to_ten_years(option: str, given: Any, said: str) -> None:
+    with pytest.raises(DagError) as caught:
+        Timed(a, **{"quiet_for": HOUR, option: given})
+
+    assert str(caught.value) == f"Timed: {option} {said}"
+
+
+def test_a_duration_may_be_ten_years_long() -> None:
+    assert Timed(a, within=timedelta(days=3650)).timing.within_s == 3650 * 86_400
 
 
 def test_no_time_at_all_is_no_deadline() -> None:
@@ -139,6 +162,7 @@ def test_datasets_and_time_go_together_or_each_alone() -> None:
         (InputDeadline, "InputDeadline: write either after=timedelta(hours=1) or at=time(9, 0)"),
         (lambda: InputDeadline(at=time(9), after=HOUR), "InputDeadline: write either"),
         (lambda: InputDeadline(at="09:00"), "InputDeadline: at must be a time without a zone like time(9, 0)"),
+        (lambda: InputDeadline(after=5), "InputDeadline: after must be a timedelta like timedelta(minutes=5), not 5"),
         (lambda: InputDeadline(after=HOUR, fallback=Incomparable()), "InputDeadline: fallback is one of 'run_anyway', 'skip'"),
         (lambda: InputDeadline(after=HOUR, fallback="run"), "InputDeadline: fallback is one of 'run_anyway', 'skip', 'alert'"),
         (lambda: Dag("d", schedule=Timed(None, within=HOUR)), "DAG 'd': Timed(…) is about datasets, and there are none"),

@@ -18,23 +18,23 @@ A, B, C = DatasetRef("lake://a"), DatasetRef("lake://b"), DatasetRef("lake://c")
 @pytest.mark.parametrize(
     ("schedule", "condition"),
     [
-        (a, A),
-        (a & b, AllOf((A, B))),
-        (a | b, AnyOf((A, B))),
-        (a & b & c, AllOf((A, B, C))),
-        (a & (b & c), AllOf((A, B, C))),
-        (a | b | c, AnyOf((A, B, C))),
-        (a & (b | c), AllOf((A, AnyOf((B, C))))),
-        ((a & b) | c, AnyOf((AllOf((A, B)), C))),
-        ([a, b], AllOf((A, B))),
-        ((a, b), AllOf((A, B))),
-        ([a], A),
-        ([a | b, c], AllOf((AnyOf((A, B)), C))),
-        (None, None),
+        (lambda: a, A),
+        (lambda: a & b, AllOf((A, B))),
+        (lambda: a | b, AnyOf((A, B))),
+        (lambda: a & b & c, AllOf((A, B, C))),
+        (lambda: a & (b & c), AllOf((A, B, C))),
+        (lambda: a | b | c, AnyOf((A, B, C))),
+        (lambda: a & (b | c), AllOf((A, AnyOf((B, C))))),
+        (lambda: (a & b) | c, AnyOf((AllOf((A, B)), C))),
+        (lambda: [a, b], AllOf((A, B))),
+        (lambda: (a, b), AllOf((A, B))),
+        (lambda: [a], A),
+        (lambda: [a | b, c], AllOf((AnyOf((A, B)), C))),
+        (lambda: None, None),
     ],
 )
-def test_a_schedule_means_the_condition_it_spells(schedule: Any, condition: Condition | None) -> None:
-    assert Dag("d", schedule=schedule).spec().schedule == condition
+def test_a_schedule_means_the_condition_it_spells(schedule: Callable[[], Any], condition: Condition | None) -> None:
+    assert Dag("d", schedule=schedule()).spec().schedule == condition
 
 
 @pytest.mark.parametrize("wrong", [lambda: a and b, lambda: a or b, lambda: not a, lambda: 1 if a else 2])

@@ -48,6 +48,16 @@ def test_a_task_that_is_reached_by_many_ways_counts_once() -> None:
     assert weights([top, left, right, bottom]) == (13, 11, 11, 10)
 
 
+def test_each_task_before_or_after_counts_with_its_own_weight() -> None:
+    rules = dict.fromkeys("abc", WeightRule.DOWNSTREAM) | {"c": WeightRule.UPSTREAM}
+    chain = [
+        CommandTask(task_id=name, argv=("true",), upstream=tuple(up), priority_weight=weight, weight_rule=rules[name])
+        for name, up, weight in (("a", "", 1), ("b", "a", 10), ("c", "b", 100))
+    ]
+
+    assert weights(chain) == (111, 110, 111)
+
+
 @pytest.mark.parametrize(("weight", "expected"), [(MAX_WEIGHT, MAX_WEIGHT), (MIN_WEIGHT, MIN_WEIGHT)])
 def test_weights_are_cut_to_what_the_database_holds(weight: int, expected: int) -> None:
     assert weights(mesh(2, 1, weight, WeightRule.DOWNSTREAM))[0] == expected

@@ -40,6 +40,13 @@ def test_the_longest_names_are_allowed() -> None:
     [
         ({"schedual": None}, "DAG 'd': unknown argument schedual; did you mean schedule?"),
         ({"max_active_runs": 0}, "DAG 'd': max_active_runs: expected `int` >= 1"),
+        ({"mode": "at - at `$.x"}, "DAG 'd': mode: invalid enum value 'at - at `$.x'"),
+        ({"description": "a\0"}, "DAG 'd': a text contains a NUL character"),
+        (
+            {"description": "\ud800"},
+            "DAG 'd': a text is not valid Unicode: 'utf-8' codec can't encode character '\\ud800' in position 0: surrogates not"
+            " allowed",
+        ),
         ({"max_active_runs": "4"}, "DAG 'd': max_active_runs: expected `int`, got `str`"),
         ({"description": 5}, "DAG 'd': description: expected `str`, got `int`"),
         ({"tags": "nightly"}, "DAG 'd': tags must be a list of strings, not 'nightly'"),
@@ -66,6 +73,8 @@ def test_a_dag_option_that_cannot_be_is_refused(options: Any, message: str) -> N
 @pytest.mark.parametrize(
     ("param", "message"),
     [
+        (Param(), "it needs a default, because a schedule starts runs without giving values"),
+        (Param(object()), "only JSON can be a default or a schema: Encoding objects of type object is unsupported"),
         (Param(1, type="string"), "its default does not fit its schema: 1 is not of type 'string'"),
         (Param(1, type="text"), "its schema is not valid JSON Schema: 'text' is not valid under any of the given schemas"),
         (
@@ -77,7 +86,7 @@ def test_a_dag_option_that_cannot_be_is_refused(options: Any, message: str) -> N
 )
 def test_a_param_that_cannot_be_is_refused(param: Param, message: str) -> None:
     with pytest.raises(DagError) as caught:
-        Dag("d", params={"p": param})
+        Dag("d", schedule="@daily", params={"p": param})
 
     assert str(caught.value) == f"DAG 'd': param 'p': {message}"
 
