@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from tests.documents import ROOT
 from tests.mutants.__main__ import spare_async
+from tests.mutants.frames import TRAMPOLINE, frame
 from tests.mutants.survivors import Survivor, equivalents
 
 
@@ -33,6 +35,16 @@ def test_async_functions_are_not_mutated() -> None:
     spared = source.replace(") -> int:\n    return 1", ") -> int:  # pragma: no mutate block\n    return 1")
 
     assert spare_async(source) == spared
+
+
+def test_the_frames_of_trampolines_are_not_seen() -> None:
+    own: dict[str, Any] = {}
+    exec(compile("def trampoline(called): return called()", TRAMPOLINE, "exec"), own)  # noqa: S102 - a frame of that file
+
+    assert own["trampoline"](lambda: frame(1)) is frame()
+    assert own["trampoline"](lambda: frame(2)) is frame(1)
+    with pytest.raises(ValueError, match="call stack is not deep enough"):
+        frame(10_000)
 
 
 @pytest.mark.parametrize("folder", ["handlers", "schemas"])
