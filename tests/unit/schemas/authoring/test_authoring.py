@@ -1,7 +1,9 @@
 """DAGs and tasks of the authoring API."""
 
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -187,6 +189,92 @@ def test_what_comes_after_a_group_waits_for_its_work_and_not_for_its_teardowns(l
         group >> dag.empty("report")
 
     assert sorted(upstream(dag)["report"]) == sorted(f"g.{name}" for name in last)
+
+
+def test_the_tasks_of_a_group_have_its_name_before_theirs_and_are_linked_as_one() -> None:
+    with Dag("d") as dag:
+        with dag.group("outer") as outer:
+            first = dag.empty("first")
+            with dag.group("inner") as inner:
+                dag.empty("deep")
+            last = dag.empty("last")
+            first >> inner >> last
+        dag.empty("before") >> outer >> dag.empty("after")
+
+    groups = {task.task_id: task.group for task in dag.spec().tasks}
+    assert groups == {
+        "before": "",
+        "outer.first": "outer",
+        "outer.inner.deep": "outer.inner",
+        "outer.last": "outer",
+        "after": "",
+    }
+    assert upstream(dag) == {
+        "before": (),
+        "outer.first": ("before",),
+        "outer.inner.deep": ("outer.first",),
+        "outer.last": ("outer.inner.deep",),
+        "after": ("outer.last",),
+    }
+
+
+def test_a_group_ends_with_its_block_also_by_an_error() -> None:
+    dag = Dag("d")
+    with pytest.raises(ZeroDivisionError), dag.group("g"):
+        raise ZeroDivisionError
+
+    assert dag.empty("t").task_id == "t"
+
+
+def test_a_mapped_task_comes_after_the_one_that_returns_its_list() -> None:
+    dag = Dag("d")
+    days = dag.command("days", ["days"])
+
+    mapped = dag.command("load", ["load", "{{ item }}"]).expand(over=days)
+
+    found = {task.task_id: (task.upstream, task.over) for task in dag.spec().tasks}
+    assert mapped.task_id == "load"
+    assert found == {"days": ((), None), "load": (("days",), "days")}
+
+
+@pytest.mark.parametrize("fails_run", [False, True])
+def test_a_teardown_comes_after_its_setups(*, fails_run: bool) -> None:
+    dag = Dag("d")
+    first, second = dag.empty("first"), dag.empty("second").as_setup()
+
+    dag.empty("drop").as_teardown(setups=[first, second], on_failure_fail_dagrun=fails_run)
+
+    *setups, drop = dag.spec().tasks
+    assert [task.is_setup for task in setups] == [True, True]
+    assert (drop.upstream, drop.teardown_of, drop.is_setup) == (("first", "second"), ("first", "second"), False)
+    assert drop.on_failure_fail_run is fails_run
+
+
+def test_a_failing_teardown_fails_no_run_by_default() -> None:
+    dag = Dag("d")
+
+    task = dag.empty("drop").as_teardown(setups=dag.empty("make"))
+
+    assert task.spec.on_failure_fail_run is False
+
+
+def test_what_a_file_builds_says_what_it_is() -> None:
+    with Dag("d") as dag, dag.group("g") as group:
+        task = dag.empty("t")
+
+    assert (repr(dag), repr(group), repr(task)) == ("<Dag d: 1 tasks>", "task group 'g'", "task 'g.t'")
+
+
+def test_a_test_of_a_dag_is_run_by_the_daemons_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which this layer does not know."""
+    given: list[Any] = []
+    runner = SimpleNamespace(run_dag=lambda dag, **options: given.append((dag, options)))
+    monkeypatch.setitem(sys.modules, "tidegate.daemon.trial.run_dag", runner)
+    dag = Dag("d")
+
+    dag.test(params={"day": 1})
+
+    assert given == [(dag, {"params": {"day": 1}})]
 
 
 def linked_by_calls(spark: Any, run: Run) -> int:

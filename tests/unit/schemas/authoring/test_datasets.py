@@ -39,7 +39,7 @@ def test_a_schedule_means_the_condition_it_spells(schedule: Callable[[], Any], c
 
 @pytest.mark.parametrize("wrong", [lambda: a and b, lambda: a or b, lambda: not a, lambda: 1 if a else 2])
 def test_a_dataset_has_no_truth_value(wrong: Callable[[], object]) -> None:
-    with pytest.raises(DagError, match=r"combined with & and \|, not with `and`, `or`, `not` or `if`"):
+    with pytest.raises(DagError, match=r"^datasets are combined with & and \|, not with `and`, `or`, `not` or `if`$"):
         wrong()
 
 
@@ -86,15 +86,22 @@ def test_only_datasets_can_be_combined(wrong: Callable[[], object], message: str
 
 @pytest.mark.parametrize("uri", ["", "two words", "line\n", "lake://ä", "x" * 2049, None, 5])
 def test_a_uri_that_cannot_be_is_refused(uri: Any) -> None:
-    with pytest.raises(DagError, match="a URI is 1 to 2048 printable ASCII characters without spaces"):
+    message = r"^Dataset\(.*\): a URI is 1 to 2048 printable ASCII characters without spaces, like lake://flights$"
+    with pytest.raises(DagError, match=message):
         Dataset(uri)
+    with pytest.raises(DagError, match=message):
+        Dataset(uri, name="Flights")
 
 
 @pytest.mark.parametrize("schedule", [5, [], [a, None], {a}, [a, "@daily"]])
 def test_a_schedule_of_another_type_is_refused(schedule: Any) -> None:
-    message = r"DAG 'd': schedule is a dataset, datasets combined with & and \|, a list of datasets, a time such as '@daily' or"
-    with pytest.raises(DagError, match=message):
+    with pytest.raises(DagError) as caught:
         Dag("d", schedule=schedule)
+
+    assert str(caught.value) == (
+        "DAG 'd': schedule is a dataset, datasets combined with & and |, a list of datasets, a time such as '@daily' or"
+        f" '0 3 * * *', or None; not {schedule!r}"
+    )
 
 
 @pytest.mark.parametrize("schedule", [["lake://a"], a.uri])
@@ -103,13 +110,20 @@ def test_the_uri_of_a_dataset_is_no_schedule(schedule: Any) -> None:
         Dag("d", schedule=schedule)
 
 
-def test_a_schedule_nested_too_deep_is_refused() -> None:
+def nested(levels: int) -> Any:
     schedule = a
-    for _ in range(MAX_NESTING):
-        schedule = (schedule & b) | c
+    for level in range(1, levels):
+        schedule = schedule & b if level % 2 else schedule | c
+    return schedule
 
-    with pytest.raises(DagError, match="nested deeper than 64 levels"):
-        Dag("d", schedule=schedule)
+
+def test_a_schedule_nested_too_deep_is_refused() -> None:
+    deepest = Dag("d", schedule=nested(MAX_NESTING)).spec().schedule
+
+    assert deepest is not None
+    assert nesting(deepest) == MAX_NESTING
+    with pytest.raises(DagError, match=r"^DAG 'd': its schedule is nested deeper than 64 levels$"):
+        Dag("d", schedule=nested(MAX_NESTING + 1))
 
 
 def test_nesting_is_counted_without_recursion() -> None:
@@ -124,6 +138,7 @@ def test_datasets_with_the_same_uri_are_the_same() -> None:
     again = Dataset("lake://a")
 
     assert {a, again} == {again}
+    assert (a == again, a == b, a == "lake://a") == (True, False, False)
 
 
 def test_a_condition_reads_as_it_is_written() -> None:

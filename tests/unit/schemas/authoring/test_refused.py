@@ -98,6 +98,8 @@ def test_a_param_that_cannot_be_is_refused(param: Param, message: str) -> None:
         ({"retries": True}, "retries: expected `int`, got `bool`"),
         ({"retires": 1}, "unknown option retires; did you mean retries?"),
         ({"colour": 1}, "unknown option colour"),
+        ({"trigger_rule": "all_sucess"}, "'all_sucess' is no trigger_rule; did you mean all_success?"),
+        ({"weight_rule": "x"}, "'x' is no weight_rule; there are downstream, upstream, absolute"),
         ({"retry_delay": 5}, "retry_delay must be a timedelta like timedelta(minutes=5), not 5"),
         ({"retry_delay": timedelta(seconds=-1)}, "retry_delay must not be negative"),
         ({"start_date": FIRST}, f"start_date 0001-01-01T00:00:00+00:00 {OUT_OF_RANGE}"),
@@ -158,6 +160,10 @@ def test_a_teardown_fails_the_run_or_does_not(wrong: Any) -> None:
         (
             lambda dag: dag.command("t", ["ls"], python="python3"),
             "python is the absolute path of an interpreter, like '/opt/etl/bin/python', not 'python3'",
+        ),
+        (
+            lambda dag: dag.command("t", ["ls"], python="/opt/\n"),
+            "python is the absolute path of an interpreter, like '/opt/etl/bin/python', not '/opt/\\n'",
         ),
         (lambda dag: dag.sql("t", "SELECT 1", env={}), "unknown option env"),
         (
@@ -270,6 +276,9 @@ def test_an_error_inside_the_with_block_is_not_hidden_by_the_check() -> None:
         (lambda t: t >> "x", "DAG 'd', task 't': >> and << take a task or a list of tasks, not 'x'"),
         (lambda t: t << ["x"], "DAG 'd', task 't': >> and << take a task or a list of tasks, not ['x']"),
         (lambda t: ["x"] >> t, "DAG 'd', task 't': >> and << take a task or a list of tasks, not ['x']"),
+        (lambda t: t.as_teardown(setups=[]), "DAG 'd', task 't': a teardown needs at least one setup"),
+        (lambda t: t.expand(over="x"), "DAG 'd', task 't': expand(over=…) takes the task that returns the list, not 'x'"),
+        (lambda t: t.expand(over=t), "DAG 'd', task 't': an empty task cannot be mapped, for it does nothing with an element"),
         (lambda t: t.as_teardown(setups="x"), "DAG 'd', task 't': setups is a task or a list of tasks, not 'x'"),
         (
             lambda t: t >> DELAYS,
