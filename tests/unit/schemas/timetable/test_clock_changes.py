@@ -4,63 +4,78 @@ Zurich: 2023-03-26 02:00 became 03:00 (01:00 UTC), 2023-10-29 03:00 became 02:00
 Lord Howe: 2024-10-06 02:00 became 02:30 (15:30 UTC the day before), 2024-04-07 02:00 became 01:30 (15:00 UTC the day before).
 """
 
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import pytest
 
 from tests.unit.schemas.timetable.given import catchup, chain, cron, fires, no_catchup, period, utc
-from tidegate.schemas.timetable.tick import manual_interval, next_tick
+from tidegate.schemas.timetable.tick import INSTANT, manual_interval, next_tick
+from tidegate.schemas.timetable.tick_times import ticks_of
 
 ZURICH, NEW_YORK, LORD_HOWE = "Europe/Zurich", "America/New_York", "Australia/Lord_Howe"
 
 
-@pytest.mark.parametrize(
-    ("expression", "zone", "start", "expected"),
-    [
-        pytest.param("0 3 * * *", ZURICH, "2023-03-25", ["03-25 02:00", "03-26 01:00", "03-27 01:00"], id="t10-after-a-gap"),
-        pytest.param("0 3 * * *", ZURICH, "2023-10-28", ["10-28 01:00", "10-29 02:00", "10-30 02:00"], id="t12-after-a-fold"),
-        pytest.param(
-            *("*/30 * * * *", ZURICH, "2023-10-29 00:30", ["10-29 00:30", "10-29 01:00", "10-29 01:30", "10-29 02:00"]),
-            id="t14-every-half-hour-over-a-fold",
-        ),
-        pytest.param("30 2 * * *", ZURICH, "2023-03-25", ["03-25 01:30", "03-26 01:30", "03-27 00:30"], id="inside-a-gap"),
-        pytest.param("0 2 * * *", ZURICH, "2023-03-25", ["03-25 01:00", "03-26 01:00", "03-27 00:00"], id="begin-of-a-gap"),
-        pytest.param("30 2 * * *", ZURICH, "2023-10-28", ["10-28 00:30", "10-29 01:30", "10-30 01:30"], id="inside-a-fold"),
-        pytest.param("0 2 * * *", ZURICH, "2023-10-28", ["10-28 00:00", "10-29 01:00", "10-30 01:00"], id="begin-of-a-fold"),
-        pytest.param(
-            *("0 * * * *", ZURICH, "2023-03-26", ["03-26 00:00", "03-26 01:00", "03-26 02:00", "03-26 03:00"]),
-            id="every-hour-over-a-gap",
-        ),
-        pytest.param(
-            *("*/30 1-3 * * *", ZURICH, "2023-10-28 23:00"),
-            ["10-28 23:00", "10-28 23:30", "10-29 01:00", "10-29 01:30", "10-29 02:00", "10-29 02:30"],
-            id="not-every-hour-over-a-fold",
-        ),
-        pytest.param(
-            *("15,45 2,3 * * *", ZURICH, "2023-03-26", ["03-26 01:15", "03-26 01:45", "03-27 00:15"]),
-            id="skipped-times-that-meet-others-are-one-run",
-        ),
-        pytest.param(
-            *("45 2,3 * * *", ZURICH, "2023-03-26", ["03-26 01:45", "03-27 00:45", "03-27 01:45"]),
-            id="a-skipped-time-that-meets-another-is-one-run",
-        ),
-        pytest.param(
-            *("0 * * * *", LORD_HOWE, "2024-10-05 14:30", ["10-05 14:30", "10-05 15:30", "10-05 16:00", "10-05 17:00"]),
-            id="every-hour-over-half-an-hour-forward",
-        ),
-        pytest.param(
-            *("0 * * * *", LORD_HOWE, "2024-04-06 14:00", ["04-06 14:00", "04-06 15:30", "04-06 16:30"]),
-            id="every-hour-over-half-an-hour-back",
-        ),
-        pytest.param(
-            *("45 * * * *", LORD_HOWE, "2024-04-06 13:45", ["04-06 13:45", "04-06 14:45", "04-06 15:15", "04-06 16:15"]),
-            id="every-hour-inside-half-an-hour-back",
-        ),
-        pytest.param("0 2 * * *", LORD_HOWE, "2024-10-04 15:00", ["10-04 15:30", "10-05 15:30", "10-06 15:00"], id="half-a-gap"),
-    ],
-)
+FIRES = [
+    pytest.param("0 3 * * *", ZURICH, "2023-03-25", ["03-25 02:00", "03-26 01:00", "03-27 01:00"], id="t10-after-a-gap"),
+    pytest.param("0 3 * * *", ZURICH, "2023-10-28", ["10-28 01:00", "10-29 02:00", "10-30 02:00"], id="t12-after-a-fold"),
+    pytest.param(
+        *("*/30 * * * *", ZURICH, "2023-10-29 00:30", ["10-29 00:30", "10-29 01:00", "10-29 01:30", "10-29 02:00"]),
+        id="t14-every-half-hour-over-a-fold",
+    ),
+    pytest.param("30 2 * * *", ZURICH, "2023-03-25", ["03-25 01:30", "03-26 01:30", "03-27 00:30"], id="inside-a-gap"),
+    pytest.param("0 2 * * *", ZURICH, "2023-03-25", ["03-25 01:00", "03-26 01:00", "03-27 00:00"], id="begin-of-a-gap"),
+    pytest.param("30 2 * * *", ZURICH, "2023-10-28", ["10-28 00:30", "10-29 01:30", "10-30 01:30"], id="inside-a-fold"),
+    pytest.param("0 2 * * *", ZURICH, "2023-10-28", ["10-28 00:00", "10-29 01:00", "10-30 01:00"], id="begin-of-a-fold"),
+    pytest.param(
+        *("0 * * * *", ZURICH, "2023-03-26", ["03-26 00:00", "03-26 01:00", "03-26 02:00", "03-26 03:00"]),
+        id="every-hour-over-a-gap",
+    ),
+    pytest.param(
+        *("*/30 1-3 * * *", ZURICH, "2023-10-28 23:00"),
+        ["10-28 23:00", "10-28 23:30", "10-29 01:00", "10-29 01:30", "10-29 02:00", "10-29 02:30"],
+        id="not-every-hour-over-a-fold",
+    ),
+    pytest.param(
+        *("15,45 2,3 * * *", ZURICH, "2023-03-26", ["03-26 01:15", "03-26 01:45", "03-27 00:15"]),
+        id="skipped-times-that-meet-others-are-one-run",
+    ),
+    pytest.param(
+        *("45 2,3 * * *", ZURICH, "2023-03-26", ["03-26 01:45", "03-27 00:45", "03-27 01:45"]),
+        id="a-skipped-time-that-meets-another-is-one-run",
+    ),
+    pytest.param(
+        *("0 * * * *", LORD_HOWE, "2024-10-05 14:30", ["10-05 14:30", "10-05 15:30", "10-05 16:00", "10-05 17:00"]),
+        id="every-hour-over-half-an-hour-forward",
+    ),
+    pytest.param(
+        *("0 * * * *", LORD_HOWE, "2024-04-06 14:00", ["04-06 14:00", "04-06 15:30", "04-06 16:30"]),
+        id="every-hour-over-half-an-hour-back",
+    ),
+    pytest.param(
+        *("45 * * * *", LORD_HOWE, "2024-04-06 13:45", ["04-06 13:45", "04-06 14:45", "04-06 15:15", "04-06 16:15"]),
+        id="every-hour-inside-half-an-hour-back",
+    ),
+    pytest.param("0 2 * * *", LORD_HOWE, "2024-10-04 15:00", ["10-04 15:30", "10-05 15:30", "10-06 15:00"], id="half-a-gap"),
+]
+"""Expressions with zones, and when they fire from a time on."""
+
+
+@pytest.mark.parametrize(("expression", "zone", "start", "expected"), FIRES)
 def test_cron_fires_at(expression: str, zone: str, start: str, expected: list[str]) -> None:
     assert fires(cron(expression, zone=zone), len(expected), start) == [utc(f"{start[:4]}-{at}") for at in expected]
+
+
+@pytest.mark.parametrize(("expression", "zone", "start", "expected"), FIRES)
+def test_going_from_tick_to_tick_meets_the_same_in_both_directions(
+    expression: str, zone: str, start: str, expected: list[str]
+) -> None:
+    ticks, moments = ticks_of(cron(expression, zone=zone)), [utc(f"{start[:4]}-{at}") for at in expected]
+
+    onwards = ticks.walk(moments[0] - INSTANT, is_reverse=False)
+    backwards = ticks.walk(moments[-1], is_reverse=True)
+
+    assert list(islice(onwards, len(moments))) == moments
+    assert list(islice(backwards, len(moments))) == moments[::-1]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Valid cron expressions, and their matches on a wall clock without changes."""
 
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import islice, pairwise
 from random import Random
 
 import pytest
@@ -39,6 +39,7 @@ SPANS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7), (0, 59))
         ("0 0 * * mon#5", "2024-01-01", ["2024-01-29", "2024-04-29", "2024-07-29"]),
         ("0 0 * 2 1#5", "2024-01-01", ["2044-02-29"]),
         ("0 0 * * L5", "2024-01-01", ["2024-01-26", "2024-02-23", "2024-03-29"]),
+        ("0 0 * * L5", "2024-05-01", ["2024-05-31", "2024-06-28"]),
         ("0 0 13 9 5#3", "2024-01-01", ["2024-09-13", "2024-09-20", "2025-09-13", "2025-09-19"]),
         ("0 0 15W 6 1", "2024-06-10", ["2024-06-10", "2024-06-14", "2024-06-17", "2024-06-24"]),
         ("0 0 ? * fri", "2024-01-01", ["2024-01-05", "2024-01-12"]),
@@ -86,6 +87,31 @@ def test_a_refused_expression_is_named_with_the_field_to_blame(expression: str, 
     assert blamed in str(raised.value)
 
 
+EXAMPLE = "write five fields (minute, hour, day of month, month, day of week) such as '0 3 * * *', or six with the seconds last"
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("* * * *", f"cron '* * * *' has 4 fields; {EXAMPLE}"),
+        (
+            "@reboot",
+            f"cron '@reboot' is not known; {EXAMPLE}, or one of @hourly, @daily, @midnight, @weekly, @monthly, @quarterly, "
+            "@yearly, @annually, or, as a whole schedule, @once and @continuous",
+        ),
+        (
+            "60 * * * *",
+            "cron '60 * * * *': the minute cannot be '60'; write *, 0 to 59, a range a-b, a list a,b or a step */n",
+        ),
+    ],
+)
+def test_a_refused_expression_is_told_what_to_write(expression: str, message: str) -> None:
+    with pytest.raises(ValueError, match=r"^cron ") as raised:
+        compiled(expression)
+
+    assert str(raised.value) == message
+
+
 @pytest.mark.parametrize("expression", ["0 0 30 2 *", "0 0 31 4,6,9,11 *", "*/5 * 31 2 *"])
 def test_an_expression_that_never_fires_is_accepted_and_has_no_ticks(expression: str) -> None:
     never = compiled(expression)
@@ -103,6 +129,14 @@ def test_all_weekdays_are_as_free_as_a_star_only_beside_one(days: str, weekdays:
 
     assert (len(month_days(compiled(text), 2024, 5)) == 31) is are_all
     assert Matcher(text).either is are_all
+
+
+def test_a_match_forty_years_away_is_found_both_ways() -> None:
+    earlier, later = datetime(2072, 2, 29), datetime(2112, 2, 29)  # noqa: DTZ001 - wall clocks
+    fifth_monday_in_february = compiled("0 0 * 2 1#5")
+
+    assert fifth_monday_in_february.after(earlier) == later
+    assert fifth_monday_in_february.until(later - SECOND) == earlier
 
 
 def any_expression(chance: Random) -> str:
@@ -159,6 +193,24 @@ def steps(expression: Expression, wall: datetime) -> list[datetime]:
     while len(found) < 20 and (following := expression.after(wall)):
         found.append(wall := following)
     return found
+
+
+@pytest.mark.parametrize(
+    "text", ["*/20 22,23 * * *", "0 6,18 1,15 * *", "30 0 31 * *", "0 0 29 2 *", "59 23 31 12 * 58,59", "0 * * 1,12 1#1"]
+)
+@pytest.mark.parametrize("wall", [datetime(2024, 2, 29), datetime(2023, 12, 31, 23, 59, 59), datetime(2024, 1, 15, 12)])  # noqa: DTZ001 - a wall clock
+def test_all_matches_beside_a_moment_are_those_of_single_steps(text: str, wall: datetime) -> None:
+    """Neither way has a match at the moment itself."""
+    expression = compiled(text)
+    onwards = list(islice(expression.beside(wall, is_reverse=False), 20))
+
+    assert onwards == steps(expression, wall)
+    assert list(islice(expression.beside(onwards[-1], is_reverse=True), 19)) == onwards[-2::-1]
+
+
+@pytest.mark.parametrize("is_reverse", [False, True])
+def test_what_never_fires_has_nothing_beside_a_moment(*, is_reverse: bool) -> None:
+    assert list(compiled("0 0 30 2 *").beside(datetime(2024, 1, 1), is_reverse=is_reverse)) == []  # noqa: DTZ001 - a wall clock
 
 
 @given(st.text("0123456789*/-,#LW?lhr() @amonfri\u0665", max_size=12), st.integers(0, 5))

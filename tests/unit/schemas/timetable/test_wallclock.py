@@ -1,0 +1,77 @@
+"""The offset periods of a time zone, and the wall clock times that each of them owns."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from tests.unit.schemas.timetable.given import utc
+from tidegate.schemas.timetable.wallclock import NONE, instant, local, offset_periods, zone
+
+HOUR = timedelta(hours=1)
+
+
+def naive(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+@pytest.mark.parametrize(
+    ("clock", "year", "changes", "hours"),
+    [
+        pytest.param("UTC", 2024, [], [0, 0, 0], id="no change"),
+        pytest.param("Europe/Zurich", 2023, ["03-26 01:00", "10-29 01:00"], [1, 1, 2, 1, 1], id="two changes"),
+        pytest.param("Africa/Casablanca", 2008, ["06-01 00:00", "08-31 23:00"], [0, 0, 1, 0, 0], id="at midnight in UTC"),
+        pytest.param("Africa/Casablanca", 2024, ["03-10 02:00", "04-14 02:00"], [1, 1, 0, 1, 1], id="less for a month"),
+        pytest.param("Europe/Lisbon", 1911, [], [-0.6125, -0.6125, 0], id="at the end of the year"),
+        pytest.param("Europe/Lisbon", 1912, [], [-0.6125, 0, 0], id="at the beginning of the year"),
+        pytest.param(
+            *("Pacific/Apia", 2011, ["04-02 14:00", "09-24 14:00", "12-30 10:00"], [-10, -10, -11, -10, 14, 14]),
+            id="a day was left out",
+        ),
+    ],
+)
+def test_a_year_has_a_period_from_each_change_to_the_next(clock: str, year: int, changes: list[str], hours: list[float]) -> None:
+    """Each period knows the offsets of its neighbours, also those in other years."""
+    moments = [naive(f"{year}-01-01"), *(naive(f"{year}-{change}") for change in changes), naive(f"{year + 1}-01-01")]
+    offsets = [timedelta(hours=each) for each in hours]
+
+    expected = zip(moments, moments[1:], offsets, offsets[1:], offsets[2:], strict=False)
+    assert offset_periods(clock, year) == tuple(expected)
+
+
+@pytest.mark.parametrize(
+    ("index", "opens", "closes", "closes_every_hour", "late"),
+    [
+        pytest.param(0, "2023-01-01 01:00", "2023-03-26 03:00", "2023-03-26 03:00", NONE, id="until clocks go forward"),
+        pytest.param(1, "2023-03-26 03:00", "2023-10-29 02:00", "2023-10-29 03:00", HOUR, id="until they go back"),
+        pytest.param(2, "2023-10-29 02:00", "2024-01-01 01:00", "2024-01-01 01:00", NONE, id="until the year ends"),
+    ],
+)
+def test_a_period_owns_skipped_times_after_it_and_repeated_times_only_for_every_hour(
+    index: int, opens: str, closes: str, closes_every_hour: str, late: timedelta
+) -> None:
+    period = offset_periods("Europe/Zurich", 2023)[index]
+
+    assert (period.opens, period.late) == (naive(opens), late)
+    assert (period.closes(every_hour=False), period.closes(every_hour=True)) == (naive(closes), naive(closes_every_hour))
+
+
+@pytest.mark.parametrize(
+    ("wall", "at", "shown"),
+    [
+        pytest.param("2023-07-01 12:00", "2023-07-01 10:00", "2023-07-01 12:00", id="once"),
+        pytest.param("2023-03-26 02:30", "2023-03-26 01:30", "2023-03-26 03:30", id="skipped"),
+        pytest.param("2023-10-29 02:30", "2023-10-29 01:30", "2023-10-29 02:30", id="repeated"),
+    ],
+)
+def test_a_wall_clock_time_has_one_instant(wall: str, at: str, shown: str) -> None:
+    found = instant(naive(wall), "Europe/Zurich")
+
+    assert (found, local(found, "Europe/Zurich")) == (utc(at), naive(shown))
+
+
+def test_an_unknown_time_zone_is_refused_with_what_to_write() -> None:
+    with pytest.raises(ValueError, match="zone") as raised:
+        zone("Mars/Base")
+
+    message = "there is no time zone 'Mars/Base'; write a name of the tz database, such as 'Europe/Zurich' or 'UTC'"
+    assert str(raised.value) == message
