@@ -31,6 +31,13 @@ def test_a_dataset_holds_when_an_event_of_it_is_pending(is_pending: bool) -> Non
     assert met_by_uris(A, {A.uri} if is_pending else {B.uri}) is is_pending
 
 
+@pytest.mark.parametrize(
+    ("uris", "is_met"), [({"s://a/1"}, True), ({"t://x", "s://b"}, True), ({"t://x"}, False), (set(), False)]
+)
+def test_a_pattern_holds_when_an_event_of_a_dataset_is_pending_that_it_matches(uris: set[str], is_met: bool) -> None:
+    assert met_by_uris(stored(PatternRef("s://**")), uris) is is_met
+
+
 @pytest.mark.parametrize("statuses", STATUSES)
 def test_all_of_holds_when_every_one_does(statuses: tuple[bool, ...]) -> None:
     assert met_by_uris(stored(AllOf(THREE)), pending(*statuses)) is all(statuses)

@@ -183,12 +183,38 @@ def test_the_comparisons_of_a_filter_are_found_from_left_to_right() -> None:
     ]
 
 
-def test_filters_are_neither_long_nor_deep_without_end() -> None:
-    with pytest.raises(FilterError, match="2000 characters at most"):
-        passes("a" * (MAX_LENGTH + 1), EXTRA)
-    with pytest.raises(FilterError, match="levels of 'not' and brackets"):
-        passes("(" * (MAX_NESTING + 1), EXTRA)
-    assert passes(" and ".join(["rows == 5"] * 100), EXTRA)
+@pytest.mark.parametrize(
+    ("where", "character", "expected"),
+    [
+        ("a" * (MAX_LENGTH + 1), 2000, "the end: a filter has 2000 characters at most, found more"),
+        ("(" * (MAX_NESTING + 1), 33, "no more than 32 levels of 'not' and brackets, found '('"),
+        ("(" * MAX_NESTING + "rows", 33, "no more than 32 levels of 'not' and brackets, found 'rows'"),
+        ("not " * MAX_NESTING + "rows", 129, "no more than 32 levels of 'not' and brackets, found 'rows'"),
+    ],
+    ids=["too long", "too many brackets", "brackets", "not"],
+)
+def test_filters_are_neither_long_nor_deep_without_end(where: str, character: int, expected: str) -> None:
+    with pytest.raises(FilterError) as caught:
+        passes(where, EXTRA)
+
+    assert (
+        str(caught.value)
+        == f"at character {character} of {where[:40] if len(where) > MAX_LENGTH else where!r}: expected {expected}"
+    )
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "rows == 5".ljust(MAX_LENGTH),
+        "(" * (MAX_NESTING - 1) + "rows == 5" + ")" * (MAX_NESTING - 1),
+        "not " * (MAX_NESTING - 2) + "(rows == 5)",
+        " and ".join(["(rows == 5)"] * 100),
+    ],
+    ids=["long", "brackets", "not", "brackets side by side"],
+)
+def test_a_filter_may_be_as_long_and_as_deep_as_the_limits(where: str) -> None:
+    assert passes(where, EXTRA)
 
 
 JSON = st.recursive(
