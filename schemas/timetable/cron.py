@@ -65,7 +65,7 @@ class Expression:
 
     def after(self, wall: datetime) -> datetime | None:
         """The first match after `wall`; None without one in `HORIZON_YEARS`."""
-        start = wall.replace(microsecond=0) + timedelta(seconds=1)
+        start = wall + timedelta(seconds=1)
         days = month_days(self, start.year, start.month)
         if start.day in days and (time := _ceiling(self.times, (start.hour, start.minute, start.second))):
             return _at(start.year, start.month, start.day, time)
@@ -134,7 +134,7 @@ def _is_valid(position: int, field: str) -> bool:
         return False
     from croniter import CroniterError, croniter  # noqa: PLC0415 - as in `compiled`
 
-    alone = ["*"] * max(5, position + 1)
+    alone = ["*"] * len(FIELDS)
     alone[position] = field
     try:
         croniter.expand(" ".join(alone))
