@@ -1,11 +1,14 @@
 """The offset periods of a time zone, and the wall clock times that each of them owns."""
 
 from datetime import datetime, timedelta
+from itertools import islice
 
 import pytest
 
 from tests.unit.schemas.timetable.given import utc
-from tidegate.schemas.timetable.wallclock import NONE, instant, local, offset_periods, zone
+from tidegate.schemas.timetable import wallclock
+from tidegate.schemas.timetable.cron import Expression, compiled
+from tidegate.schemas.timetable.wallclock import NONE, SECOND, instant, local, offset_periods, zone
 
 HOUR = timedelta(hours=1)
 
@@ -67,6 +70,35 @@ def test_a_wall_clock_time_has_one_instant(wall: str, at: str, shown: str) -> No
     found = instant(naive(wall), "Europe/Zurich")
 
     assert (found, local(found, "Europe/Zurich")) == (utc(at), naive(shown))
+
+
+@pytest.mark.parametrize(
+    ("expression", "first", "last", "count", "searches"),
+    [
+        pytest.param("* * * * *", "2023-07-01 00:00", "2023-07-01 16:39", 1000, 1, id="one offset"),
+        pytest.param("*/30 * * * *", "2023-10-28 23:30", "2023-10-29 02:30", 7, 2, id="clocks go back"),
+        pytest.param("*/30 * * * *", "2023-03-25 23:30", "2023-03-26 02:30", 7, 4, id="clocks go forward"),
+    ],
+)
+@pytest.mark.parametrize("is_reverse", [False, True])
+def test_ticks_with_one_offset_are_found_by_one_search(
+    monkeypatch: pytest.MonkeyPatch, expression: str, first: str, last: str, count: int, searches: int, *, is_reverse: bool
+) -> None:
+    """A search takes ten times as long as the tick beside another. Times that were skipped need searches."""
+    searched = list[datetime]()
+    search = wallclock.until if is_reverse else wallclock.after
+
+    def counted(expression: Expression, clock: str, at: datetime) -> datetime | None:
+        searched.append(at)
+        return search(expression, clock, at)
+
+    monkeypatch.setattr(wallclock, "until" if is_reverse else "after", counted)
+    begin = naive(last) if is_reverse else naive(first) - SECOND
+
+    found = list(islice(wallclock.walk(compiled(expression), "Europe/Zurich", begin, is_reverse=is_reverse), count))
+
+    assert sorted((found[0], found[-1])) == [naive(first), naive(last)]
+    assert len(searched) == searches
 
 
 def test_an_unknown_time_zone_is_refused_with_what_to_write() -> None:
