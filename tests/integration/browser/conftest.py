@@ -23,6 +23,9 @@ from tidegate.events import topics
 expect.set_options(timeout=60_000)
 IN_ONE_LOOP = pytest.mark.asyncio(loop_scope="session")
 
+IS_LIVE = "() => { const sign = document.querySelector('#live'); return !sign || (!sign.hidden && sign.textContent === 'live') }"
+"""A page that is not live, such as a form, has no sign."""
+
 
 @pytest.fixture(scope="session")
 def chromium() -> str:

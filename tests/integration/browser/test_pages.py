@@ -9,7 +9,7 @@ import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, ConsoleMessage, Page
 
-from tests.integration.browser.conftest import IN_ONE_LOOP
+from tests.integration.browser.conftest import IN_ONE_LOOP, IS_LIVE
 from tests.integration.browser.history import LONG_ID, Installation
 from tests.oidc_provider import OidcProvider
 from tidegate.daemon.web.app import SCREENS
@@ -145,6 +145,7 @@ MISSED = """() => [...document.querySelectorAll("a[href], button, input:not([typ
 @pytest.mark.parametrize("path", IDS if LONG else SHORT[3:5])
 async def test_everything_is_reached_by_the_keyboard(installation: Installation, page: Page, path: str) -> None:
     await page.goto(address(installation, path))
+    await page.wait_for_function(IS_LIVE)
     await page.evaluate("document.body.tabIndex = -1, document.body.focus()")
     for _ in range(1000):
         await page.keyboard.press("Tab")

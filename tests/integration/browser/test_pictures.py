@@ -12,7 +12,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, Page, ViewportSize
 
 from tests import servers
-from tests.integration.browser.conftest import IN_ONE_LOOP
+from tests.integration.browser.conftest import IN_ONE_LOOP, IS_LIVE
 from tests.integration.cli import dead_letters
 from tests.integration.cli.history import DAEMON, HOST, History
 from tests.integration.cli.spools import begun
@@ -32,9 +32,6 @@ TAKES = bool(os.environ.get("TEST_PICTURES"))
 LARGEST = 60_000
 SIZE: ViewportSize = {"width": 1200, "height": 760}
 WEBP = {"format": "webp", "quality": 60}
-
-IS_LIVE = "() => { const sign = document.querySelector('#live'); return !sign || (!sign.hidden && sign.textContent === 'live') }"
-"""A form has no sign."""
 
 PICTURES = {
     "now": "/",
