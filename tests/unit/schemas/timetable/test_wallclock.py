@@ -101,6 +101,14 @@ def test_ticks_with_one_offset_are_found_by_one_search(
     assert len(searched) == searches
 
 
+@pytest.mark.parametrize("at", ["1911-12-31 23:30", "1912-01-01 00:01"])
+def test_a_time_that_was_skipped_as_the_year_began_comes_later_by_the_change(at: str) -> None:
+    """The clocks of Lisbon were put forward by 36 minutes and 45 seconds, from 23:23:15 to midnight."""
+    found = wallclock.after(compiled("30 23 * * *"), "Europe/Lisbon", naive(at))
+
+    assert found == naive("1912-01-01 00:06:45")
+
+
 def test_an_unknown_time_zone_is_refused_with_what_to_write() -> None:
     with pytest.raises(ValueError, match="zone") as raised:
         zone("Mars/Base")
