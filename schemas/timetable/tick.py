@@ -103,11 +103,11 @@ def manual_interval(timetable: Timetable | None, at: datetime) -> tuple[datetime
 
 
 def runs_after(timetable: Timetable | None, after: datetime, bounds: Bounds = UNBOUND) -> Iterator[Tick]:
-    """The planned runs that become due after `after`, as if none was missed.
+    """The planned runs that become due after `after`. Each is planned at that time, when none of them was missed.
 
     An `Every` in trigger mode counts from its last run: pass the time of that as `after`.
     """
-    after, bounds = clamped(after), msgspec.structs.replace(bounds, missed="all")
+    after = clamped(after)
     match timetable:
         case Once() | Continuous():
             only = next_tick(timetable, None, bounds, after)
