@@ -26,9 +26,10 @@ _NAME = re.compile(r"(?!\.{1,2}$)[\w.-]{1,250}")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
-def refuse_unknown(where: str, unknown: Iterable[str], known: Iterable[str]) -> None:
+def refuse_unknown(where: str, unknown: Iterable[str], called: Callable[..., Any]) -> None:
     """Raises DagError for the first argument of a call that has no such argument."""
     for argument in unknown:
+        known = [option.name for option in inspect.signature(called).parameters.values() if option.kind is option.KEYWORD_ONLY]
         raise DagError(f"{where}: unknown argument {argument}{did_you_mean(argument, known)}")
 
 

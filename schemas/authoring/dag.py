@@ -124,7 +124,7 @@ class Dag:
     ) -> None:
         self.dag_id = valid_name("dag_id", dag_id)
         where = self._where = f"DAG {dag_id!r}"
-        refuse_unknown(where, unknown, Dag.__init__.__kwdefaults__ or ())
+        refuse_unknown(where, unknown, Dag)
         timezone = time_zone(where, timezone)
         condition, timing, timetable, together = schedule_parts(where, schedule, timezone, max_active_runs)
         self._callbacks = DagCallbacks(dag_time_zone(timezone, timetable))
