@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypedDict
 
 from tidegate.schemas.authoring.arguments import Texts, aware_datetime, environment, in_order, limit_seconds, seconds
@@ -130,15 +131,12 @@ def _outlet_uris(where: str, option: str, value: object) -> tuple[str, ...]:
     return tuple(outlet.uri for outlet in in_order(value))
 
 
-def _one_of(kind: type[TriggerRule] | type[WeightRule]) -> Callable[[str, str, object], object]:
-    def convert(where: str, option: str, value: object) -> object:
-        names = [str(member) for member in kind]
-        if isinstance(value, str) and value in names:
-            return kind(value)
-        hint = did_you_mean(str(value), names) or f"; there are {', '.join(names)}"
-        raise DagError(f"{where}: {value!r:.100} is no {option}{hint}")
-
-    return convert
+def _one_of(kind: type[TriggerRule] | type[WeightRule], where: str, option: str, value: object) -> object:
+    names = [str(member) for member in kind]
+    if isinstance(value, str) and value in names:
+        return kind(value)
+    hint = did_you_mean(str(value), names) or f"; there are {', '.join(names)}"
+    raise DagError(f"{where}: {value!r:.100} is no {option}{hint}")
 
 
 def _cluster(where: str, option: str, value: object) -> str:
@@ -168,13 +166,13 @@ _FIELDS: Mapping[str, tuple[str, Callable[[str, str, object], object]]] = {
     "retry_delay": ("retry_delay_s", seconds),
     "retry_exponential_backoff": ("retry_factor", _unchanged),
     "max_retry_delay": ("max_retry_delay_s", seconds),
-    "trigger_rule": ("trigger_rule", _one_of(TriggerRule)),
+    "trigger_rule": ("trigger_rule", partial(_one_of, TriggerRule)),
     "execution_timeout": ("execution_timeout_s", limit_seconds),
     "resources": ("resources", resources),
     "pool": ("pool", _unchanged),
     "pool_slots": ("pool_slots", _unchanged),
     "priority_weight": ("priority_weight", _unchanged),
-    "weight_rule": ("weight_rule", _one_of(WeightRule)),
+    "weight_rule": ("weight_rule", partial(_one_of, WeightRule)),
     "max_active_tis_per_dag": ("max_active_per_dag", _unchanged),
     "max_active_tis_per_dagrun": ("max_active_per_run", _unchanged),
     "depends_on_past": ("depends_on_past", _unchanged),

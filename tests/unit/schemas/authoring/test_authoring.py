@@ -125,6 +125,26 @@ def test_shifts_put_tasks_in_order(link: Callable[[Callable[[str], Task]], objec
     assert upstream(dag) == expected
 
 
+@pytest.mark.parametrize(
+    "link",
+    [
+        lambda before, after: before >> after,
+        lambda before, after: after << before,
+        lambda before, after: [before] >> after,
+        lambda before, after: [after] << before,
+        lambda before, after: after.as_teardown(setups=before),
+        lambda before, after: after.expand(over=before),
+    ],
+)
+def test_a_link_knows_its_line(link: Callable[[Task, Task], object]) -> None:
+    dag = Dag("d")
+    before, after = dag.empty("before"), dag.command("after", ["true"])
+
+    link(before, after)
+
+    assert after.upstream == {"before": (__file__, link.__code__.co_firstlineno)}
+
+
 def test_a_chain_of_lists_joins_every_link() -> None:
     dag = Dag("d")
     a, b, c, d = (dag.empty(name) for name in "abcd")
@@ -199,7 +219,8 @@ def test_the_tasks_of_a_group_have_its_name_before_theirs_and_are_linked_as_one(
                 dag.empty("deep")
             last = dag.empty("last")
             first >> inner >> last
-        dag.empty("before") >> outer >> dag.empty("after")
+        dag.empty("before") >> outer
+        dag.empty("after") << outer
 
     groups = {task.task_id: task.group for task in dag.spec().tasks}
     assert groups == {

@@ -57,6 +57,7 @@ A, B, C, DAYS = DatasetRef("lake://a"), DatasetRef("lake://b"), DatasetRef("lake
         (lambda: Dataset("lake://a", where="n > 1"), DatasetRef("lake://a", "n > 1")),
         (lambda: Dataset("lake://a", expire_after=HOUR), DatasetRef("lake://a", "", 3600)),
         (lambda: DatasetPattern("s://**", where="n", expire_after=HOUR), PatternRef("s://**", "n", 3600)),
+        (lambda: DatasetPattern("s://**"), PatternRef("s://**")),
         (lambda: Timed(a & b, within=HOUR), AllOf((A, B))),
         (lambda: Timed([a, b], within=HOUR), AllOf((A, B))),
         (
@@ -155,6 +156,8 @@ def test_datasets_and_time_go_together_or_each_alone() -> None:
         (lambda: Dataset("lake://a", expire_after=5), "Dataset('lake://a'): expire_after must be a timedelta"),
         (lambda: Dataset("lake://a", expire_after=timedelta()), "Dataset('lake://a'): expire_after must be longer than 0"),
         (lambda: DatasetPattern("two words*"), "DatasetPattern('two words*'): a URI is"),
+        (lambda: DatasetPattern("s://*", where="rows >"), "DatasetPattern('s://*'): where: at character 7 of 'rows >': expected"),
+        (lambda: DatasetPattern("s://*", expire_after=-HOUR), "DatasetPattern('s://*'): expire_after must not be negative"),
         (lambda: DatasetPattern("lake://a"), "DatasetPattern('lake://a'): a pattern has a * in it"),
         (lambda: Timed(a, max_wait=HOUR), "Timed: max_wait bounds how long a run waits for quiet"),
         (lambda: Timed(a, within="1h"), "Timed: within must be a timedelta"),
