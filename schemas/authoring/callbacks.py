@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tidegate.schemas.authoring.arguments import after_or_at, callable_with, time_zone
+from tidegate.schemas.authoring.arguments import after_or_at, callable_with
 from tidegate.schemas.dag import DeadlineSince, DeadlineSpec
 from tidegate.schemas.error import DagError
 from tidegate.schemas.notice import CallbackContext
@@ -116,7 +116,7 @@ class DagCallbacks:
         if options:
             serialised["callbacks"] = tuple(option.callback for option in options)
         if "deadlines" in serialised:
-            serialised["deadlines"] = tuple(self._in_time_zone(where, spec) for spec in serialised["deadlines"])
+            serialised["deadlines"] = tuple(self._in_time_zone(spec) for spec in serialised["deadlines"])
         return serialised
 
     def _register(self, where: str, option: CallbackOption) -> None:
@@ -126,8 +126,8 @@ class DagCallbacks:
         if self.functions.setdefault(receiver.name, function) is not function:
             raise DagError(f"{where}: two callbacks are called {receiver.name!r}; each function of a DAG needs a name of its own")
 
-    def _in_time_zone(self, where: str, spec: DeadlineSpec) -> DeadlineSpec:
-        return spec if spec.at is None else msgspec.structs.replace(spec, timezone=time_zone(where, self.timezone))
+    def _in_time_zone(self, spec: DeadlineSpec) -> DeadlineSpec:
+        return spec if spec.at is None else msgspec.structs.replace(spec, timezone=self.timezone)
 
 
 def deadline_specs(where: str, option: str, value: object) -> tuple[DeadlineSpec, ...]:

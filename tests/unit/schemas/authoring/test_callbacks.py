@@ -78,6 +78,7 @@ def test_default_args_of_some_kinds_apply_to_tasks_of_these() -> None:
         dag.sql("elsewhere", "SELECT 1", cluster=None)
         dag.submit("submit", "a.py", cluster="daily", python=None, env={"B": "2"})
         dag.command("command", ["ls"])
+        dag.task(task_id="function")(lambda spark, run: (spark, run))
 
     found = {task.task_id: task for task in dag.spec().tasks}
 
@@ -88,6 +89,7 @@ def test_default_args_of_some_kinds_apply_to_tasks_of_these() -> None:
         "elsewhere": ["", None, None],
         "submit": ["daily", "", {"B": "2"}],
         "command": [None, "/opt/bin/python", {"A": "1"}],
+        "function": ["nightly", "/opt/bin/python", {"A": "1"}],
     }
 
 
@@ -254,6 +256,13 @@ def test_invalid_arguments_are_refused_with_a_hint(write: Callable[[], object], 
         write()
 
     assert re.sub(" at 0x[0-9a-f]+", "", str(refused.value)) == says
+
+
+def test_a_callable_with_a_name_is_a_function_of_the_file() -> None:
+    named = partial(tell_more, loud=False)
+    named.__name__ = "named"  # type: ignore[attr-defined]
+
+    assert dict(Dag("d", on_failure=named).callback_functions) == {"named": named}
 
 
 def test_two_functions_of_one_name_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -114,6 +115,8 @@ def test_a_param_that_cannot_be_is_refused(param: Param, message: str) -> None:
         ({"resources": {"cpus": True}}, "resources: cpus is a number of processors like 1.5, from 0.01 to 10000, not True"),
         ({"resources": {"cpus": 20_000}}, "resources: cpus is a number of processors like 1.5, from 0.01 to 10000, not 20000"),
         ({"outlets": DELAYS}, "outlets is a list of datasets, like outlets=[Dataset('lake://delays')]"),
+        ({"outlets": "lake://x"}, "outlets is a list of datasets, like outlets=[Dataset('lake://delays')]"),
+        ({"outlets": 5}, "outlets is a list of datasets, like outlets=[Dataset('lake://delays')]"),
         ({"outlets": ["lake://x"]}, "outlets are datasets, not 'lake://x'"),
         ({"outlets": [DELAYS & DELAYS]}, "outlets are datasets, not (lake://delays & lake://delays)"),
     ],
@@ -148,6 +151,11 @@ def test_a_teardown_fails_the_run_or_does_not(wrong: Any) -> None:
         (lambda dag: dag.sql("t", ""), "sql: expected `str` of length >= 1"),
         (lambda dag: dag.sql("t", object()), "Encoding objects of type object is unsupported"),
         (lambda dag: dag.submit("t", ""), "application: expected `str` of length >= 1"),
+        (lambda dag: dag.task(task_id="t", retries=-1)(lambda spark, run: (spark, run)), "retries: expected `int` >= 0"),
+        (lambda dag: dag.submit("t", "a.py", py_files="a"), "py_files must be a list of strings, not 'a'"),
+        (lambda dag: dag.submit("t", "a.py", files="a"), "files must be a list of strings, not 'a'"),
+        (lambda dag: dag.submit("t", "a.py", jars="a"), "jars must be a list of strings, not 'a'"),
+        (lambda dag: dag.submit("t", "a.py", packages="a"), "packages must be a list of strings, not 'a'"),
         (lambda dag: dag.submit("t", "a.py", args="--run"), "args must be a list of strings, not '--run'"),
         (lambda dag: dag.submit("t", "a.py", args={"--run": "r"}), "args must be a list of strings, not {'--run': 'r'}"),
         (lambda dag: dag.submit("t", "a.py", conf={"a": 1}), "conf must be a dict of strings and secrets, not {'a': 1}"),
@@ -220,6 +228,11 @@ def test_a_function_that_cannot_be_a_task_is_refused(function: Any, message: str
         Dag("d").task(task_id="t")(function)
 
     assert str(caught.value) == f"DAG 'd', task 't': {message}"
+
+
+def test_a_callable_without_a_name_needs_a_task_id() -> None:
+    with pytest.raises(DagError, match=r"^DAG 'd': task_id None: a name is 1 to 250 letters"):
+        Dag("d").task(partial(keyword, None))
 
 
 def test_only_functions_can_be_decorated() -> None:
