@@ -269,8 +269,11 @@ def test_two_functions_of_one_name_are_refused() -> None:
     other = elsewhere()
     other.__qualname__ = "tell"
 
-    with pytest.raises(DagError, match="two callbacks are called 'tell'"):
+    said = "two callbacks are called 'tell'; each function of a DAG needs a name of its own"
+    with pytest.raises(DagError, match=f"^DAG 'd': {said}$"):
         Dag("d", on_failure=tell, on_success=other)
+    with pytest.raises(DagError, match=f"^DAG 'd', task 'a': {said}$"):
+        Dag("d", on_failure=tell).empty("a", on_success=other)
 
 
 def test_every_occasion_is_an_option_of_tasks() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tidegate import Dag, Task
+from tidegate import Dag, DagError, Task
 
 
 def upstream(dag: Dag) -> dict[str, tuple[str, ...]]:
@@ -115,6 +115,18 @@ def test_the_tasks_of_a_group_have_its_name_before_theirs_and_are_linked_as_one(
         "outer.last": ("outer.inner.deep",),
         "after": ("outer.last",),
     }
+
+
+def test_a_name_is_too_long_with_that_of_its_group() -> None:
+    with Dag("d") as dag, dag.group("g" * 200):
+        assert len(dag.empty("t" * 49).task_id) == 250
+        with pytest.raises(DagError, match=r"^DAG 'd': task_id 'gggg.*: a name is 1 to 250 letters"):
+            dag.empty("t" * 50)
+        with (
+            pytest.raises(DagError, match=r"^DAG 'd': group_id 'gggg.*: a name is 1 to 250 letters"),
+            dag.group("h" * 50),
+        ):
+            pass
 
 
 def test_a_group_ends_with_its_block_also_by_an_error() -> None:
