@@ -5,6 +5,7 @@ from itertools import islice
 
 import pytest
 
+from tests.local_zone import local_zone
 from tests.unit.schemas.timetable.given import utc
 from tidegate.schemas.timetable import wallclock
 from tidegate.schemas.timetable.cron import Expression, compiled
@@ -39,6 +40,16 @@ def test_a_year_has_a_period_from_each_change_to_the_next(clock: str, year: int,
 
     expected = zip(moments, moments[1:], offsets, offsets[1:], offsets[2:], strict=False)
     assert offset_periods(clock, year) == tuple(expected)
+
+
+def test_the_periods_of_a_zone_are_the_same_wherever_the_daemon_runs() -> None:
+    here = offset_periods("Europe/Zurich", 2023)
+    offset_periods.cache_clear()
+
+    with local_zone("Asia/Tokyo"):
+        elsewhere = offset_periods("Europe/Zurich", 2023)
+
+    assert elsewhere == here
 
 
 @pytest.mark.parametrize(
