@@ -232,7 +232,7 @@ def _earliest_start(ticks: Ticks, resumed: datetime | None, last: Tick | None, b
     lowest = [moment for moment in (bounds.start_date, resumed) if moment]
     if not lowest:
         at = bounds.since or now
-        lowest.append(ticks.until(at) or at if bounds.run_immediately is False else _missed_start(ticks, last, bounds, at))
+        lowest.append(ticks.until(at) or at if bounds.run_immediately is False else _missed_start(ticks, None, bounds, at))
     if bounds.missed != "all":
         lowest.append(_missed_start(ticks, last, bounds, now))
     return max(lowest)

@@ -225,6 +225,12 @@ def test_dates_run_in_order_each_once() -> None:
     assert runs == [fired("2021-09-08"), fired("2021-09-10"), fired("2021-10-09")]
 
 
+def test_dates_may_follow_each_other_closely() -> None:
+    dates = tuple(utc(f"2021-09-08 12:00:{second}") for second in ("00", "00.500", "01"))
+
+    assert [tick.run_after for tick in chain(Dates(dates), 9, catchup("2021-09-08"))] == [*dates]
+
+
 def test_without_catchup_only_the_latest_date_runs() -> None:
     dates = Dates((utc("2021-09-06"), utc("2021-09-08"), utc("2021-10-09")))
 
