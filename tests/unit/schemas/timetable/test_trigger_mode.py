@@ -234,6 +234,7 @@ def test_dates_may_follow_each_other_closely() -> None:
 def test_without_catchup_only_the_latest_date_runs() -> None:
     dates = Dates((utc("2021-09-06"), utc("2021-09-08"), utc("2021-10-09")))
 
+    assert next_tick(dates, None, no_catchup("2021-09-01"), utc("2021-09-02")) == fired("2021-09-06")
     assert next_tick(dates, None, no_catchup("2021-09-01"), utc("2021-09-20")) == fired("2021-09-08")
     assert next_tick(dates, fired("2021-09-08"), no_catchup("2021-09-01"), utc("2021-09-20")) == fired("2021-10-09")
 

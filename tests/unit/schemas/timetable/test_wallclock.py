@@ -6,9 +6,10 @@ from itertools import islice
 import pytest
 
 from tests.local_zone import local_zone
-from tests.unit.schemas.timetable.given import utc
+from tests.unit.schemas.timetable.given import cron, utc
 from tidegate.schemas.timetable import wallclock
 from tidegate.schemas.timetable.cron import Expression, compiled
+from tidegate.schemas.timetable.tick_times import ticks_of
 from tidegate.schemas.timetable.wallclock import NONE, SECOND, instant, local, offset_periods, zone
 
 HOUR = timedelta(hours=1)
@@ -50,6 +51,15 @@ def test_the_periods_of_a_zone_are_the_same_wherever_the_daemon_runs() -> None:
         elsewhere = offset_periods("Europe/Zurich", 2023)
 
     assert elsewhere == here
+
+
+def test_ticks_are_the_same_wherever_the_daemon_runs() -> None:
+    ticks, at = ticks_of(cron("17 5 * * *", zone="Europe/Zurich")), utc("2031-07-01 03:00")
+
+    with local_zone("Asia/Tokyo"):
+        found = ticks.until(at), ticks.after(at), next(ticks.walk(at, is_reverse=True)), next(ticks.walk(at, is_reverse=False))
+
+    assert found == (utc("2031-06-30 03:17"), utc("2031-07-01 03:17")) * 2
 
 
 @pytest.mark.parametrize(
