@@ -20,6 +20,7 @@ EXTRA: dict[str, Any] = {
     "tags": ["a", 2, None, True],
     "source": {"kind": "batch", "row-count": 7, "parts": [{"n": 1}]},
     "it's": 1,
+    "XL": 4,
     "lines": "a\nb",
     "many": 2**53 + 1,
 }
@@ -63,6 +64,7 @@ EXTRA: dict[str, Any] = {
         ("source.kind == 'batch'", True),
         ("source.`row-count` == 7", True),
         ("`it's` == 1", True),
+        ("XL == 4 and `XL` == 4", True),
         ("source.parts[0].n == 1", True),
         ("tags[1] == 2", True),
         ("rows == source.parts[0].n", False),
@@ -82,7 +84,7 @@ def test_a_filter_passes_matching_events(where: str, answer: bool) -> None:
     "comparison",
     [
         *("missing == 1", "missing != 1", "missing == null", "missing", "missing in [1]", "1 in missing", "rows.inner == 1"),
-        *("tags[9] == 1", "country[0] == 'C'", "source[0] == 1", "tags.name == 1"),
+        *("missing in []", "tags[4] == 1", "tags[9] == 1", "country[0] == 'C'", "source[0] == 1", "tags.name == 1"),
         *("rows == '5'", "rows != '5'", "rows > 'a'", "rows == true", "country > 1", "final > false and 1 > 0", "final == 1"),
         *("rows", "country", "nothing", "rows in ['5']", "rows in country", "'C' in country", "tags == 1", "source > 1"),
     ],
