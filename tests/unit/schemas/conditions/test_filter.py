@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.schemas.conditions.filter import passes, undecided
-from tidegate.schemas.conditions.filter_syntax import MAX_LENGTH, MAX_NESTING, Field, Fixed, comparisons, parse
+from tidegate.schemas.conditions.filter_syntax import MAX_LENGTH, MAX_NESTING, Comparison, Field, Fixed, comparisons, parse
 from tidegate.schemas.error import FilterError
 
 EXTRA: dict[str, Any] = {
@@ -185,6 +185,10 @@ def test_the_comparisons_of_a_filter_are_found_from_left_to_right() -> None:
     ]
 
 
+def test_a_filter_of_one_comparison_is_that_comparison() -> None:
+    assert parse("(a > 1)") == Comparison(">", Field(("a",)), Fixed(1))
+
+
 @pytest.mark.parametrize(
     ("where", "character", "expected"),
     [
@@ -192,8 +196,9 @@ def test_the_comparisons_of_a_filter_are_found_from_left_to_right() -> None:
         ("(" * (MAX_NESTING + 1), 33, "no more than 32 levels of 'not' and brackets, found '('"),
         ("(" * MAX_NESTING + "rows", 33, "no more than 32 levels of 'not' and brackets, found 'rows'"),
         ("not " * MAX_NESTING + "rows", 129, "no more than 32 levels of 'not' and brackets, found 'rows'"),
+        ("rows and " + "(" * MAX_NESTING + "rows", 42, "no more than 32 levels of 'not' and brackets, found 'rows'"),
     ],
-    ids=["too long", "too many brackets", "brackets", "not"],
+    ids=["too long", "too many brackets", "brackets", "not", "brackets after a comparison"],
 )
 def test_filters_are_neither_long_nor_deep_without_end(where: str, character: int, expected: str) -> None:
     with pytest.raises(FilterError) as caught:
@@ -211,9 +216,10 @@ def test_filters_are_neither_long_nor_deep_without_end(where: str, character: in
         "rows == 5".ljust(MAX_LENGTH),
         "(" * (MAX_NESTING - 1) + "rows == 5" + ")" * (MAX_NESTING - 1),
         "not " * (MAX_NESTING - 2) + "(rows == 5)",
+        "rows == 5 and " + "(" * (MAX_NESTING - 1) + "rows == 5" + ")" * (MAX_NESTING - 1),
         " and ".join(["(rows == 5)"] * 100),
     ],
-    ids=["long", "brackets", "not", "brackets side by side"],
+    ids=["long", "brackets", "not", "brackets after a comparison", "brackets side by side"],
 )
 def test_a_filter_may_be_as_long_and_as_deep_as_the_limits(where: str) -> None:
     assert passes(where, EXTRA)
