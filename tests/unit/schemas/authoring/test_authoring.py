@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tidegate import Dag, DagError, Dataset, Param, Run
+from tidegate import Dag, DagError, Dataset, Param, Run, TriggerRule, WeightRule
 from tidegate.schemas.authoring.resources import ResourceLimits
 from tidegate.schemas.conditions.condition import AllOf, DatasetRef, DatasetSpec
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, FunctionTask, ParamSpec, Resources, SqlTask, SubmitTask
@@ -76,6 +76,14 @@ def test_a_dag_of_sets_is_the_same_in_each_process() -> None:
     assert (list(spec.tags), spec.params["p"].default) == (listed, listed)
     assert spec.tasks[0].outlets == tuple(f"lake://{letter}" for letter in listed)
     assert [dataset.extra for dataset in spec.datasets] == [{"of": listed}] * 8
+
+
+def test_a_rule_is_written_by_its_name_or_by_the_enumeration() -> None:
+    dag = Dag("d")
+    dag.empty("t", trigger_rule="one_failed", weight_rule="upstream")
+    dag.empty("u", trigger_rule=TriggerRule.ONE_FAILED, weight_rule=WeightRule.UPSTREAM)
+
+    assert {(task.trigger_rule, task.weight_rule) for task in dag.spec().tasks} == {(TriggerRule.ONE_FAILED, WeightRule.UPSTREAM)}
 
 
 def test_the_description_of_a_param_is_one_of_its_schema() -> None:
