@@ -44,5 +44,4 @@ def is_date(text: str) -> bool:
 
 def clamped(instant: datetime) -> datetime:
     """The instant in UTC, clamped to the range."""
-    roughly = instant.replace(tzinfo=UTC)
-    return instant.astimezone(UTC) if EARLIEST < roughly < LATEST else min(max(roughly, EARLIEST), LATEST)
+    return min(max(instant, EARLIEST), LATEST).astimezone(UTC)

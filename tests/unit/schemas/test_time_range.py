@@ -12,7 +12,16 @@ EAST, WEST = timezone(timedelta(hours=14)), timezone(timedelta(hours=-14))
 
 
 @pytest.mark.parametrize(
-    "at", [EARLIEST, EARLIEST.astimezone(WEST), LATEST, LATEST.astimezone(EAST), datetime(2024, 5, 1, tzinfo=EAST)]
+    "at",
+    [
+        EARLIEST,
+        EARLIEST.astimezone(WEST),
+        (EARLIEST + INSTANT).astimezone(WEST),
+        LATEST,
+        LATEST.astimezone(EAST),
+        (LATEST - INSTANT).astimezone(EAST),
+        datetime(2024, 5, 1, tzinfo=EAST),
+    ],
 )
 def test_the_ends_belong_to_the_range(at: datetime) -> None:
     assert in_range("the time", at) is at
@@ -24,6 +33,8 @@ def test_the_ends_belong_to_the_range(at: datetime) -> None:
     [
         (EARLIEST - INSTANT, EARLIEST),
         (LATEST + INSTANT, LATEST),
+        ((EARLIEST - INSTANT).astimezone(EAST), EARLIEST),
+        ((LATEST + INSTANT).astimezone(WEST), LATEST),
         (datetime.min.replace(tzinfo=EAST), EARLIEST),
         (datetime.max.replace(tzinfo=WEST), LATEST),
     ],
