@@ -1,9 +1,8 @@
 """Datasets, patterns of datasets, and the conditions that DAG files build from them with `&`, `|` and `n_of`."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from functools import partial
 from typing import Any, NoReturn
 
 import msgspec
@@ -183,8 +182,12 @@ def _operands(kind: type[AllOf] | type[AnyOf], symbol: str, left: Expression, ri
     )
 
 
-def _refuse(reason: str, *_: Any) -> NoReturn:
-    raise DagError(reason)
+def _raising(reason: str) -> Callable[..., NoReturn]:
+    # A partial() in place of the function would warn on Python 3.13, where its binding changes.
+    def operator(*_: Any) -> NoReturn:
+        raise DagError(reason)
+
+    return operator
 
 
 # Set by name and not defined as methods, so that type checkers refuse these operators too.
@@ -194,6 +197,6 @@ _UNSUPPORTED = (
 )
 for _name, _symbol in (operator.split() for operator in _UNSUPPORTED):
     _reason = f"{_symbol} is not an operator on datasets; combine them with & (and) and | (or)"
-    setattr(Expression, f"__{_name}__", partial(_refuse, _reason))
+    setattr(Expression, f"__{_name}__", _raising(_reason))
 for _name, _symbol in (("rand", "&"), ("ror", "|")):
-    setattr(Expression, f"__{_name}__", partial(_refuse, f"only datasets can be combined with {_symbol}"))
+    setattr(Expression, f"__{_name}__", _raising(f"only datasets can be combined with {_symbol}"))
