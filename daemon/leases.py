@@ -25,6 +25,8 @@ log = structlog.get_logger()
 RELEASE_S = 5.0
 """After this time the release is not tried again. A transaction that has begun ends by its own deadline."""
 
+NOT_RENEWED = "this daemon did not renew its leases in time"
+
 NO_OUTAGE: Mapping[str, Away] = {}
 
 

@@ -22,7 +22,7 @@ from tidegate.daemon.context import Context
 from tidegate.daemon.duties.finishes import submit_finishes
 from tidegate.daemon.duties.run_events import with_events
 from tidegate.daemon.duties.submission_specs import Step, next_steps
-from tidegate.daemon.leases import HeldLeases
+from tidegate.daemon.leases import NOT_RENEWED, HeldLeases
 from tidegate.daemon.outage import Backoff, Retry
 from tidegate.daemon.spark.contract import Backend, Handle
 from tidegate.daemon.wake import Signal
@@ -46,8 +46,6 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 RECORD_DELAY_S = 0.02
 """Handles wait this long for others, to be recorded in one transaction. A runner takes longer to start, and its task begins after
 that. An attempt that ends first needs no handle."""
-
-NOT_RENEWED = "this daemon did not renew its leases in time"
 
 
 class ClaimedBatch(NamedTuple):
@@ -207,11 +205,12 @@ class Dispatcher:
         """
         if self.context.in_doubt and (handle := await self.find(step.submission_id, 0)) is not None:
             return handle
-        self._stop_if_stale(step.submission_id)
         try:
             if not isinstance(step, TaskFinished):
                 async with with_events(self.context, step) as spec:
+                    self._stop_if_stale(step.submission_id)
                     return await self.backend.submit(spec)
+            self._stop_if_stale(step.submission_id)
             await submit_finishes(self.context, [step])
         except RejectedError as error:
             end = TaskFinished(submission_id=step.submission_id, token=step.token, outcome="failed", reason=str(error))
@@ -219,7 +218,7 @@ class Dispatcher:
         return None
 
     def _stop_if_stale(self, submission_id: UUID) -> None:
-        """Raises UnavailableError when this daemon was frozen and another one may have taken over the claim."""
+        """Raises UnavailableError when this daemon was frozen, also while it read, and another one may own the claim."""
         if not self.claims.is_ours(submission_id):
             raise UnavailableError(NOT_RENEWED, server=POSTGRES)
 

@@ -1,6 +1,6 @@
 """A claim of a daemon whose leases expired belongs to another: only one of them submits it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,7 +13,9 @@ from tidegate.daemon.postgres.database import Database, connect
 from tidegate.daemon.spark.host import host_of, open_spools
 from tidegate.schemas.error import UnavailableError
 from tidegate.schemas.message import TasksReady
-from tidegate.schemas.queries import submissions
+from tidegate.schemas.queries import sources, submissions
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.sources import StoredEvent
 
 FILE = 'from tidegate import Dag, Dataset\nwith Dag("d", schedule=Dataset("s://a")) as dag: dag.command("c", ["true"])\n'
 
@@ -89,6 +91,26 @@ async def test_a_daemon_that_may_be_taken_for_dead_while_it_looks_does_not_submi
     await daemon.dispatcher._submit_batch(before.claims)
 
     assert not daemon.backend.given
+
+
+async def test_a_daemon_that_may_be_taken_for_dead_while_it_reads_events_does_not_submit_afterwards(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many events of a run, or large ones, are read at the last moment."""
+    await daemon.dispatcher._claim(daemon.dispatcher._claim_intents)
+    await History(daemon.context.database).updated("s://a", "2", {"text": "x" * sources.MAX_EXTRA_BYTES})
+    await daemon.context.submit_messages([TasksReady(pool="default_pool", limit=10)])
+    claimed = await daemon.dispatcher._claim(daemon.dispatcher._claim_intents)
+    read = sources.page_of_events
+
+    async def slowly(db: Db, ids: Sequence[int]) -> list[StoredEvent]:
+        await daemon.lapse()
+        return await read(db, ids)
+
+    monkeypatch.setattr(sources, "page_of_events", slowly)
+    await daemon.dispatcher._submit_batch(claimed.claims)
+
+    assert (len(claimed.claims), daemon.backend.given) == (1, [])
 
 
 async def test_a_postgres_that_goes_while_submits_are_settled_is_waited_for(daemon: Daemon) -> None:

@@ -15,7 +15,7 @@ from tests.storms.nemesis import Misery
 from tests.storms.processes import Daemon, build_env
 from tests.storms.storm import Plan, Storm
 from tests.storms.upgrade.builds import command
-from tidegate.daemon.duties.dispatch import NOT_RENEWED
+from tidegate.daemon.leases import NOT_RENEWED
 
 EXPECTED = {"attempt_failed", "batch_bisected", "notification_failed", "record_refused"}
 """Log events that failing tasks, bad records, and deadlines without a receiver, cause."""
