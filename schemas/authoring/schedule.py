@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar, get_args
 
 import msgspec
 
-from tidegate.schemas.authoring.arguments import after_or_at, limit_seconds, time_zone
+from tidegate.schemas.authoring.arguments import after_or_at, aware_datetime, limit_seconds, time_zone
 from tidegate.schemas.authoring.dataset import Expression, condition_of
 from tidegate.schemas.conditions.condition import ANY_TIME, AllOf, AnyOf, Condition, Fallback, InputDeadlineSpec, NOf, Timing
 from tidegate.schemas.error import DagError
@@ -202,7 +202,8 @@ def _timetable(where: str, schedule: Any, timezone: str) -> Timetable:
     if isinstance(schedule, list | tuple) and schedule and all(isinstance(part, str) for part in schedule):
         return _valid(where, Cron(_without_presets(schedule), timezone))
     if isinstance(schedule, list | tuple) and schedule and all(isinstance(part, datetime) for part in schedule):
-        return _valid(where, Dates(tuple(schedule)))
+        dates = (aware_datetime(where, "the date", part) for part in schedule)
+        return _valid(where, Dates(tuple(at for at in dates if at)))
     raise DagError(
         f"{where}: {schedule!r:.100} is no time to run at; write a cron expression, a timedelta or a list of datetimes"
     )

@@ -9,6 +9,7 @@ from tidegate import Dag, DagError, Dataset, DatasetOrTime, cron, every
 from tidegate.schemas.timetable.spec import Cron, Dates, Every, Once, Timetable
 
 DAY, NIGHT = datetime(2024, 5, 1, tzinfo=UTC), datetime(2024, 5, 1, 23, tzinfo=UTC)
+NAIVE = datetime(2024, 5, 1)  # noqa: DTZ001 - it has no zone
 ZURICH = "Europe/Zurich"
 FIELDS = "write five fields (minute, hour, day of month, month, day of week) such as '0 3 * * *', or six with the seconds last"
 NO_TIME = "is no time to run at; write a cron expression, a timedelta or a list of datetimes"
@@ -50,6 +51,7 @@ def test_a_timetable_has_triggers_in_utc_without_an_interval_by_default() -> Non
         (5, f"5 {NO_TIME}"),
         ([], f"[] {NO_TIME}"),
         (["@daily", DAY], f"['@daily', {DAY!r}] {NO_TIME}"),
+        ([DAY, NAIVE], "the date has no time zone; write datetime(…, tzinfo=ZoneInfo('Europe/Zurich'))"),
         ("lake://a", "'lake://a' is the URI of a dataset; write schedule=Dataset('lake://a')"),
     ],
 )
