@@ -9,8 +9,10 @@ import pytest
 
 @contextmanager
 def local_zone(name: str) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TZ", name)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TZ", name)
+            time.tzset()
+            yield
+    finally:
         time.tzset()
-        yield
-    time.tzset()
