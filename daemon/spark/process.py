@@ -31,7 +31,7 @@ TAIL_BYTES = 64 * 1024
 
 _PROC = Path("/proc")
 _BOOT_ID = _PROC / "sys/kernel/random/boot_id"
-_STATE, _START_TIME, _MEMORY, _START_CODE, _ENV_START, _ENV_END = 0, 19, 20, 23, 47, 48
+_STATE, _THREADS, _START_TIME, _MEMORY, _START_CODE, _ENV_START, _ENV_END = 0, 17, 19, 20, 23, 47, 48
 
 
 def tail(log: Path, start: int) -> str:
@@ -56,14 +56,22 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 def identify(pid: int) -> Identity | None:
-    """The identity of a pid; None without such a process, or for a zombie."""
+    """The identity of a pid; None without such a process, or for a zombie.
+
+    A first thread that has ended is one too, but its process lives while it has other threads. A thread that starts a program
+    takes the place of the first one, which is a zombie until then: a zombie is looked at twice.
+    """
     try:
         fields = _stat(pid)
+        if _is_zombie(fields) and _is_zombie(fields := _stat(pid)):
+            return None
     except (FileNotFoundError, ProcessLookupError):
         return None
-    if fields[_STATE] in (b"Z", b"X"):
-        return None
     return Identity(pid, int(fields[_START_TIME]), _BOOT_ID.read_text().strip())
+
+
+def _is_zombie(fields: list[bytes]) -> bool:
+    return fields[_STATE] in (b"Z", b"X") and int(fields[_THREADS]) <= 1
 
 
 def _stat(pid: int) -> list[bytes]:
@@ -125,19 +133,39 @@ def _environ(pid: int) -> bytes:
 
     While a process starts a program, the kernel shows no environment, so an empty one is read again until it is known to be.
     """
+    process = _PROC / str(pid)
     for _ in range(EXEC_POLLS):
-        if (environ := (_PROC / str(pid) / "environ").read_bytes()) or not _starts_program(pid):
+        if environ := _shown_environ(process):
             return environ
+        fields = _stat(pid)
+        if (has_threads := int(fields[_THREADS]) > 1) and (environ := _environ_of_threads(process)):
+            return environ
+        if not has_threads and not _starts_program(fields):
+            break
         time.sleep(EXEC_POLL_S)
     return b""
 
 
-def _starts_program(pid: int) -> bool:
-    """Whether a process with an empty environment gets one soon: not a zombie or one of the kernel. Raises OSError.
+def _shown_environ(process: Path) -> bytes:
+    """Empty for a thread that has ended. Raises OSError for a process of another user."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return (process / "environ").read_bytes()
+    return b""
+
+
+def _environ_of_threads(process: Path) -> bytes:
+    """The first thread, whose environment is that of the process, may have ended before the others. Raises OSError.
+
+    Empty also while one of the threads takes the place of the first.
+    """
+    return next(filter(None, map(_shown_environ, (process / "task").iterdir())), b"")
+
+
+def _starts_program(fields: list[bytes]) -> bool:
+    """Whether a process with an empty environment gets one soon: not a zombie or one of the kernel.
 
     The kernel sets the start of the code last, after the ends of the environment, which are equal for a moment.
     """
-    fields = _stat(pid)
     return fields[_MEMORY] != b"0" and (fields[_START_CODE] == b"0" or fields[_ENV_START] != fields[_ENV_END])
 
 

@@ -60,6 +60,26 @@ def test_a_process_is_alive_until_it_is_a_zombie(sleeper: subprocess.Popen[bytes
     assert not alive(it)
 
 
+FIRST_THREAD_ENDS = """\
+import ctypes, sys, threading
+threading.Thread(target=sys.stdin.read).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_process_whose_first_thread_has_ended_lives_and_keeps_its_stamp(submission_id: UUID) -> None:
+    """So does a runner for a moment when another thread than the first one replaces its program."""
+    env = os.environ | {STAMP: str(submission_id)}
+    with subprocess.Popen([sys.executable, "-c", FIRST_THREAD_ENDS], env=env, stdin=subprocess.PIPE) as process:
+        it = identity(process)
+        while b") Z" not in Path(f"/proc/{process.pid}/stat").read_bytes():
+            assert process.poll() is None
+
+        lives, found = alive(it), list(stamped(submission_id))
+
+    assert (lives, found) == (True, [it])
+
+
 @pytest.mark.parametrize("change", [{"start_time": 1}, {"boot_id": "another boot"}])
 def test_another_process_with_the_same_pid_is_not_signalled(sleeper: subprocess.Popen[bytes], change: dict[str, Any]) -> None:
     it = identity(sleeper)
@@ -104,14 +124,23 @@ left and os.execv(sys.executable, [sys.executable, "-S", "-c", os.environ["PROGR
 sys.stdin.read()
 """
 
+STARTING_IN_A_THREAD = """\
+import os, sys, threading
+def start():
+    os.execv(sys.executable, [sys.executable, "-S", "-c", os.environ["PROGRAM"], str(int(sys.argv[1]) - 1)])
+sys.argv[1] != "0" and threading.Thread(target=start).start()
+sys.stdin.read()
+"""
 
-def test_a_process_that_starts_a_program_keeps_its_stamp(submission_id: UUID) -> None:
-    env = {STAMP: str(submission_id), "PROGRAM": STARTING, **{f"V{number}": "" for number in range(2000)}}
-    command = [sys.executable, "-S", "-c", STARTING, "50"]
+
+@pytest.mark.parametrize("program", [STARTING, STARTING_IN_A_THREAD])
+def test_a_process_that_starts_a_program_lives_and_keeps_its_stamp(submission_id: UUID, program: str) -> None:
+    env = {STAMP: str(submission_id), "PROGRAM": program, **{f"V{number}": "" for number in range(2000)}}
+    command = [sys.executable, "-S", "-c", program, "50"]
     with subprocess.Popen(command, env=env, stdin=subprocess.PIPE) as process:
-        found = 0
+        it, found = identity(process), 0
         while b"\x000\0" not in Path(f"/proc/{process.pid}/cmdline").read_bytes():
-            assert has_stamp(process.pid, submission_id), f"after it was found {found} times"
+            assert (has_stamp(process.pid, submission_id), alive(it)) == (True, True), f"after it was found {found} times"
             found += 1
 
 
