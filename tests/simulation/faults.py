@@ -16,6 +16,7 @@ from tidegate.daemon.duties import outbox_sinks as sinks
 from tidegate.daemon.duties import relay
 from tidegate.daemon.duties.dispatch import Dispatcher
 from tidegate.daemon.duties.outbox_sinks import OutboxSinks
+from tidegate.daemon.duties.submission_specs import Step
 from tidegate.daemon.engine import Applied, Batch
 from tidegate.daemon.intake import ingest
 from tidegate.daemon.leases import HeldLeases
@@ -100,6 +101,18 @@ def stale_daemon_submits() -> None:
     def _stop_if_stale(_self: Dispatcher, _submission_id: UUID) -> None: ...
 
     replace(Dispatcher, "_stop_if_stale", _stop_if_stale)
+
+
+def staleness_asked_before_events_are_read() -> None:
+    """A daemon that was frozen while it read the events of a run submits what others have taken over: so it was once."""
+    stop_if_stale, submit = Dispatcher._stop_if_stale, Dispatcher.submit
+
+    async def submit_unless_stale(self: Dispatcher, step: Step) -> Handle | None:
+        stop_if_stale(self, step.submission_id)
+        return await submit(self, step)
+
+    stale_daemon_submits()
+    replace(Dispatcher, "submit", submit_unless_stale)
 
 
 def found_or_not_at_once() -> None:
@@ -239,6 +252,7 @@ FAULTS: Mapping[str, Callable[[], None]] = {
             runs_not_locked,
             intents_not_locked,
             stale_daemon_submits,
+            staleness_asked_before_events_are_read,
             found_or_not_at_once,
             outbox_read_by_cursor,
             relay_not_fenced,
@@ -263,6 +277,7 @@ AIMED: Mapping[str, Sequence[str]] = {
     "instances_not_counted": ("single",),
     "runs_not_counted": ("one", "each"),
     "ids_not_remembered": ("one", "each"),
+    "staleness_asked_before_events_are_read": ("crowd", "limited", "pools"),
     "all_of_met_by_any": ("both",),
     "outlets_of_runs_not_told_apart": ("chain",),
     "outlet_extras_not_told": ("chain",),
@@ -271,4 +286,4 @@ AIMED: Mapping[str, Sequence[str]] = {
     "backfills_end_with_their_planning": (PAST,),
     "cancels_of_backfills_fail": (PAST,),
 }
-"""The DAGs that a fault has to do with; those of other faults are drawn from all."""
+"""The DAGs that a fault has to do with, or that have many attempts at once; those of other faults are drawn from all."""

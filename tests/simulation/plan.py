@@ -14,6 +14,7 @@ from tests.simulation.session import POSTGRES
 from tests.simulation.spark import CLUSTER
 from tests.simulation.user import requests
 from tidegate.daemon.request import Request
+from tidegate.schemas.queries import sources
 
 RECORDS = "records"
 """It has read them, and not begun to take them."""
@@ -35,6 +36,12 @@ FREEZES = [*product((RECORDS, CLAIMS, SENDS), (SHORT, LONG, OUTLIVED)), *3 * [(L
 
 EACH = 8
 """One of this number of seeds is about backfills. Which one is not drawn: the others mean what they meant before."""
+
+APART = 2
+"""In one of this number of seeds attempts have the events of their run read apart. Which one is not drawn either. A daemon that
+is frozen in that read is outlived: only then does it read on when others have submitted what it had claimed."""
+
+MOST_EVENTS = sources.MAX_EVENTS
 
 
 class Publish(NamedTuple):
@@ -70,7 +77,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     With `settled` the daemons have found their places before. `at_stake` is what a daemon is at that is frozen, and `frozen`
     for how long; or that is parted from the server that is `away`. Statements go wrong by `trouble`, calls to Kafka and the
-    cluster by `call_trouble`. With `alone` one daemon is left when all comes to rest. Shares are of 1.
+    cluster by `call_trouble`. With `alone` one daemon is left when all comes to rest. Shares are of 1. The events of a run that
+    has more than `most_events` are read page by page when an attempt is submitted.
     """
 
     group: str
@@ -78,6 +86,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     ttl_s: float
     slots: tuple[int, int]
     backlog: int
+    most_events: int
     parallelism: int
     away: str
     stickiness: float
@@ -98,12 +107,14 @@ def draw(chance: Random, groups: Collection[str], seed: int) -> Plan:
     group = PAST if is_past else chance.choice(sorted(groups or GROUPS.keys() - {PAST}))
     daemons = chance.choice([2, 2, 2, 3])
     at_stake, frozen = chance.choice(FREEZES)
+    reads_apart = seed % APART == 1
     return Plan(
         group=group,
         daemons=daemons,
         ttl_s=chance.choice([3.0, 10.0]),
         slots=(chance.choice([1, 2, 128]), chance.choice([2, 3])),
         backlog=chance.choice([2, 100]),
+        most_events=0 if reads_apart else MOST_EVENTS,
         away=chance.choice([POSTGRES, POSTGRES, KAFKA, CLUSTER]),
         parallelism=chance.choice([0, 0, 0, 2]),
         stickiness=chance.choice([0.0, 0.5, 0.9]),
@@ -113,7 +124,7 @@ def draw(chance: Random, groups: Collection[str], seed: int) -> Plan:
         settled=chance.random() < 0.8,
         at_once=chance.random() < 0.5,
         at_stake=at_stake,
-        frozen=frozen,
+        frozen=OUTLIVED if reads_apart and at_stake == CLAIMS else frozen,
         alone=chance.random() < 0.8,
         happenings=_happenings(chance, group),
     )

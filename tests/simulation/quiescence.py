@@ -10,8 +10,11 @@ from tidegate.daemon.spark.contract import Phase
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-RENEWAL = 0.45
-"""Of the time to live of leases: after that they are renewed, and have not lapsed."""
+RENEWAL = 0.42
+"""Of the time to live of leases: after that they are renewed, and have not lapsed.
+
+A renewal begins after 0.4 of it, and is answered at the end of the next of these. That is within the half of it in which a daemon
+knows that the leases are its own."""
 
 ROUNDS = 60
 """So often time passes at most until all is at rest."""

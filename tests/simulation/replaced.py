@@ -1,13 +1,17 @@
 """What of the product is replaced from outside: clients of simulated servers, the calendar, and what has no part here."""
 
+import os
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, tzinfo
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from tests.simulation.kafka import OutboxSink, Source
 from tests.storms.replace import replace
 from tidegate.daemon import context, outage, wake
 from tidegate.daemon.context import Context
-from tidegate.daemon.duties import outbox_sinks, sweep
+from tidegate.daemon.duties import outbox_sinks, run_events, sweep
 from tidegate.daemon.intake import ingest
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.work import Work
@@ -35,6 +39,21 @@ async def ring(database: Database, work: Work) -> None:
     Present.world.ring(database, work)
 
 
+class NoFile:
+    """In the place of the files with the events of runs. What writes them needs no thread."""
+
+    @staticmethod
+    def create(_root: Path, _submission_id: UUID) -> Path:
+        return Path(os.devnull, "events")
+
+    @staticmethod
+    def append(_path: Path, _events: Sequence[Any]) -> None: ...
+
+    @staticmethod
+    async def run_sync(write: Callable[..., None], *arguments: object) -> None:
+        write(*arguments)
+
+
 async def nothing(*_: Any) -> None:
     """The spool of this host and the months of the ledger are looked at elsewhere."""
 
@@ -50,6 +69,8 @@ def prepare() -> None:
     async def maintain_ledger(database: Database, days: int) -> None:
         await nothing(database, days)
 
+    replace(run_events, "event_file", NoFile)
+    replace(run_events, "to_thread", NoFile)
     replace(sweep, "prune", prune)
     replace(sweep, "maintain_ledger", maintain_ledger)
     for module in (context, outage, sweep):

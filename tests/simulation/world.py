@@ -26,6 +26,7 @@ from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.work import Work
 from tidegate.events import cloudevents
 from tidegate.events.sink import ProducerRecord
+from tidegate.schemas.queries import sources
 from tidegate.schemas.queries.memory import Memory
 from tidegate.schemas.wire.event import DatasetUpdated, Kind, encode
 
@@ -48,6 +49,9 @@ OUTLIVING = 3
 
 SPECS_WANTED = ("sources.contexts", "sources.files")
 """Asked for between a claim and its submit."""
+
+EVENTS_WANTED = ("sources.event_sizes", "sources.events")
+"""Asked for there last, where the events of a run are read apart."""
 
 CHANGES_OF_LEASES = ("leases.release", "leases.claim")
 """Asked for when a renewal has told what the share of a daemon is."""
@@ -95,7 +99,7 @@ class World:
         """From the beginning to rest."""
         self.loop.begin()
         await self.server.begin(self.plan.slots)
-        ingest.BACKLOG = self.plan.backlog
+        ingest.BACKLOG, sources.MAX_EVENTS = self.plan.backlog, self.plan.most_events
         for _ in range(self.plan.daemons):
             self.start()
         await self.scheduler.settle()
@@ -263,7 +267,8 @@ class World:
     def is_at_stake(self, step: Step) -> bool:
         match self.plan.at_stake:
             case plan.CLAIMS:
-                return step.place.duty == "dispatch" and step.what in SPECS_WANTED
+                wanted = SPECS_WANTED if self.plan.most_events else EVENTS_WANTED
+                return step.place.duty == "dispatch" and step.what in wanted
             case plan.SENDS:
                 return step.place.duty == "relay" and step.what.startswith(("connect", "send"))
             case plan.LEASES:
@@ -302,8 +307,9 @@ class World:
         self.parted.clear()
 
     async def outlive(self) -> None:
-        """The others take over what it had, and do all of it that does not need it."""
+        """The others take over what it had, and do all of it that does not need it. They renew first, or would be stale."""
         for _ in range(OUTLIVING):
+            await self.run_those(lambda step: step.place.duty == "leases")
             await self.run_those(lambda _: True)
             await self.scheduler.pass_time(RENEWAL * self.plan.ttl_s)
 
