@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import anyio
 import structlog
@@ -22,7 +23,7 @@ from tidegate.events.source import Partition
 from tidegate.schemas.error import FATAL, KAFKA, UNSENT, FencedError, described
 from tidegate.schemas.queries import inbox, outbox, writers
 from tidegate.schemas.queries.leases import OUTBOX, LeaseSpec
-from tidegate.schemas.queries.outbox import OutboxRow, UnreadableRow
+from tidegate.schemas.queries.outbox import OutboxRow, Seen, UnreadableRow
 from tidegate.schemas.wire.dead_letter import DeadLetter
 from tidegate.schemas.wire.event import PRODUCER_SOURCE, Kind
 
@@ -78,7 +79,7 @@ async def relay_batch(context: Context, sinks: OutboxSinks, watermark: OutboxWat
     await sinks.settle()
     held = {shard: epoch for shard, epoch in held.items() if shard not in sinks.connecting}
     resting = sinks.resting
-    found = await _next_rows(context, watermark, held, resting)
+    found, have_waited = await _next_rows(context, watermark, held, resting)
     rows = list(_readable(watermark, found))
     if unconnected := {row.shard for row in rows} - sinks.connected:
         if await sinks.connect(unconnected):
@@ -90,7 +91,7 @@ async def relay_batch(context: Context, sinks: OutboxSinks, watermark: OutboxWat
         context.outages.end(KAFKA)
     is_full = len(found) == MAX_BATCH
     watermark.backlog.end_page(resting, publisher.waiting, found[-1].id + 1 if is_full else None)
-    return is_full or watermark.backlog.start(sinks.resting) is not None
+    return is_full or have_waited or watermark.backlog.start(sinks.resting) is not None
 
 
 def _readable(watermark: OutboxWatermark, rows: Sequence[OutboxRow | UnreadableRow]) -> Iterator[OutboxRow]:
@@ -108,19 +109,30 @@ def _report(watermark: OutboxWatermark, id_: int, reason: str) -> None:
     log.error("outbox_row_unreadable", id=id_, reason=reason)
 
 
+class _NextRows(NamedTuple):
+    """Rows of the outbox. `have_waited`: they were read before, and new ones may be there as well."""
+
+    rows: Sequence[OutboxRow | UnreadableRow]
+    have_waited: bool
+
+
 async def _next_rows(
     context: Context, watermark: OutboxWatermark, held: Mapping[int, int], resting: Collection[Place]
-) -> Sequence[OutboxRow | UnreadableRow]:
-    """New rows; or the rows that waited for a place which does not rest any more, and what follows them."""
+) -> _NextRows:
+    """New rows; or the rows that waited for a place which does not rest any more, and the ones that were read after them.
+
+    The older rows of a run may be new, too, where a transaction ended late: then a new row of it must not be sent with those.
+    """
     if watermark.committed.take_turn(anyio.current_time()):
         watermark.advance_committed(await context.database.autocommit(writers.of_outbox))
     lowest, without = watermark.lower_bound(held), watermark.unreadable
+    seen = watermark.backlog.seen_from(lowest)
     if (again := watermark.backlog.start(resting)) is not None:
-        return await context.database.autocommit(outbox.next_rows, held, again, MAX_BATCH, without)
-    without = without.union(watermark.backlog.seen_from(lowest))
-    rows = await context.database.autocommit(outbox.next_rows, held, lowest, MAX_BATCH, without)
+        waiting = await context.database.autocommit(outbox.next_rows, held, again, MAX_BATCH, without, Seen(lowest, seen))
+        return _NextRows(waiting, have_waited=True)
+    rows = await context.database.autocommit(outbox.next_rows, held, lowest, MAX_BATCH, without.union(seen))
     watermark.advance(rows[0].id if rows else None)
-    return rows
+    return _NextRows(rows, have_waited=False)
 
 
 class Publisher:

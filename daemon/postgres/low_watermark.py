@@ -56,8 +56,9 @@ async def advance_events(database: Database, events: LowWatermark) -> None:
 class Backlog:
     """The rows that wait for a place, such as a partition that does not answer. New rows are read beyond them.
 
-    Once a place answers, its rows are read again, oldest first, before any new row is. One page is enough to see that it does not
-    answer after all, so that a long backlog is read once only.
+    Once a place answers, its rows are read again, oldest first, before any new row is, and without new ones between them: an
+    older row of the same run may be new, too. One page is enough to see that a place does not answer after all, so that a long
+    backlog is read once only.
     """
 
     def __init__(self) -> None:
@@ -74,7 +75,7 @@ class Backlog:
         return min((id_ for place, id_ in self._first.items() if place not in resting), default=None)
 
     def seen_from(self, lowest: int) -> Collection[int]:
-        """The rows from this id on, which never sinks, that a read of new rows leaves out."""
+        """The rows from this id on that were read before, as all rows below it were. The id sinks only after a `clear`."""
         self._seen = {id_ for id_ in self._seen if id_ >= lowest}
         return self._seen
 

@@ -7,7 +7,7 @@ from the id of the row.
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -74,6 +74,15 @@ class UnreadableRow(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Seen(NamedTuple):
+    """The rows that were read before: all below an id, and some others."""
+
+    below: int
+    others: Collection[int]
+
+
+ALL = Seen(2**63 - 1, ())
+
 READABLE = (*map(str, Kind), REPLAY)
 """The kinds of rows that this version publishes; rows of others wait for a daemon of the version that wrote them."""
 
@@ -97,13 +106,16 @@ async def replay(db: Db, letters: Sequence[tuple[int, str, datetime]]) -> None:
 
 
 async def next_rows(
-    db: Db, held: Mapping[int, int], lowest: int, limit: int, without: Collection[int] = ()
+    db: Db, held: Mapping[int, int], lowest: int, limit: int, without: Collection[int] = (), among: Seen = ALL
 ) -> list[OutboxRow | UnreadableRow]:
-    """The oldest rows of these shards from the id `lowest` on, `without` some. No cursor: rows that commit late are read late.
+    """The oldest rows of these shards from the id `lowest` on, `without` some, or `among` the ones that were read before.
+
+    No cursor: rows that commit late are read late.
 
     `held`: the epoch of the lease by shard. Shards whose lease has another epoch by now are left out.
     """
-    found = await db.fetch(_SQL["next_outbox"], list(held), list(held.values()), lowest, limit, READABLE, list(without))
+    rows = lowest, limit, READABLE, list(without), among.below, list(among.others)
+    found = await db.fetch(_SQL["next_outbox"], list(held), list(held.values()), *rows)
     return [_read(*row) for row in found]
 
 

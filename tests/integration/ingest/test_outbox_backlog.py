@@ -79,6 +79,13 @@ class Relay:
 
         await self.until(holds)
 
+    async def until_rested(self) -> None:
+        """Until no partition rests; no row is read meanwhile."""
+        with anyio.fail_after(WITHIN_S):
+            while self._sinks.resting:
+                await anyio.sleep(LOOK_EVERY_S)
+                await self._sinks.settle()
+
     async def set_largest(self, size: int) -> None:
         """Let the refusing topic take batches of this many bytes at most."""
         admin = AIOKafkaAdminClient(bootstrap_servers=self._intake.settings.kafka_servers)
@@ -124,6 +131,19 @@ async def test_rows_of_a_partition_that_does_not_answer_delay_no_others_and_keep
     assert meanwhile == []
     assert "MessageSizeTooLarge" in reason
     assert await intake.rows("SELECT id FROM outbox") == []
+
+
+async def test_rows_of_others_keep_their_order_beside_those_that_are_read_again(daemon: Relay, intake: Intake) -> None:
+    """The oldest row is committed last, after the rows of a partition that does not answer were read."""
+    await daemon.set_largest(1)
+    async with transaction(intake.settings.postgres_dsn) as late:
+        await late.execute(WRITE, outbox.shard(KEY), ANSWERING, KEY, [1])
+        await daemon.write(REFUSING, 1)
+        await daemon.until_away(f"silent partition {intake.settings.topic(REFUSING)}/0")
+    await daemon.write(ANSWERING, 2)
+    await daemon.until_rested()
+
+    await daemon.until_published(ANSWERING, 1, 2)
 
 
 async def test_rows_of_a_topic_that_was_deleted_delay_no_others_and_keep_their_order(daemon: Relay, intake: Intake) -> None:

@@ -12,7 +12,7 @@ from tidegate.daemon.duties import relay
 from tidegate.daemon.postgres import low_watermark
 from tidegate.schemas.queries import outbox
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.outbox import OutboxRow, UnreadableRow
+from tidegate.schemas.queries.outbox import OutboxRow, Seen, UnreadableRow
 from tidegate.schemas.wire.event import Kind
 
 WRITE = """
@@ -54,10 +54,10 @@ async def test_rows_that_nothing_may_remove_are_not_gone_through(intake: Intake,
     next_rows = outbox.next_rows
 
     async def noted(
-        db: Db, held: Mapping[int, int], lowest: int, limit: int, without: Collection[int]
+        db: Db, held: Mapping[int, int], lowest: int, limit: int, without: Collection[int], *among: Seen
     ) -> list[OutboxRow | UnreadableRow]:
         read_from.append(lowest)
-        return await next_rows(db, held, lowest, limit, without)
+        return await next_rows(db, held, lowest, limit, without, *among)
 
     monkeypatch.setattr(outbox, "next_rows", noted)
     async with transaction(intake.settings.postgres_dsn) as other:

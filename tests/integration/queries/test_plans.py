@@ -312,7 +312,7 @@ async def test_an_event_is_looked_for_in_the_partition_of_its_month_alone(histor
 
 
 async def test_the_outbox_is_read_in_its_order_and_no_further_than_asked(history: str) -> None:
-    arguments = "ARRAY[1, 2]::smallint[], ARRAY[1, 1], 100, 500, ARRAY['task-state'], ARRAY[7]"
+    arguments = f"ARRAY[1, 2]::smallint[], ARRAY[1, 1], 100, 500, ARRAY['task-state'], ARRAY[7], {2**63 - 1}, ARRAY[]::bigint[]"
 
     nodes = await settled_plan(history, "outbox.next_outbox", arguments)
 

@@ -12,10 +12,14 @@ PAGE = 3
 
 
 class Outbox:
-    """Rows by id, each for a partition, and what came of them. `away` are the partitions that do not answer."""
+    """Rows by id, each for a partition, and what came of them. `away` are the partitions that do not answer.
+
+    `late` are rows that are not committed. The next row of their partition is written when they are.
+    """
 
     def __init__(self, rows: Mapping[int, str]) -> None:
         self.rows = dict(rows)
+        self.late: dict[int, str] = {}
         self.away: set[str] = set()
         self.resting: set[str] = set()
         self.sent: dict[str, list[int]] = defaultdict(list)
@@ -27,19 +31,20 @@ class Outbox:
         """Read a page and send it, as the relay does. Returns whether more may be left."""
         resting = set(self.resting)
         again = self.backlog.start(resting)
-        seen = self.backlog.seen_from(self.lowest) if again is None else ()
-        start = self.lowest if again is None else again
-        page = [id_ for id_ in sorted(self.rows) if id_ >= start and id_ not in seen][:PAGE]
-        self.read += page
+        seen = self.backlog.seen_from(self.lowest)
         if again is None:
-            self.lowest = min(page, default=self.lowest)
+            page = [id_ for id_ in sorted(self.rows) if id_ >= self.lowest and id_ not in seen][:PAGE]
+            self.lowest = min((*page[:1], *self.late), default=self.lowest)
+        else:
+            page = [id_ for id_ in sorted(self.rows) if id_ >= again and (id_ < self.lowest or id_ in seen)][:PAGE]
+        self.read += page
         self.resting |= self.away & {self.rows[id_] for id_ in page}
         waiting = {id_: self.rows[id_] for id_ in page if self.rows[id_] in self.resting}
         for id_ in page:
             if id_ not in waiting:
                 self.sent[self.rows.pop(id_)].append(id_)
         self.backlog.end_page(resting, waiting, page[-1] + 1 if len(page) == PAGE else None)
-        return len(page) == PAGE or self.backlog.start(self.resting) is not None
+        return again is not None or len(page) == PAGE or self.backlog.start(self.resting) is not None
 
     def rounds(self) -> Mapping[str, Sequence[int]]:
         """Until nothing is left to do; what was sent by then."""
@@ -116,12 +121,17 @@ def test_a_row_that_is_committed_late_is_in_its_place() -> None:
 def test_no_row_passes_an_older_one_of_its_partition(seed: int) -> None:
     chance, outbox = random.Random(seed), Outbox({})
     for id_ in range(1, 60):
-        outbox.rows[id_] = chance.choice("abcd")
+        if commits := [late for late in sorted(outbox.late) if chance.random() < 0.5]:
+            outbox.rows |= {late: outbox.late.pop(late) for late in commits}
+        if writers := sorted(set("abcd") - set(outbox.late.values())):
+            (outbox.late if chance.random() < 0.2 else outbox.rows)[id_] = chance.choice(writers)
         if chance.random() < 0.3:
             outbox.away.symmetric_difference_update(chance.choice("abcd"))
         outbox.retry(*(partition for partition in sorted(outbox.resting) if chance.random() < 0.3))
         for _ in range(chance.randint(0, 3)):
             outbox.round()
+    outbox.rows |= outbox.late
+    outbox.late.clear()
     outbox.answer(*"abcd")
     outbox.rounds()
 
