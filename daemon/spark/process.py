@@ -59,24 +59,31 @@ def identify(pid: int) -> Identity | None:
     """The identity of a pid; None without such a process, or for a zombie.
 
     A first thread that has ended is one too, but its process lives while it has other threads. A thread that starts a program
-    takes the place of the first one, which is a zombie until then: a zombie is looked at twice.
+    takes the place of the first one, which is a zombie until then.
     """
     try:
         fields = _stat(pid)
-        if _is_zombie(fields) and _is_zombie(fields := _stat(pid)):
-            return None
     except (FileNotFoundError, ProcessLookupError):
+        return None
+    if fields[_STATE] in (b"Z", b"X") and not _has_threads(fields):
         return None
     return Identity(pid, int(fields[_START_TIME]), _BOOT_ID.read_text().strip())
 
 
-def _is_zombie(fields: list[bytes]) -> bool:
-    return fields[_STATE] in (b"Z", b"X") and int(fields[_THREADS]) <= 1
-
-
 def _stat(pid: int) -> list[bytes]:
-    """The fields of proc_pid_stat(5) from the state on. Raises OSError."""
-    return (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+    """The fields of proc_pid_stat(5) from the state on. Raises OSError.
+
+    A process has one thread at least, also as a zombie. Without one it was looked at while another thread took the place of the
+    first, or while it was reaped, so that it is looked at again.
+    """
+    while (fields := (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split())[_THREADS] == b"0":
+        pass
+    return fields
+
+
+def _has_threads(fields: list[bytes]) -> bool:
+    """Whether it has threads beside its first one."""
+    return int(fields[_THREADS]) > 1
 
 
 def signal_name(number: int) -> str:
@@ -92,7 +99,10 @@ def alive(identity: Identity) -> bool:
 
 
 def send(identity: Identity, number: signal.Signals) -> bool:
-    """Signal exactly this process; False when it ended. The pidfd pins the process between check and signal."""
+    """Signal exactly this process; False when it ended, or runs as another user now, as after `exec sudo`.
+
+    The pidfd pins the process between check and signal.
+    """
     try:
         descriptor = os.pidfd_open(identity.pid)
     except ProcessLookupError:
@@ -101,7 +111,7 @@ def send(identity: Identity, number: signal.Signals) -> bool:
         if not alive(identity):
             return False
         signal.pidfd_send_signal(descriptor, number)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):
         return False
     finally:
         os.close(descriptor)
@@ -138,9 +148,9 @@ def _environ(pid: int) -> bytes:
         if environ := _shown_environ(process):
             return environ
         fields = _stat(pid)
-        if (has_threads := int(fields[_THREADS]) > 1) and (environ := _environ_of_threads(process)):
+        if _has_threads(fields) and (environ := _environ_of_threads(process)):
             return environ
-        if not has_threads and not _starts_program(fields):
+        if not _starts_program(fields):
             break
         time.sleep(EXEC_POLL_S)
     return b""
@@ -164,16 +174,20 @@ def _environ_of_threads(process: Path) -> bytes:
 def _starts_program(fields: list[bytes]) -> bool:
     """Whether a process with an empty environment gets one soon: not a zombie or one of the kernel.
 
-    The kernel sets the start of the code last, after the ends of the environment, which are equal for a moment.
+    The kernel sets the start of the code last, after the ends of the environment, which are equal for a moment. A first thread
+    without memory has ended, and another one may be about to take its place.
     """
-    return fields[_MEMORY] != b"0" and (fields[_START_CODE] == b"0" or fields[_ENV_START] != fields[_ENV_END])
+    if fields[_MEMORY] == b"0":
+        return _has_threads(fields)
+    return fields[_START_CODE] == b"0" or fields[_ENV_START] != fields[_ENV_END]
 
 
 def stamped(submission_id: UUID) -> Iterator[Identity]:
     """The processes of a submission, except the caller and those of other users."""
     for pid in _other_pids():
-        if has_stamp(pid, submission_id):
-            yield from filter(None, (identify(pid),))
+        # Of these pids, one that ended before it was identified can belong to another process.
+        if has_stamp(pid, submission_id) and (process := identify(pid)) is not None and has_stamp(pid, submission_id):
+            yield process
 
 
 def with_processes() -> set[UUID]:
@@ -236,7 +250,7 @@ def end_all(submission_id: UUID, grace_s: float, within_s: float = math.inf, *, 
 
 def _left(submission_id: UUID, seen: set[Identity], below: int | None) -> set[Identity]:
     """A process whose parent has ended is below no other."""
-    orphans = {process for process in seen if alive(process)}
+    orphans = {process for process in seen if alive(process) and _may_signal(process.pid)}
     scans = ({*stamped(submission_id), *_below(below), *orphans} for _ in range(SCANS))
     return next(filter(None, scans), set())
 

@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from uuid import UUID, uuid4
 import anyio
 import pytest
 
+from tidegate.daemon.spark import process as process_module
 from tidegate.daemon.spark.process import (
     STAMP,
     TAIL_BYTES,
@@ -78,6 +80,48 @@ def test_a_process_whose_first_thread_has_ended_lives_and_keeps_its_stamp(submis
         lives, found = alive(it), list(stamped(submission_id))
 
     assert (lives, found) == (True, [it])
+
+
+THREADS_WITHOUT_ENVIRONMENT = """\
+import sys, threading
+threading.Thread(target=sys.stdin.read).start()
+print("started", flush=True)
+"""
+
+
+def test_a_process_with_threads_and_no_environment_is_looked_at_once(
+    submission_id: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it is looked at again"))
+    command = [sys.executable, "-S", "-c", THREADS_WITHOUT_ENVIRONMENT]
+    with subprocess.Popen(command, env={}, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+
+        assert not has_stamp(process.pid, submission_id)
+
+
+def test_a_pid_that_another_process_has_got_since_its_stamp_was_read_is_not_of_the_submission(
+    sleeper: subprocess.Popen[bytes], submission_id: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process is another one by the time it is identified."""
+    looks = iter([True, False])
+    monkeypatch.setattr(process_module, "_other_pids", lambda: [sleeper.pid])
+    monkeypatch.setattr(process_module, "has_stamp", lambda _pid, _id: next(looks))
+
+    assert list(stamped(submission_id)) == []
+
+
+def test_a_process_that_runs_as_another_user_by_now_is_not_signalled(
+    sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    it = identity(sleeper)
+    monkeypatch.setattr(signal, "pidfd_send_signal", refuse)
+
+    assert not send(it, signal.SIGTERM)
 
 
 @pytest.mark.parametrize("change", [{"start_time": 1}, {"boot_id": "another boot"}])
