@@ -39,6 +39,9 @@ T = TypeVar("T")
 KILL_GRACE_S = 15.0
 """More than a runner needs to end its task, `KILL_GRACE_S` and `KILLING_S` of `conclusion.py`, and to store the outcome."""
 
+KILLED_S = 5.0
+"""How long the kernel may take to end a process that was killed: it frees its memory first."""
+
 REAP_S = 20.0
 REAPERS = 8
 """The most reapers that one call of `status` starts, so that the death of many runners delays it only for a moment."""
@@ -116,7 +119,7 @@ class RunnerBackend:
         return await self._io(self._running)
 
     async def kill(self, handle: Handle) -> None:
-        """Returns when the runner ended; kills it after `KILL_GRACE_S`."""
+        """Returns when the runner ended; kills it after `KILL_GRACE_S`. What it leaves is ended by `status`."""
         spool = self._spool(UUID(handle["spool"]))
         claim = await self._io(lambda: _unless_damaged(spool, partial(_ask_to_stop, spool)))
         if claim is None or not _is_runner(claim.claimant.pid, handle) or not send(claim.claimant, signal.SIGTERM):
@@ -125,6 +128,8 @@ class RunnerBackend:
             await until_gone(claim.claimant)
         if grace.cancelled_caught:
             send(claim.claimant, signal.SIGKILL)
+            with anyio.move_on_after(KILLED_S):
+                await until_gone(claim.claimant)
 
     async def logs(self, handle: Handle, offset: int) -> LogChunk:
         spool = self._spool(UUID(handle["spool"]))
@@ -206,7 +211,8 @@ class RunnerBackend:
         return send(claim.claimant, signal.SIGKILL)
 
     def _running(self) -> Mapping[UUID, Handle]:
-        found = [spool for spool in spools(self._root) if spool.has_claim() and not spool.has_outcome() and _lives(spool)]
+        """Also of a runner that was killed, until `status` has had its processes ended."""
+        found = [spool for spool in spools(self._root) if spool.has_claim() and not spool.has_outcome() and _claim_of(spool)]
         self._known = {spool.submission_id: self._handle_if_mine(spool) for spool in found}
         return {id_: handle for id_, handle in self._known.items() if handle}
 
@@ -283,11 +289,6 @@ def _is_runner(pid: int, handle: Handle) -> bool:
     pid has the stamp, unless its task has overwritten the environment.
     """
     return pid == handle.get("pid") or has_stamp(pid, UUID(handle["spool"]))
-
-
-def _lives(spool: Spool) -> bool:
-    claim = _claim_of(spool)
-    return claim is not None and alive(claim.claimant)
 
 
 def _unless_damaged(spool: Spool, read: Callable[[], T | None]) -> T | None:

@@ -14,7 +14,7 @@ import pytest
 from tests.integration.spark.submissions import LONG_S, Bench, runner_of, task, until_nothing_runs
 from tidegate.daemon.spark.contract import Phase, SubmissionSpec
 from tidegate.daemon.spark.launch import ALREADY_CLAIMED, RUNNER, environment
-from tidegate.daemon.spark.process import Identity, identify
+from tidegate.daemon.spark.process import Identity, identify, until_gone
 from tidegate.daemon.spark.runner.attempt import UNASKED
 from tidegate.daemon.spark.spool import Spool
 
@@ -92,6 +92,28 @@ async def test_a_runner_that_does_not_answer_a_kill_is_killed_for_good(bench: Be
 
     assert (status.phase, status.reason) == (Phase.KILLED, "killed on request")
     await until_nothing_runs(spec.submission_id)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+async def test_a_stray_whose_runner_is_killed_is_ended(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """As the sweep does it: of an attempt that has ended, only what runs on this host is known."""
+    monkeypatch.setattr("tidegate.daemon.spark.runner_backend.KILL_GRACE_S", 0.5)
+    spec, backend = bench.spec(task("command", "wait")), bench.backends["command"]
+    runner = identify(runner_of(await bench.submit(spec)))
+    assert runner is not None
+    await bench.until_working()
+    os.kill(runner.pid, number)
+    if number is signal.SIGKILL:
+        await until_gone(runner)
+
+    with anyio.fail_after(LONG_S):
+        while strays := await backend.running():
+            await backend.kill(strays[spec.submission_id])
+            await backend.status(strays)
+
+    await until_nothing_runs(spec.submission_id)  # the reaper, too
 
 
 async def test_several_daemons_that_see_a_dead_runner_agree(bench: Bench) -> None:

@@ -24,7 +24,7 @@ from tidegate.daemon.spark.process import identify
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner import conclusion
 from tidegate.daemon.spark.runner_backend import REAPERS, RunnerBackend
-from tidegate.daemon.spark.spool import Job, Spool, prune
+from tidegate.daemon.spark.spool import Job, Outcome, Spool, prune
 from tidegate.schemas.error import RUNNERS, SPOOL, NotStartedError, UnavailableError
 
 FAR = 10**12
@@ -360,12 +360,13 @@ async def test_a_host_can_start_attempts_while_its_spool_can_be_written_and_proc
     assert (left, spool.value.server, processes.value.server) == ([], SPOOL, RUNNERS)
 
 
-async def test_a_runner_that_died_does_not_run(root: Path) -> None:
-    """Otherwise each sweep of an ended attempt would kill it again."""
-    died(root, 1)
+async def test_an_attempt_of_a_runner_that_died_runs_until_its_end_is_on_record(root: Path) -> None:
+    """Its programs may run: a sweep has them ended by asking for the status."""
+    dead, ended = died(root, 2)
+    Spool(root, ended).end(Outcome(outcome="failed"))
     runs = living(root)
 
-    assert list(await backend(root).running()) == [runs.submission_id]
+    assert set(await backend(root).running()) == {dead, runs.submission_id}
 
 
 async def test_what_runs_for_an_installation_with_other_topics_is_none_of_mine(root: Path) -> None:
