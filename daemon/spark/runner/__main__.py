@@ -24,6 +24,7 @@ from tidegate.daemon.spark.spool import Spool
 
 
 def main() -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, which is inherited, every program seems to succeed
     arguments = _arguments()
     announce = _detach() if arguments.detach else None
     spool = Spool(arguments.spool.absolute().parent, UUID(arguments.spool.name))

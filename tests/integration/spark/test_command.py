@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import signal
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +40,22 @@ async def test_arguments_are_not_for_a_shell(bench: Bench) -> None:
 
     assert status.phase is Phase.SUCCEEDED
     assert "$HOME; 2013-01-01 | cat\n" in log
+
+
+async def test_a_program_that_fails_does_so_where_the_daemon_ignores_the_end_of_children(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ignored SIGCHLD is inherited; exit codes are lost then."""
+    spec = bench.spec(CommandTask(task_id="fail", argv=("false",)))
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        handle = await bench.submit(spec)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+    status = await bench.until_ended(spec, handle)
+
+    assert status.phase is Phase.FAILED
 
 
 async def test_it_reads_the_events_of_a_file(bench: Bench) -> None:
