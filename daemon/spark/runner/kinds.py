@@ -20,6 +20,7 @@ from tidegate.daemon.spark.runner.pinned_modules import cache_lines, install
 from tidegate.daemon.spark.runner.rendering import render
 from tidegate.daemon.spark.spool import Job
 from tidegate.schemas.dag import CommandTask, FunctionTask, SqlTask, SubmitTask, kind_of
+from tidegate.schemas.error import FATAL, described
 from tidegate.schemas.run import Run
 
 if TYPE_CHECKING:
@@ -112,12 +113,14 @@ RUN: Mapping[type, Callable[[Execution, Any], object]] = {
 
 
 def _session(job: Job) -> Any:
-    """The module of Spark sessions. Raises TaskError when pyspark is not installed."""
+    """The module of Spark sessions. Raises TaskError when pyspark, or what it needs, is not installed or cannot be imported."""
     try:
         return import_module("tidegate.daemon.spark.runner.session")
-    except ImportError as error:
+    except FATAL:
+        raise
+    except Exception as error:  # versions that do not fit each other raise errors of any type
         where = f"in the environment of {sys.executable}"
-        raise TaskError(f"tasks of kind {kind_of(job.spec.task)} need tidegate[spark] {where}: {error}") from error
+        raise TaskError(f"tasks of kind {kind_of(job.spec.task)} need tidegate[spark] {where}: {described(error)}") from error
 
 
 def _named(job: Job, what: str, functions: "Callable[[Dag], Mapping[str, Callable[..., Any]]]") -> Callable[..., Any]:

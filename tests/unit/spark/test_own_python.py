@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 import pytest
@@ -98,3 +99,22 @@ def test_no_function_begins_elsewhere_whose_session_the_runner_could_not_end(
         kinds.run(Execution.of(job, spool))
 
     assert not (tmp_path / "began").exists()
+
+
+def test_libraries_that_do_not_fit_each_other_are_named_and_keep_no_attempt_from_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their import raises errors of any type."""
+
+    def raise_mismatch(_name: str) -> NoReturn:
+        raise TypeError("Descriptors cannot be created directly.")
+
+    monkeypatch.setattr(kinds, "import_module", raise_mismatch)
+    spool = prepared(tmp_path)
+    job = spool.job()
+    assert job is not None
+    job = msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, task=FunctionTask(task_id="f")))
+
+    with pytest.raises(TaskError, match=r"need tidegate\[spark\] in .*: TypeError: Descriptors cannot be created directly\."):
+        kinds.run(Execution.of(job, spool))
+    kinds.end(job)
