@@ -30,6 +30,9 @@ log = logging.getLogger("tidegate")
 
 CONFIRMED_EVERY_S = 0.01
 
+SPARE = 8
+"""Descriptors that are kept for the end of a task that opens as many files as it may."""
+
 UNASKED = "its runner got SIGTERM, as at a shutdown of its host; no kill was requested"
 
 IN_VERSION = (FunctionTask, SqlTask, CallbackTask)
@@ -66,6 +69,7 @@ class Attempt:
         self._environ = dict(os.environ)
         self._cgroup = limits.own_cgroup(spool.submission_id)
         self._ending = threading.Lock()
+        self._spare = [os.open(os.devnull, os.O_RDONLY) for _ in range(SPARE)]
         self._contact = Contact(job.silent_s)
         self._is_confirmed = False
         self._redact = Redaction(job.spark_remote)
@@ -134,14 +138,24 @@ class Attempt:
         """The first outcome counts; a later caller waits here for the process to exit."""
         if not self._ending.acquire(blocking=False):
             threading.Event().wait()
-        outcome = msgspec.structs.replace(outcome, started_at=self._started_at)
         try:
-            self._conclude(msgspec.structs.replace(outcome, reason=self._redact(outcome.reason)))
-        except BaseException:
-            log.exception("the runner failed")
+            termination.ignore_others()
+            outcome = msgspec.structs.replace(outcome, started_at=self._started_at, reason=self._redact(outcome.reason))
+            self._conclude(outcome)
+        except BaseException as error:  # noqa: BLE001 - what a task can do to its process raises errors of any type
+            self._conclude_apart(outcome, error)
         finally:
             # Exits without waiting for threads and exit handlers of the task. Without an outcome, a daemon reaps it.
             os._exit(0)
+
+    def _conclude_apart(self, outcome: Outcome, error: BaseException) -> None:
+        """In a program of its own, after an error: the task can have changed the log, the limits and the files of this one."""
+        with suppress(BaseException):
+            log.error("the runner failed; another program ends the task", exc_info=error)
+        with suppress(BaseException):
+            for descriptor in self._spare:
+                os.close(descriptor)
+            exec_conclusion(self._spool, outcome, self._environ)
 
     def _conclude(self, outcome: Outcome) -> None:
         """In a program of its own while threads of the task are left. Without that program an end by the task itself counts."""

@@ -73,7 +73,8 @@ def exec_conclusion(spool: Spool, outcome: Outcome, environ: Mapping[str, str]) 
     """
     end_all(spool.submission_id, grace := _grace_s(outcome), grace + KILLING_S, below=os.getpid())
     pipe = pipe_with(msgspec.json.encode(outcome))
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # The new program would die of it until it ignores it.
+    # The new program would die of SIGTERM until it ignores it, and of the signal of a timer of the task, which goes on.
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     os.execve(RUNNER[0], (*RUNNER, "conclude", str(spool.path), "--outcome", str(pipe)), environ)  # noqa: S606 - the runner itself
 
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 
 TERM = frozenset({signal.SIGTERM})
+TIMERS = frozenset({signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF})
 
 
 LOOK_EVERY_S = 1.0
@@ -24,6 +25,17 @@ def listen(end: Callable[[], object], is_asked: Callable[[], bool]) -> None:
     signal.signal(signal.SIGTERM, _handle)
     _keep_from_children(writable)
     threading.Thread(target=_await, args=(readable, end, is_asked), name="kill", daemon=True).start()
+
+
+def ignore_others() -> None:
+    """Ignore the signals of timers, and those with handlers of the task, which would interrupt its end.
+
+    Only the first thread can do so, and only in that thread do handlers run.
+    """
+    if threading.current_thread() is threading.main_thread():
+        for number in signal.valid_signals() - TERM:
+            if number in TIMERS or callable(signal.getsignal(number)):
+                signal.signal(number, signal.SIG_DFL if number == signal.SIGCHLD else signal.SIG_IGN)
 
 
 def _handle(*_: object) -> None:

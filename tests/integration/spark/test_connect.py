@@ -44,8 +44,14 @@ with Dag("contract") as dag:
         spark.range(1).select(tick("id")).collect()
 """
 SPARKLING = """\
+import contextlib
+import logging
 import os
+import resource
+import signal
 import subprocess
+import sys
+import threading
 import time
 
 from pyspark.sql import functions as F
@@ -85,6 +91,43 @@ with Dag("contract") as dag:
     def spawn(spark, run):
         while True:
             subprocess.run(["sleep", "60"])
+
+    @dag.task
+    def close_log(spark, run):
+        sys.stderr.close()
+
+    @dag.task
+    def break_log(spark, run):
+        class Broken(logging.Handler):
+            def emit(self, record):
+                raise RuntimeError("no log")
+
+        logging.getLogger().addHandler(Broken())
+
+    @dag.task
+    def open_files(spark, run):
+        global kept
+        resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+        kept = []
+        with contextlib.suppress(OSError):
+            while True:
+                kept.append(open("/dev/null"))
+
+    @dag.task
+    def set_timer(spark, run):
+        def late(*_):
+            raise TimeoutError("too late")
+
+        signal.signal(signal.SIGALRM, late)
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        subprocess.Popen(["sh", "-c", "trap '' TERM; sleep 5 & wait; sleep 5"])
+        time.sleep(0.1)
+
+    @dag.task
+    def profile(spark, run):
+        signal.signal(signal.SIGPROF, lambda *_: None)
+        signal.setitimer(signal.ITIMER_PROF, 0.02, 0.02)
+        threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
 
     @dag.task
     def crash(spark, run):
@@ -169,7 +212,7 @@ async def test_an_error_of_spark_in_a_function_names_the_line_of_the_dag_file(be
 
     assert status.phase is Phase.FAILED
     assert status.reason.startswith("AnalysisException: [TABLE_OR_VIEW_NOT_FOUND]")
-    assert status.reason.endswith("(dagfile.py, line 25)")
+    assert status.reason.endswith("(dagfile.py, line 31)")
 
 
 async def test_a_function_that_exits_fails_with_its_code(bench: Bench) -> None:
@@ -185,6 +228,13 @@ async def test_the_log_of_a_function_that_crashes_in_c_has_its_line(bench: Bench
     assert status.reason.endswith(f"; {ADVICE}")
     assert "Fatal Python error: Segmentation fault" in log
     assert "in crash\n" in log
+
+
+@pytest.mark.parametrize("task_id", ["close_log", "break_log", "open_files", "set_timer", "profile"])
+async def test_a_success_is_recorded_whatever_the_function_did_to_its_process(bench: Bench, task_id: str) -> None:
+    status, _ = await bench.outcome(FunctionTask(task_id=task_id), SPARKLING)
+
+    assert (status.phase, status.reason) == (Phase.SUCCEEDED, "")
 
 
 async def test_a_function_that_the_file_does_not_build_is_named(bench: Bench) -> None:
