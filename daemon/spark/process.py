@@ -76,8 +76,10 @@ def _stat(pid: int) -> list[bytes]:
     A process has one thread at least, also as a zombie. Without one it was looked at while another thread took the place of the
     first, or while it was reaped, so that it is looked at again.
     """
-    while (fields := (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split())[_THREADS] == b"0":
-        pass
+    for _ in range(EXEC_POLLS):
+        fields = (_PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+        if fields[_THREADS] != b"0":
+            break
     return fields
 
 
