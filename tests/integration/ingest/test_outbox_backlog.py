@@ -133,7 +133,7 @@ async def test_rows_of_a_partition_that_does_not_answer_delay_no_others_and_keep
     assert await intake.rows("SELECT id FROM outbox") == []
 
 
-async def test_rows_of_others_keep_their_order_beside_those_that_are_read_again(daemon: Relay, intake: Intake) -> None:
+async def test_rows_of_others_keep_their_order_beside_rows_that_are_read_again(daemon: Relay, intake: Intake) -> None:
     """The oldest row is committed last, after the rows of a partition that does not answer were read."""
     await daemon.set_largest(1)
     async with transaction(intake.settings.postgres_dsn) as late:
