@@ -156,7 +156,9 @@ class Backend(Protocol):
         """The status of each id, in one call. A submission with a damaged record has failed; the others are not affected."""
 
     async def running(self) -> Mapping[UUID, Handle]:
-        """The submissions that run on this host. The daemon kills those whose attempt has ended for it.
+        """The submissions that run on this host, or may have left programs on it.
+
+        The daemon ends what belongs to attempts that have ended for it.
 
         A handle has the `token` of the attempt if the backend knows it: it tells whether the installation is another one.
 

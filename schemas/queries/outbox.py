@@ -82,6 +82,7 @@ class Seen(NamedTuple):
 
 
 ALL = Seen(2**63 - 1, ())
+"""Every row, also the new ones."""
 
 READABLE = (*map(str, Kind), REPLAY)
 """The kinds of rows that this version publishes; rows of others wait for a daemon of the version that wrote them."""

@@ -42,9 +42,7 @@ async def test_arguments_are_not_for_a_shell(bench: Bench) -> None:
     assert "$HOME; 2013-01-01 | cat\n" in log
 
 
-async def test_a_program_that_fails_does_so_where_the_daemon_ignores_the_end_of_children(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_program_that_fails_does_so_where_the_daemon_ignores_the_end_of_children(bench: Bench) -> None:
     """An ignored SIGCHLD is inherited; exit codes are lost then."""
     spec = bench.spec(CommandTask(task_id="fail", argv=("false",)))
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
