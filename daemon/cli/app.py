@@ -1,6 +1,7 @@
 """`tidegate`: the tree of commands, and where every error ends."""
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -148,5 +149,6 @@ def _check_encoding(args: Sequence[str]) -> None:
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """The `tidegate` command."""
     output.open_streams()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, which is inherited, no end of a process can be read
     leave_to_parent()
     sys.exit(run(sys.argv[1:] if args is None else args))
