@@ -8,7 +8,7 @@ import math
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -27,11 +27,14 @@ EXEC_POLLS = 1000
 """Polls of a process that starts a program. The start takes under a millisecond, unless the disk does not answer."""
 SCANS = 2
 """Scans without a process until none is left. A process can start another and end during one scan, which then misses both."""
+KILLED_S = 5.0
+"""How long the kernel may take to end a process that was killed: it frees its memory first."""
 TAIL_BYTES = 64 * 1024
 
 _PROC = Path("/proc")
 _BOOT_ID = _PROC / "sys/kernel/random/boot_id"
-_STATE, _THREADS, _START_TIME, _MEMORY, _START_CODE, _ENV_START, _ENV_END = 0, 17, 19, 20, 23, 47, 48
+_STATE, _SESSION, _THREADS, _START_TIME, _MEMORY, _START_CODE, _ENV_START, _ENV_END = 0, 3, 17, 19, 20, 23, 47, 48
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def tail(log: Path, start: int) -> str:
@@ -65,6 +68,10 @@ def identify(pid: int) -> Identity | None:
         fields = _stat(pid)
     except (FileNotFoundError, ProcessLookupError):
         return None
+    return _identity(pid, fields)
+
+
+def _identity(pid: int, fields: list[bytes]) -> Identity | None:
     if fields[_STATE] in (b"Z", b"X") and not _has_threads(fields):
         return None
     return Identity(pid, int(fields[_START_TIME]), _BOOT_ID.read_text().strip())
@@ -230,17 +237,18 @@ def _children(pid: int) -> Iterator[int]:
                 yield from map(int, (_PROC / str(pid) / "task" / thread / "children").read_text().split())
 
 
-def end_all(submission_id: UUID, grace_s: float, within_s: float = math.inf, *, below: int | None = None) -> int:
+def end_all(
+    submission_id: UUID, grace_s: float, within_s: float = math.inf, *, others: Callable[[], Iterable[Identity]] = tuple
+) -> int:
     """Terminate every other process of a submission, kill it after `grace_s`, at once with 0. Returns the number of processes.
 
-    Those are the processes with its stamp, and the descendants of the process `below`: a program can overwrite its environment,
-    and start others without it. Orphans count if `below` adopts them.
+    Those are the processes with its stamp, and the `others`: a program can overwrite its environment, or start one without it.
 
     Gives up after `within_s`: while the caller has threads that start processes, there are always more.
     """
     seen: set[Identity] = set()
     began = time.monotonic()
-    while (left := _left(submission_id, seen, below)) and (passed_s := time.monotonic() - began) < within_s:
+    while (left := _left(submission_id, seen, others)) and (passed_s := time.monotonic() - began) < within_s:
         number = signal.SIGKILL if passed_s >= grace_s else signal.SIGTERM
         for process in left:
             if number is signal.SIGKILL or process not in seen:
@@ -250,20 +258,50 @@ def end_all(submission_id: UUID, grace_s: float, within_s: float = math.inf, *, 
     return len(seen)
 
 
-def _left(submission_id: UUID, seen: set[Identity], below: int | None) -> set[Identity]:
+def _left(submission_id: UUID, seen: set[Identity], others: Callable[[], Iterable[Identity]]) -> set[Identity]:
     """A process whose parent has ended is below no other."""
     orphans = {process for process in seen if alive(process) and _may_signal(process.pid)}
-    scans = ({*stamped(submission_id), *_below(below), *orphans} for _ in range(SCANS))
+    scans = ({*stamped(submission_id), *others(), *orphans} for _ in range(SCANS))
     return next(filter(None, scans), set())
 
 
-def _below(pid: int | None) -> Iterator[Identity]:
-    """The descendants that this user may signal, which excludes those of `sudo`."""
-    if pid is not None:
-        found = [process for child in descendants(pid) if _may_signal(child) and (process := identify(child)) is not None]
-        # Of these pids, one that ended before it was identified can belong to another process.
-        still = set(descendants(pid))
-        yield from (process for process in found if process.pid in still)
+def below(pid: int) -> Iterator[Identity]:
+    """The descendants that this user may signal, which excludes those of `sudo`. Orphans count if the process adopts them."""
+    found = [process for child in descendants(pid) if _may_signal(child) and (process := identify(child)) is not None]
+    # Of these pids, one that ended before it was identified can belong to another process.
+    still = set(descendants(pid))
+    yield from (process for process in found if process.pid in still)
+
+
+class Session:
+    """The processes in the session of a leader that has ended, `until_s` after the start of the host at the latest.
+
+    The number of the session is not given to a new process while one is in it. A process that was started until then tells the
+    session from a later one of the same number, and so does each that was found beside it.
+    """
+
+    def __init__(self, leader: Identity, until_s: float) -> None:
+        self._leader = leader
+        self._until = until_s * _TICKS_PER_S
+        self._known: set[Identity] = set()
+
+    def processes(self) -> Iterable[Identity]:
+        """Those which this user may signal."""
+        found = {process for pid in _other_pids() if _may_signal(pid) and (process := self._process(pid)) is not None}
+        if self._known.isdisjoint(found) and not any(map(self._is_of_lifetime, found)):
+            return ()
+        self._known |= found
+        return found
+
+    def _process(self, pid: int) -> Identity | None:
+        with suppress(OSError):
+            fields = _stat(pid)
+            if int(fields[_SESSION]) == self._leader.pid:
+                return _identity(pid, fields)
+        return None
+
+    def _is_of_lifetime(self, process: Identity) -> bool:
+        return process.boot_id == self._leader.boot_id and self._leader.start_time <= process.start_time <= self._until
 
 
 def _may_signal(pid: int) -> bool:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import NoReturn
 
 import anyio
@@ -17,7 +18,7 @@ import msgspec
 from tidegate.daemon.spark.contact import SHARE
 from tidegate.daemon.spark.contract import CallbackTask
 from tidegate.daemon.spark.launch import RUNNER
-from tidegate.daemon.spark.process import end_all
+from tidegate.daemon.spark.process import below, end_all
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner import kinds
 from tidegate.daemon.spark.runner.log_excerpt import log_excerpt
@@ -71,7 +72,7 @@ def exec_conclusion(spool: Spool, outcome: Outcome, environ: Mapping[str, str]) 
 
     Until then no file is used, nor the log: the spool may hang.
     """
-    end_all(spool.submission_id, grace := _grace_s(outcome), grace + KILLING_S, below=os.getpid())
+    end_all(spool.submission_id, grace := _grace_s(outcome), grace + KILLING_S, others=partial(below, os.getpid()))
     pipe = pipe_with(msgspec.json.encode(outcome))
     # The new program would die of SIGTERM until it ignores it, and of the signal of a timer of the task, which goes on.
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -97,8 +98,7 @@ def resume(spool: Spool, pipe: int) -> None:
     # Read at once, not to the end: a process of the task can hold the other end.
     outcome = msgspec.json.decode(os.read(pipe, MAX_RECORD_BYTES), type=Outcome)
     _end_processes(spool, 0)
-    with suppress(OSError):
-        spool.beat()  # The thread that sent heartbeats has ended. A daemon of the host takes a silent runner for frozen.
+    _beat(spool)
     try:
         job = spool.job()
     except (DamagedError, OSError) as damage:
@@ -126,7 +126,7 @@ def _grace_s(outcome: Outcome) -> float:
 
 
 def _end_processes(spool: Spool, grace_s: float) -> None:
-    if left := end_all(spool.submission_id, grace_s, below=os.getpid()):
+    if left := end_all(spool.submission_id, grace_s, others=partial(below, os.getpid())):
         log.info("ended %d processes of the task", left)
 
 
@@ -143,6 +143,7 @@ def _store(spool: Spool, job: Job, outcome: Outcome) -> None:
     until = time.monotonic() + (STORE_WITHIN_S if job.silent_s is None else job.silent_s)
     problem = ""
     while True:
+        _beat(spool)
         try:
             is_first = spool.end(outcome)
         except OSError as error:
@@ -156,6 +157,12 @@ def _store(spool: Spool, job: Job, outcome: Outcome) -> None:
             break
     if is_first:
         _is_published(job, outcome)
+
+
+def _beat(spool: Spool) -> None:
+    """The thread that sent heartbeats may have ended. A daemon of the host takes a silent runner for frozen."""
+    with suppress(OSError):
+        spool.beat()
 
 
 def _is_published(job: Job, outcome: Outcome) -> bool:

@@ -1,11 +1,13 @@
 """Reaps a runner that was killed: ends its processes, then records the outcome. Only then may the task be retried."""
 
 import logging
+import time
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from tidegate.daemon.spark.contact import SHARE
-from tidegate.daemon.spark.process import alive, end_all
+from tidegate.daemon.spark.contact import SHARE, elapsed
+from tidegate.daemon.spark.process import KILLED_S, POLL_S, Identity, Session, alive, end_all
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner import kinds
 from tidegate.daemon.spark.runner.conclusion import KILL_GRACE_S, patience_s, until_retry_s
@@ -37,14 +39,34 @@ def reap(spool: Spool) -> None:
 
 
 def _reap(spool: Spool) -> None:
-    claim = spool.claimed()
-    if spool.outcome() is None and claim is not None and not alive(claim.claimant):
-        end_all(spool.submission_id, _grace_s(spool))
+    if spool.outcome() is not None:
+        return
+    if (claim := spool.claimed()) is None:
+        raise DamagedError(spool.path / "claim", "was removed")
+    if _is_gone(claim.claimant):
+        end_all(spool.submission_id, _grace_s(spool), others=_others(spool, claim.claimant))
         _end_session(spool)
         outcome = _outcome(spool, claim)
         log.info("task %s: %s", outcome.outcome, outcome.reason)
         spool.end(outcome)
         spool.clear()
+
+
+def _is_gone(runner: Identity) -> bool:
+    """Waits for one that was just killed."""
+    for _ in range(round(KILLED_S / POLL_S)):
+        if not alive(runner):
+            return True
+        time.sleep(POLL_S)
+    return False
+
+
+def _others(spool: Spool, runner: Identity) -> Callable[[], Iterable[Identity]]:
+    """The processes without the stamp that have not left the session of the runner, which ended before its next heartbeat."""
+    with suppress(DamagedError, OSError):
+        if (job := spool.job()) is not None and spool.last_beat() is not None:
+            return Session(runner, elapsed() - spool.silence_s() + job.heartbeat_s).processes
+    return tuple
 
 
 def _grace_s(spool: Spool) -> float:

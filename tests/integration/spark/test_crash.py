@@ -11,12 +11,14 @@ import anyio
 import msgspec
 import pytest
 
-from tests.integration.spark.submissions import LONG_S, Bench, runner_of, task, until_nothing_runs
+from tests.integration.spark.submissions import LONG_S, POLL_S, Bench, runner_of, task, until_nothing_runs
+from tests.waiting import until
 from tidegate.daemon.spark.contract import Phase, SubmissionSpec
 from tidegate.daemon.spark.launch import ALREADY_CLAIMED, RUNNER, environment
-from tidegate.daemon.spark.process import Identity, identify, until_gone
+from tidegate.daemon.spark.process import Identity, alive, identify, until_gone
 from tidegate.daemon.spark.runner.attempt import UNASKED
 from tidegate.daemon.spark.spool import Spool
+from tidegate.schemas.dag import CommandTask
 
 SUBMITTER = Path(__file__).with_name("submitter.py")
 
@@ -114,6 +116,23 @@ async def test_a_stray_whose_runner_is_killed_is_ended(
             await backend.status(strays)
 
     await until_nothing_runs(spec.submission_id)  # the reaper, too
+
+
+async def test_a_program_without_the_stamp_ends_before_the_end_of_its_killed_runner_is_told(bench: Bench, tmp_path: Path) -> None:
+    path = tmp_path / "program"
+    program = CommandTask(
+        task_id="leave", argv=("env", "-i", "sh", "-c", f"echo $$ > {path}.new; mv {path}.new {path}; sleep 600")
+    )
+    spec = bench.spec(program)
+    handle = await bench.submit(spec)
+    await until(path.exists, LONG_S, POLL_S)
+    left = identify(int(path.read_text()))
+
+    os.kill(runner_of(handle), signal.SIGKILL)
+    status = await bench.until_ended(spec, handle)
+
+    assert left is not None
+    assert (status.phase, alive(left)) == (Phase.FAILED, False)
 
 
 async def test_several_daemons_that_see_a_dead_runner_agree(bench: Bench) -> None:

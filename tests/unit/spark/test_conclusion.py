@@ -12,7 +12,7 @@ from tests.unit.spark.test_spool import prepared
 from tidegate.daemon.spark import whole_file
 from tidegate.daemon.spark.runner import conclusion, kinds
 from tidegate.daemon.spark.runner.conclusion import conclude
-from tidegate.daemon.spark.spool import Outcome
+from tidegate.daemon.spark.spool import Outcome, Spool
 from tidegate.schemas.wire.event import MAX_RECORD_BYTES
 
 SUCCESS = Outcome(outcome="succeeded")
@@ -38,11 +38,14 @@ def test_a_success_survives_a_full_disk(
     monkeypatch.setattr(conclusion, "STORE_EVERY_S", 0.0)
     monkeypatch.setattr(conclusion, "end_all", lambda *_args, **_options: 0)
     monkeypatch.setattr(kinds, "end", lambda *_: None)
+    beats = list[int]()
+    monkeypatch.setattr(Spool, "beat", lambda _: beats.append(len(left)))
 
     conclude(spool, msgspec.structs.replace(job, kafka_security=None, silent_s=silent_s), SUCCESS, None)
 
     outcome = spool.outcome()
     assert (outcome is not None and outcome.outcome == "succeeded") == is_stored
+    assert not is_stored or beats == list(range(failures, -1, -1)), "one before each try"
     assert not spool.work.exists(), "temporary files can be what fills the disk"
 
 
