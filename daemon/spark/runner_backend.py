@@ -23,7 +23,7 @@ from tidegate.daemon.spark import event_file, launch
 from tidegate.daemon.spark.contact import SHARE
 from tidegate.daemon.spark.contract import Backend, CallbackTask, Handle, LogChunk, Phase, Status, SubmissionSpec, backend_of
 from tidegate.daemon.spark.host import host_of, secrets_dirs, write_probe
-from tidegate.daemon.spark.process import alive, has_stamp, identify, send, stamped, until_gone
+from tidegate.daemon.spark.process import KILLED_S, alive, has_stamp, identify, send, stamped, until_gone
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.spool import Claim, Job, Outcome, Spool, spools
 from tidegate.daemon.spark.spool_threads import SpoolThreads
@@ -38,9 +38,6 @@ T = TypeVar("T")
 
 KILL_GRACE_S = 15.0
 """More than a runner needs to end its task, `KILL_GRACE_S` and `KILLING_S` of `conclusion.py`, and to store the outcome."""
-
-KILLED_S = 5.0
-"""How long the kernel may take to end a process that was killed: it frees its memory first."""
 
 REAP_S = 20.0
 REAPERS = 8
@@ -121,7 +118,7 @@ class RunnerBackend:
     async def kill(self, handle: Handle) -> None:
         """Returns when the runner ended; kills it after `KILL_GRACE_S`. What it leaves is ended by `status`."""
         spool = self._spool(UUID(handle["spool"]))
-        claim = await self._io(lambda: _unless_damaged(spool, partial(_ask_to_stop, spool)))
+        claim = await self._io(lambda: _unless_damaged(spool, partial(_ask_to_stop, spool, handle)))
         if claim is None or not _is_runner(claim.claimant.pid, handle) or not send(claim.claimant, signal.SIGTERM):
             return
         with anyio.move_on_after(KILL_GRACE_S) as grace:
@@ -195,6 +192,7 @@ class RunnerBackend:
         if (outcome := spool.outcome()) is not None:
             return Status(phase=Phase(outcome.outcome), **outcome.facts()), False
         if claim is None:
+            _require_no_record(spool, handle)
             return Status(phase=Phase.PENDING if self._is_starting(spool) else Phase.UNKNOWN), False
         lives = lives and not self._kill_frozen(spool, claim, handle)
         reason = "" if lives else "the runner was killed; ending its processes"
@@ -309,8 +307,20 @@ def _claim_of(spool: Spool) -> Claim | None:
     return _unless_damaged(spool, spool.claimed)
 
 
-def _ask_to_stop(spool: Spool) -> Claim | None:
-    """The claim of the runner to stop, if there is one. Without one, claim the submission so that no runner can start."""
+def _require_no_record(spool: Spool, handle: Handle) -> None:
+    """Raises DamagedError for a submission without a claim whose runner was recorded: another program has removed its claim.
+
+    Not if the whole directory was removed.
+    """
+    if handle.get("pid") is not None and spool.path.exists():
+        raise DamagedError(spool.path / "claim", "was removed")
+
+
+def _ask_to_stop(spool: Spool, handle: Handle) -> Claim | None:
+    """The claim of the runner to stop, if there is one. Without one, claim the submission so that no runner can start.
+
+    Raises DamagedError.
+    """
     if not spool.path.exists() or spool.outcome() is not None:
         return None
     try:
@@ -319,6 +329,8 @@ def _ask_to_stop(spool: Spool) -> Claim | None:
         if (claim := spool.claimed()) is None:
             raise
         return claim  # A full disk keeps no runner from getting the signal, least of all the one that has filled it.
+    if not spool.has_claim():
+        _require_no_record(spool, handle)
     me = identify(os.getpid())
     if me is None or not spool.claim(me):
         return spool.claimed()

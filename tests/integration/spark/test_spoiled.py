@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.integration.spark.submissions import LONG_S, POLL_S, Bench, handles, task, until_nothing_runs
+from tests.integration.spark.submissions import LONG_S, POLL_S, Bench, handles, processes, runner_of, task, until_nothing_runs
 from tests.unit.spark.test_spoiled_spool import directory, fifo, garbage, huge, symlink
 from tidegate.daemon.spark import launch
 from tidegate.daemon.spark.contract import Phase
@@ -16,6 +16,10 @@ from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.spool import Spool
 
 COMMAND = "command"
+
+
+def removed(path: Path) -> None:
+    assert not path.exists()
 
 
 def not_a_directory(path: Path) -> None:
@@ -28,6 +32,7 @@ def not_a_directory(path: Path) -> None:
     [
         ("outcome.json", fifo),
         ("outcome.json", garbage),
+        ("claim", removed),
         ("claim", not_a_directory),
         ("claim", fifo),
         ("claim", huge),
@@ -87,6 +92,23 @@ async def test_a_log_that_became_a_fifo_is_told_and_blocks_nothing(bench: Bench)
     status = await bench.status(spec, handle)
 
     assert status.phase is Phase.KILLED
+
+
+async def test_a_task_that_removes_its_claim_does_not_count_as_never_started(bench: Bench) -> None:
+    spec = bench.spec(task(COMMAND, "wait"))
+    handle = await bench.submit(spec)
+    await bench.until_working()
+    spool = Spool(Path(bench.settings.spool_dir), spec.submission_id)
+    (spool.path / "claim").unlink()
+
+    await bench.backends[COMMAND].kill(handle)
+    status = await bench.until_ended(spec, handle)
+
+    assert status.reason in (
+        "killed on request",
+        f"the files of the attempt were changed by another program: {spool.path}/claim was removed",
+    )
+    assert [one for one in processes(spec.submission_id) if one.pid != runner_of(handle)] == []
 
 
 async def test_a_claim_that_names_another_process_lets_no_kill_hit_that(bench: Bench) -> None:
