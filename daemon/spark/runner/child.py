@@ -37,7 +37,7 @@ def named(program: str, env: Mapping[str, str], host: str) -> str:
 def _call(argv: Sequence[str], env: Mapping[str, str], log: Path, name: str, cwd: Path | None) -> None:
     start = log.lstat().st_size
     try:
-        code = subprocess.call(argv, stdin=subprocess.DEVNULL, env=env, cwd=cwd)  # noqa: S603 - an argument list, and no shell
+        code = _ended(subprocess.Popen(argv, stdin=subprocess.DEVNULL, env=env, cwd=cwd))  # noqa: S603 - a list, and no shell
     except (OSError, ValueError) as error:
         raise TaskError(f"{name} could not be started: {error.strerror if isinstance(error, OSError) else error}") from error
     if code < 0:
@@ -47,3 +47,15 @@ def _call(argv: Sequence[str], env: Mapping[str, str], log: Path, name: str, cwd
         with suppress(OSError, DamagedError):  # the program can have removed or replaced its log
             reason = from_log(tail(log, start))
         raise TaskError(f"{name} ended with exit code {code}" + (f": {reason}" if reason else ""), code)
+
+
+def _ended(program: "subprocess.Popen[bytes]") -> int:
+    """The exit code, when the program has ended. Until then, waits for each orphan that ends: the runner adopts them.
+
+    Else they would stay as zombies, and a program that leaves many could start no more processes in the end.
+    """
+    while True:
+        pid, status = os.wait()
+        if pid == program.pid:
+            program.returncode = os.waitstatus_to_exitcode(status)
+            return program.returncode

@@ -13,7 +13,8 @@ import anyio
 import msgspec
 import pytest
 
-from tests.integration.spark.submissions import Bench, processes
+from tests.integration.spark.submissions import LONG_S, POLL_S, Bench, processes, runner_of
+from tests.waiting import until
 from tidegate.daemon.spark import event_file
 from tidegate.daemon.spark.contract import CallbackTask, Phase
 from tidegate.daemon.spark.process import alive, descendants, identify
@@ -54,6 +55,19 @@ async def test_a_program_that_fails_does_so_where_the_daemon_ignores_the_end_of_
     status = await bench.until_ended(spec, handle)
 
     assert status.phase is Phase.FAILED
+
+
+async def test_no_program_that_another_one_leaves_stays_as_a_zombie(bench: Bench) -> None:
+    leave = "for n in 1 2 3 4 5 6 7 8 9; do (sleep 0.1 &); done; echo left; exec sleep 600"
+    spec = bench.spec(CommandTask(task_id="leave", argv=("sh", "-c", leave)))
+    handle = await bench.submit(spec)
+    with anyio.fail_after(LONG_S):
+        while b"left" not in (await bench.backends["command"].logs(handle, 0)).content:
+            await anyio.sleep(POLL_S)
+
+    await until(lambda: len(list(descendants(runner_of(handle)))) == 1, LONG_S, POLL_S)
+
+    await bench.backends["command"].kill(handle)
 
 
 async def test_it_reads_the_events_of_a_file(bench: Bench) -> None:
