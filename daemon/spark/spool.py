@@ -35,6 +35,7 @@ from tidegate.daemon.spark.regular_file import DamagedError, open_directory, ope
 from tidegate.daemon.spark.removal import remove
 from tidegate.schemas.error import RejectedError
 from tidegate.schemas.kafka_security import KafkaSecurity
+from tidegate.schemas.time_range import Moment
 from tidegate.schemas.wire.envelope import check_body
 from tidegate.schemas.wire.event import MAX_RECORD_BYTES
 
@@ -75,7 +76,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """`claim`: the process that executes the submission."""
 
     claimant: Identity
-    claimed_at: datetime
+    claimed_at: Moment
 
 
 class Outcome(AttemptEnd, frozen=True, kw_only=True):
@@ -222,10 +223,10 @@ class Spool:
         ended = self.has_outcome() or not self.path.exists()
         try:
             with os.fdopen(open_regular(self.log), "rb") as file:
-                file.seek(offset)
-                content = file.read(LOG_CHUNK_BYTES)
+                is_past = offset > os.fstat(file.fileno()).st_size  # file systems refuse an offset that no file can have
+                content = b"" if is_past else os.pread(file.fileno(), LOG_CHUNK_BYTES, offset)
                 size = os.fstat(file.fileno()).st_size
-                complete = ended and file.tell() >= size
+                complete = ended and offset + len(content) >= size
         except FileNotFoundError:
             content, complete, size = b"", ended, 0
         return LogChunk(content=content, next_offset=offset + len(content), complete=complete, size=size)

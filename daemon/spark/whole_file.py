@@ -13,11 +13,17 @@ def create(path: Path, content: bytes) -> bool:
     try:
         path.hardlink_to(draft)
     except FileExistsError:
-        return False
+        if not _is_linked(draft):
+            return False
     finally:
         draft.unlink()
     sync(path.parent)
     return True
+
+
+def _is_linked(draft: Path) -> bool:
+    """Whether the draft has the second name after all: NFS repeats a request whose answer is lost. As open(2) advises."""
+    return draft.lstat().st_nlink > 1
 
 
 def replace(path: Path, content: bytes) -> None:
@@ -39,6 +45,7 @@ def _write_draft(path: Path, content: bytes) -> Path:
     draft = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            os.fchmod(file.fileno(), 0o600)  # whatever umask a task has set
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

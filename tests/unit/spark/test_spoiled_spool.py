@@ -1,6 +1,7 @@
 """The files of a submission that a task has spoiled: read in bounded time and memory, and never believed."""
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -92,6 +93,16 @@ def test_a_claim_of_an_impossible_process_is_damaged(tmp_path: Path, pid: str) -
     spool.claim(DEAD)
     claim = spool.path / "claim"
     claim.write_text(claim.read_text().replace(str(DEAD.pid), pid))
+
+    with pytest.raises(DamagedError, match="claim cannot be read"):
+        spool.claimed()
+
+
+def test_a_claim_at_a_time_without_a_zone_is_damaged(tmp_path: Path) -> None:
+    spool = prepared(tmp_path)
+    spool.claim(DEAD)
+    claim = spool.path / "claim"
+    claim.write_text(re.sub(r"(?<=:\d\d)(\.\d+)?(Z|\+00:00)", "", claim.read_text()))
 
     with pytest.raises(DamagedError, match="claim cannot be read"):
         spool.claimed()

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -126,6 +127,36 @@ def test_a_log_is_read_in_chunks_and_complete_at_the_end_of_an_ended_one(spool: 
     assert running == LogChunk(content=b"ef", next_offset=6, complete=False, size=6)
     assert first == LogChunk(content=b"abcd", next_offset=4, complete=False, size=6)
     assert second == LogChunk(content=b"ef", next_offset=6, complete=True, size=6)
+
+
+@pytest.mark.parametrize("offset", [9, 2**62, 2**63 - 1])
+def test_past_the_end_of_a_log_there_is_nothing(spool: Spool, offset: int) -> None:
+    spool.log.write_bytes(b"12345678")
+
+    assert spool.read_log(offset) == LogChunk(content=b"", next_offset=offset, complete=False, size=8)
+
+
+def test_a_file_is_readable_by_its_owner_whatever_umask_a_task_sets(spool: Spool) -> None:
+    umask = os.umask(0o777)
+    try:
+        spool.end(DONE)
+    finally:
+        os.umask(umask)
+
+    assert stat.S_IMODE((spool.path / "outcome.json").stat().st_mode) == 0o600
+
+
+def test_an_outcome_counts_if_its_file_system_only_says_that_there_was_one(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As NFS does, which repeats a request whose answer is lost."""
+    link = Path.hardlink_to
+
+    def link_twice(path: Path, draft: Path) -> None:
+        link(path, draft)
+        link(path, draft)
+
+    monkeypatch.setattr(Path, "hardlink_to", link_twice)
+
+    assert (spool.end(DONE), spool.end(DONE)) == (True, False)
 
 
 def test_only_what_ended_long_ago_or_never_began_is_pruned(tmp_path: Path) -> None:
