@@ -15,10 +15,13 @@ THREADS = {
     "an executor without work": ("pool = ThreadPoolExecutor(); pool.submit(int).result(); one_is_in('_worker')", False),
     "the runner's own": ("termination.listen(int, bool); one_is_in('_await')", False),
     "code of the task in a library": ("threading.Thread(target=called_by('pyspark.util'), daemon=True).start()", True),
+    "a thread without Python": ("native(b'rdk:main')", True),
+    "a thread of a library without Python": ("native(b'event_engine')", False),
+    "an idle thread of a library without Python": ("native(b'')", False),
     "a library": ("threading.Thread(target=called_by('grpc._channel', 'queue'), daemon=True).start(); one_is_in('call')", False),
 }
 SCRIPT = """
-import multiprocessing, os, sys, threading, time
+import ctypes, multiprocessing, os, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
 from tidegate.daemon.spark.runner import task_threads, termination
 
@@ -35,6 +38,12 @@ def one_is_in(name):
         return frame and frame.f_code.co_name
     while name not in [function(frame) for thread, frame in sys._current_frames().items() if thread != threading.get_ident()]:
         time.sleep(0.01)
+
+def native(name):
+    "A thread that waits in C, as libraries start them, with a name of its own or that of the process."
+    libc, thread = ctypes.CDLL(None), ctypes.c_ulong()
+    assert libc.pthread_create(ctypes.byref(thread), None, libc.pause, None) == 0
+    assert not name or libc.pthread_setname_np(thread, name) == 0
 
 def called_by(library, caller="dagfile"):
     inner = {"__name__": caller, "hold": hold}
