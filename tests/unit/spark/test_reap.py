@@ -12,7 +12,7 @@ from tidegate.daemon.spark.runner.reap import reap
 
 
 def lives_for(looks: int) -> Callable[[Identity], bool]:
-    """A process that lives while it is looked at so many times."""
+    """A process that lives for this number of looks."""
     left = iter(range(looks))
     return lambda _: next(left, None) is not None
 
