@@ -20,6 +20,11 @@ def elapsed() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+def beat_every_s(heartbeat_s: float, silent_s: float | None) -> float:
+    """How often a runner sends a heartbeat: as it is told, and often enough to keep contact."""
+    return min(heartbeat_s, Contact(silent_s).check_every_s)
+
+
 class Contact:
     """`silent_s`: how long other hosts wait; None: for ever. The contact begins with the runner."""
 

@@ -95,13 +95,13 @@ class Refusal(NamedTuple):
     was_asked: bool
 
 
-async def start(action: str, spool: Spool, resources: Resources | None = None) -> None:
-    """Start a runner and return when it is independent of the daemon, or found the submission claimed.
+async def start(action: str, spool: Spool, resources: Resources | None = None, *, options: Sequence[str] = ()) -> None:
+    """Start a runner and return when it is independent of the daemon, or found the submission claimed. `options` are its own.
 
     Raises UnavailableError when it does not start within `LIMIT_S`; NotStartedError if it cannot start later either.
     """
     with anyio.move_on_after(LIMIT_S) as limit:
-        await _start(action, spool, resources)
+        await _start(action, spool, resources, options)
     if limit.cancelled_caught:
         raise UnavailableError(f"the runner of {spool.submission_id} has not started for {LIMIT_S:g} s", server=RUNNERS)
 
@@ -111,10 +111,10 @@ async def check() -> None:
     await _run(["true"], subprocess.DEVNULL, {})
 
 
-async def _start(action: str, spool: Spool, resources: Resources | None) -> None:
+async def _start(action: str, spool: Spool, resources: Resources | None, options: Sequence[str]) -> None:
     """As `start`, without a limit."""
     env = environment(os.environ, spool)
-    command = [*RUNNER, action, str(spool.path)]
+    command = [*RUNNER, action, str(spool.path), *options]
     may_run = False
     if SYSTEMD_RUNS:
         name = unit_name(action, spool.submission_id)

@@ -34,7 +34,6 @@ TAIL_BYTES = 64 * 1024
 _PROC = Path("/proc")
 _BOOT_ID = _PROC / "sys/kernel/random/boot_id"
 _STATE, _SESSION, _THREADS, _START_TIME, _MEMORY, _START_CODE, _ENV_START, _ENV_END = 0, 3, 17, 19, 20, 23, 47, 48
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def tail(log: Path, start: int) -> str:
@@ -68,12 +67,12 @@ def identify(pid: int) -> Identity | None:
         fields = _stat(pid)
     except (FileNotFoundError, ProcessLookupError):
         return None
+    if fields[_STATE] in (b"Z", b"X") and not _has_threads(fields):
+        return None
     return _identity(pid, fields)
 
 
-def _identity(pid: int, fields: list[bytes]) -> Identity | None:
-    if fields[_STATE] in (b"Z", b"X") and not _has_threads(fields):
-        return None
+def _identity(pid: int, fields: list[bytes]) -> Identity:
     return Identity(pid, int(fields[_START_TIME]), _BOOT_ID.read_text().strip())
 
 
@@ -260,51 +259,30 @@ def end_all(
 
 def _left(submission_id: UUID, seen: set[Identity], others: Callable[[], Iterable[Identity]]) -> set[Identity]:
     """A process whose parent has ended is below no other."""
-    orphans = {process for process in seen if alive(process) and _may_signal(process.pid)}
+    orphans = {process for process in seen if alive(process) and may_signal(process.pid)}
     scans = ({*stamped(submission_id), *others(), *orphans} for _ in range(SCANS))
     return next(filter(None, scans), set())
 
 
 def below(pid: int) -> Iterator[Identity]:
     """The descendants that this user may signal, which excludes those of `sudo`. Orphans count if the process adopts them."""
-    found = [process for child in descendants(pid) if _may_signal(child) and (process := identify(child)) is not None]
+    found = [process for child in descendants(pid) if may_signal(child) and (process := identify(child)) is not None]
     # Of these pids, one that ended before it was identified can belong to another process.
     still = set(descendants(pid))
     yield from (process for process in found if process.pid in still)
 
 
-class Session:
-    """The processes in the session of a leader that has ended, `until_s` after the start of the host at the latest.
-
-    The number of the session is not given to a new process while one is in it. A process that was started until then tells the
-    session from a later one of the same number, and so does each that was found beside it.
-    """
-
-    def __init__(self, leader: Identity, until_s: float) -> None:
-        self._leader = leader
-        self._until = until_s * _TICKS_PER_S
-        self._known: set[Identity] = set()
-
-    def processes(self) -> Iterable[Identity]:
-        """Those which this user may signal."""
-        found = {process for pid in _other_pids() if _may_signal(pid) and (process := self._process(pid)) is not None}
-        if self._known.isdisjoint(found) and not any(map(self._is_of_lifetime, found)):
-            return ()
-        self._known |= found
-        return found
-
-    def _process(self, pid: int) -> Identity | None:
+def in_session(number: int) -> Iterator[Identity]:
+    """The processes of a session, except the caller: also zombies, and those of other users."""
+    for pid in _other_pids():
         with suppress(OSError):
             fields = _stat(pid)
-            if int(fields[_SESSION]) == self._leader.pid:
-                return _identity(pid, fields)
-        return None
-
-    def _is_of_lifetime(self, process: Identity) -> bool:
-        return process.boot_id == self._leader.boot_id and self._leader.start_time <= process.start_time <= self._until
+            if int(fields[_SESSION]) == number:
+                yield _identity(pid, fields)
 
 
-def _may_signal(pid: int) -> bool:
+def may_signal(pid: int) -> bool:
+    """Whether it is there, and no process of another user."""
     with suppress(OSError):
         os.kill(pid, 0)
         return True

@@ -7,7 +7,7 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -108,7 +108,7 @@ class RunnerBackend:
         be alive.
         """
         found = await self._io(lambda: {id_: self._inspect(self._spool(id_), handle) for id_, handle in handles.items()})
-        await self._reap([id_ for id_, (_, gone) in found.items() if gone])
+        await self._reap({id_: handles[id_] for id_, (_, gone) in found.items() if gone})
         return {id_: status for id_, (status, _) in found.items()}
 
     async def running(self) -> Mapping[UUID, Handle]:
@@ -245,23 +245,24 @@ class RunnerBackend:
         if not await self._io(spool.has_claim):
             raise unclaimed(f"no runner has claimed {spool.submission_id} yet; see {spool.log}", server=RUNNERS)
 
-    async def _reap(self, gone: Sequence[UUID]) -> None:
+    async def _reap(self, gone: Mapping[UUID, Handle]) -> None:
         """Start at most `REAPERS` reapers, side by side, for submissions without one in the last `REAP_S`, in turn."""
         todo = self._due(gone, now := time.monotonic())[:REAPERS]
         self._reaped_at |= dict.fromkeys(todo, now)
         self._last_reaped = todo[-1] if todo else self._last_reaped
         async with anyio.create_task_group() as tg:
             for id_ in todo:
-                tg.start_soon(self._start_reaper, id_)
+                tg.start_soon(self._start_reaper, id_, gone[id_])
 
-    def _due(self, gone: Sequence[UUID], now: float) -> list[UUID]:
+    def _due(self, gone: Mapping[UUID, Handle], now: float) -> list[UUID]:
         """Those without a recent reaper, from the one after the last reaped. A call about other submissions forgets none."""
         self._reaped_at = {id_: at for id_, at in self._reaped_at.items() if now - at < REAP_S}
-        return sorted(set(gone) - self._reaped_at.keys(), key=lambda id_: (id_ <= self._last_reaped, id_))
+        return sorted(gone.keys() - self._reaped_at.keys(), key=lambda id_: (id_ <= self._last_reaped, id_))
 
-    async def _start_reaper(self, submission_id: UUID) -> None:
+    async def _start_reaper(self, submission_id: UUID, handle: Handle) -> None:
+        options = [] if handle.get("pid") is None else ["--runner", str(handle["pid"])]
         with suppress(UnavailableError):  # said by the submits that fail as well; a later status tries again
-            await launch.start("reap", self._spool(submission_id))
+            await launch.start("reap", self._spool(submission_id), options=options)
 
 
 def open_backends(settings: Settings) -> Mapping[str, Backend]:

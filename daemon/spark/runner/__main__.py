@@ -1,6 +1,7 @@
-"""`python -m tidegate.daemon.spark.runner execute|reap|conclude SPOOL/SUBMISSION_ID [--detach] [--outcome PIPE]`.
+"""`python -m tidegate.daemon.spark.runner execute|reap|conclude SPOOL/SUBMISSION_ID [--detach] [--outcome PIPE] [--runner PID]`.
 
-`execute` runs the task; `reap` ends the processes of a runner that was killed. `--detach` returns after the claim.
+`execute` runs the task; `reap` ends the processes of a runner that was killed, of the recorded pid. `--detach` returns after the
+claim.
 `conclude` ends the task with the outcome in this pipe: a runner replaces its own program by it.
 """
 
@@ -34,7 +35,7 @@ def main() -> None:
 
         _look_for_garbage()
         _report(announce, 0)
-        reap(spool)
+        reap(spool, arguments.runner)
         return
     if arguments.action == "conclude":
         from tidegate.daemon.spark.runner.conclusion import resume  # noqa: PLC0415 - as below
@@ -66,6 +67,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("action", choices=("execute", "reap", "conclude"))
     parser.add_argument("spool", type=Path)
     parser.add_argument("--outcome", type=int)
+    parser.add_argument("--runner", type=int)
     parser.add_argument("--detach", action="store_true")
     return parser.parse_args()
 

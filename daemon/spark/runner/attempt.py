@@ -14,7 +14,7 @@ import msgspec
 
 from tidegate.daemon.orphans import adopt_orphans
 from tidegate.daemon.spark import event_file
-from tidegate.daemon.spark.contact import Contact
+from tidegate.daemon.spark.contact import Contact, beat_every_s
 from tidegate.daemon.spark.contract import CallbackTask
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner import failure_reason, kinds, limits, secrets, task_threads, termination
@@ -189,7 +189,7 @@ class Attempt:
 
     def _beat(self) -> None:
         pause = threading.Event()
-        while not pause.wait(min(self._job.heartbeat_s, self._contact.check_every_s)):
+        while not pause.wait(beat_every_s(self._job.heartbeat_s, self._job.silent_s)):
             with suppress(OSError):  # Without a spool the contact is lost in the end.
                 self._contact.confirm(self._spool.confirmed_beat())
                 self._contact.add(self._spool.beat())

@@ -9,11 +9,13 @@ import pytest
 
 from tests.integration.spark.submissions import LONG_S, POLL_S, Bench, handles, processes, runner_of, task, until_nothing_runs
 from tests.unit.spark.test_spoiled_spool import directory, fifo, garbage, huge, symlink
+from tests.waiting import until
 from tidegate.daemon.spark import launch
 from tidegate.daemon.spark.contract import Phase
-from tidegate.daemon.spark.process import identify
+from tidegate.daemon.spark.process import alive, identify
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.spool import Spool
+from tidegate.schemas.dag import CommandTask
 
 COMMAND = "command"
 
@@ -64,6 +66,23 @@ async def test_spoiled_files_are_a_failure_of_this_attempt_alone(bench: Bench, n
     assert statuses[other.submission_id].phase is Phase.RUNNING
     assert found is None or found["spool"] == handle["spool"]
     await until_nothing_runs(spoiled.submission_id)
+
+
+async def test_a_program_without_the_stamp_ends_before_the_failure_of_a_spoiled_attempt_is_told(
+    bench: Bench, tmp_path: Path
+) -> None:
+    path = tmp_path / "program"
+    argv = ("env", "-i", "sh", "-c", f"echo $$ > {path}.new; mv {path}.new {path}; sleep 600")
+    spec = bench.spec(CommandTask(task_id="leave", argv=argv))
+    handle = await bench.submit(spec)
+    await until(path.exists, LONG_S, POLL_S)
+    left = identify(int(path.read_text()))
+
+    (Path(bench.settings.spool_dir) / str(spec.submission_id) / "claim").unlink()
+    status = await bench.until_ended(spec, handle)
+
+    assert left is not None
+    assert (status.phase, alive(left)) == (Phase.FAILED, False)
 
 
 async def test_a_spoiled_spec_is_the_reason_of_the_failure(bench: Bench) -> None:

@@ -7,23 +7,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import anyio
-import msgspec
 import pytest
 
 from tidegate.daemon.spark import process as process_module
-from tidegate.daemon.spark.contact import elapsed
 from tidegate.daemon.spark.process import (
     STAMP,
     TAIL_BYTES,
     Identity,
-    Session,
     alive,
     below,
     end_all,
@@ -246,61 +243,6 @@ def test_ending_finds_descendants_that_have_no_stamp(submission_id: UUID) -> Non
         process.kill()
 
     assert (ended >= 2, is_left) == (True, False)
-
-
-@pytest.fixture
-def left_session() -> Iterator[tuple[Identity, Identity, float]]:
-    """The leader of a session that has ended, a process that it left there, and when it lived last."""
-    leave = "env -i sleep 600 > /dev/null & echo $!; read line"
-    with subprocess.Popen(
-        ["/bin/sh", "-c", leave], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-    ) as leader:
-        assert leader.stdout is not None
-        left = identify(int(leader.stdout.readline()))
-        first = identity(leader)
-        lived_at = elapsed()
-        leader.communicate(b"end\n")
-    assert left is not None
-    yield first, left, lived_at
-    send(left, signal.SIGKILL)
-
-
-def test_ending_finds_the_session_of_a_leader_that_has_ended(
-    submission_id: UUID, left_session: tuple[Identity, Identity, float]
-) -> None:
-    leader, left, lived_at = left_session
-
-    ended = end_all(submission_id, grace_s=10, others=Session(leader, lived_at).processes)
-
-    assert (ended, alive(left)) == (1, False)
-
-
-def test_what_was_found_in_a_session_tells_it_after_the_end_of_all_older_ones(
-    left_session: tuple[Identity, Identity, float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    leader, left, lived_at = left_session
-    session = Session(leader, lived_at)
-    before = session.processes()
-
-    monkeypatch.setattr(Session, "_is_of_lifetime", lambda *_: False)
-
-    assert set(before) == set(session.processes()) == {left}
-
-
-@pytest.mark.parametrize(
-    ("leader", "lived_for_s"),
-    [
-        pytest.param(lambda first: first, -10, id="it ended before"),
-        pytest.param(lambda first: msgspec.structs.replace(first, start_time=first.start_time + 10**6), 10**6, id="later"),
-        pytest.param(lambda first: msgspec.structs.replace(first, boot_id="another"), 0, id="before the host started"),
-    ],
-)
-def test_a_session_of_the_same_number_is_not_taken_for_it(
-    left_session: tuple[Identity, Identity, float], leader: Callable[[Identity], Identity], lived_for_s: float
-) -> None:
-    first, _, lived_at = left_session
-
-    assert list(Session(leader(first), lived_at + lived_for_s).processes()) == []
 
 
 async def test_waiting_ends_with_the_process(sleeper: subprocess.Popen[bytes]) -> None:

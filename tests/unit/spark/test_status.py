@@ -196,7 +196,7 @@ async def test_no_memory_is_no_failure_of_an_attempt(root: Path, monkeypatch: py
 async def test_runners_that_died_at_once_are_reaped_a_few_in_each_look(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dead, reaped = died(root, 2 * REAPERS + 1), list[UUID]()
 
-    async def start(action: str, spool: Spool) -> None:
+    async def start(action: str, spool: Spool, **_: object) -> None:
         assert action == "reap"
         reaped.append(spool.submission_id)
         raise UnavailableError("no process can be started", server="the runners")
@@ -217,7 +217,7 @@ def reaped(monkeypatch: pytest.MonkeyPatch) -> list[UUID]:
     """The submissions whose reapers were started, which are all that is done."""
     reaped: list[UUID] = []
 
-    async def start(_action: str, spool: Spool) -> None:
+    async def start(_action: str, spool: Spool, **_: object) -> None:
         reaped.append(spool.submission_id)
 
     monkeypatch.setattr(launch, "start", start)
