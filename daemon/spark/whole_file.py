@@ -13,17 +13,13 @@ def create(path: Path, content: bytes) -> bool:
     try:
         path.hardlink_to(draft)
     except FileExistsError:
-        if not _is_linked(draft):
+        # NFS repeats a request whose answer is lost, and then says that the file it has created exists.
+        if not os.path.samestat(path.lstat(), draft.lstat()):
             return False
     finally:
-        draft.unlink()
+        draft.unlink(missing_ok=True)  # as above
     sync(path.parent)
     return True
-
-
-def _is_linked(draft: Path) -> bool:
-    """Whether the draft has the second name after all: NFS repeats a request whose answer is lost. As open(2) advises."""
-    return draft.lstat().st_nlink > 1
 
 
 def replace(path: Path, content: bytes) -> None:

@@ -37,10 +37,10 @@ def named(program: str, env: Mapping[str, str], host: str) -> str:
 def _call(argv: Sequence[str], env: Mapping[str, str], log: Path, name: str, cwd: Path | None) -> None:
     start = log.lstat().st_size
     try:
-        code = _ended(subprocess.Popen(argv, stdin=subprocess.DEVNULL, env=env, cwd=cwd))  # noqa: S603 - a list, and no shell
+        program = subprocess.Popen(argv, stdin=subprocess.DEVNULL, env=env, cwd=cwd)  # noqa: S603 - a list, and no shell
     except (OSError, ValueError) as error:
         raise TaskError(f"{name} could not be started: {error.strerror if isinstance(error, OSError) else error}") from error
-    if code < 0:
+    if (code := _ended(program)) < 0:
         raise TaskError(f"{name} was killed by {signal_name(-code)}", code)
     if code > 0:
         reason = ""
@@ -52,7 +52,8 @@ def _call(argv: Sequence[str], env: Mapping[str, str], log: Path, name: str, cwd
 def _ended(program: "subprocess.Popen[bytes]") -> int:
     """The exit code, when the program has ended. Until then, waits for each orphan that ends: the runner adopts them.
 
-    Else they would stay as zombies, and a program that leaves many could start no more processes in the end.
+    Else they would stay as zombies, and a program that leaves many could start no more processes in the end. The runner has no
+    other child meanwhile, whose exit code would be lost here.
     """
     while True:
         pid, status = os.wait()

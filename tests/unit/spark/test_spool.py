@@ -148,15 +148,33 @@ def test_a_file_is_readable_by_its_owner_whatever_umask_a_task_sets(spool: Spool
 
 def test_an_outcome_counts_if_its_file_system_only_says_that_there_was_one(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
     """As NFS does, which repeats a request whose answer is lost."""
-    link = Path.hardlink_to
+    link, unlink = Path.hardlink_to, Path.unlink
 
     def link_twice(path: Path, draft: Path) -> None:
         link(path, draft)
         link(path, draft)
 
+    def unlink_twice(path: Path, *, missing_ok: bool = False) -> None:
+        unlink(path)
+        unlink(path, missing_ok=missing_ok)
+
     monkeypatch.setattr(Path, "hardlink_to", link_twice)
+    monkeypatch.setattr(Path, "unlink", unlink_twice)
 
     assert (spool.end(DONE), spool.end(DONE)) == (True, False)
+
+
+def test_a_copy_of_a_draft_by_links_makes_no_second_claim(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As backups make them."""
+    link = Path.hardlink_to
+
+    def link_with_copy(path: Path, draft: Path) -> None:
+        link(draft.with_suffix(".copy"), draft)
+        link(path, draft)
+
+    monkeypatch.setattr(Path, "hardlink_to", link_with_copy)
+
+    assert (spool.claim(DEAD), spool.claim(DEAD)) == (True, False)
 
 
 def test_only_what_ended_long_ago_or_never_began_is_pruned(tmp_path: Path) -> None:
