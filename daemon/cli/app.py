@@ -146,9 +146,15 @@ def _check_encoding(args: Sequence[str]) -> None:
         text.encode()
 
 
+def _reset_signals() -> None:
+    """What a process inherits: where SIGCHLD is ignored no exit code can be read, and what is blocked stops no program."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """The `tidegate` command."""
     output.open_streams()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, which is inherited, no end of a process can be read
+    _reset_signals()
     leave_to_parent()
     sys.exit(run(sys.argv[1:] if args is None else args))

@@ -16,7 +16,10 @@ CHECKS = 20
 
 
 def elapsed() -> float:
-    """Seconds since the start of the host, with the time of its suspensions: the other hosts wait on."""
+    """Seconds since the start of the host, with the time of its suspensions: the other hosts wait on.
+
+    A task that stops the clocks of Python, as for a test, does not stop this one.
+    """
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 

@@ -18,6 +18,7 @@ import anyio
 import msgspec
 from msgspec import Meta
 
+from tidegate.daemon.spark.contact import elapsed
 from tidegate.daemon.spark.regular_file import open_regular
 
 STAMP = "TASK_SUBMISSION_ID"
@@ -246,8 +247,8 @@ def end_all(
     Gives up after `within_s`: while the caller has threads that start processes, there are always more.
     """
     seen: set[Identity] = set()
-    began = time.monotonic()
-    while (left := _left(submission_id, seen, others)) and (passed_s := time.monotonic() - began) < within_s:
+    began = elapsed()
+    while (left := _left(submission_id, seen, others)) and (passed_s := elapsed() - began) < within_s:
         number = signal.SIGKILL if passed_s >= grace_s else signal.SIGTERM
         for process in left:
             if number is signal.SIGKILL or process not in seen:

@@ -15,7 +15,7 @@ from typing import NoReturn
 import anyio
 import msgspec
 
-from tidegate.daemon.spark.contact import SHARE
+from tidegate.daemon.spark.contact import SHARE, elapsed
 from tidegate.daemon.spark.contract import CallbackTask
 from tidegate.daemon.spark.launch import RUNNER
 from tidegate.daemon.spark.process import below, end_all
@@ -140,7 +140,7 @@ def _described(spool: Spool, job: Job, outcome: Outcome, redact: Redaction) -> O
 
 def _store(spool: Spool, job: Job, outcome: Outcome) -> None:
     """Store the outcome in the spool, then publish it. One of both is repeated until it is done: else a success would be lost."""
-    until = time.monotonic() + (STORE_WITHIN_S if job.silent_s is None else job.silent_s)
+    until = elapsed() + (STORE_WITHIN_S if job.silent_s is None else job.silent_s)
     problem = ""
     while True:
         _beat(spool)
@@ -150,7 +150,7 @@ def _store(spool: Spool, job: Job, outcome: Outcome) -> None:
             if str(error) != problem:
                 log.error("the outcome cannot be stored: %s", problem := str(error))  # noqa: TRY400 - the line says all
             spool.clear()  # They may be what fills the disk.
-            if _is_published(job, outcome) or time.monotonic() > until:
+            if _is_published(job, outcome) or elapsed() > until:
                 return
             time.sleep(STORE_EVERY_S)
         else:

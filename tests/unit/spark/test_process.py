@@ -216,7 +216,9 @@ def test_ending_asks_first(sleeper: subprocess.Popen[bytes], submission_id: UUID
     assert sleeper.wait() == -signal.SIGTERM
 
 
-def test_ending_kills_what_does_not_listen(submission_id: UUID) -> None:
+def test_ending_kills_what_does_not_listen(submission_id: UUID, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a task has stopped the clock, as for a test."""
+    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); signal.pause()"
     env = os.environ | {STAMP: str(submission_id)}
     with subprocess.Popen([sys.executable, "-c", deaf], env=env, stdout=subprocess.PIPE) as process:
