@@ -45,7 +45,7 @@ def run(*options: str) -> "subprocess.CompletedProcess[str]":
 @pytest.mark.long
 @pytest.mark.timeout(7200 if LONG else 900)
 def test_nothing_is_lost_or_doubled(simulated: str) -> None:
-    seconds = [] if LONG else ["--seconds", "10"]
+    seconds = [] if LONG else ["--seconds", "6"]
     played = run("--base", str(SEED), "--schedules", str(SCHEDULES), *seconds, "--dsn", simulated)
 
     assert played.returncode == 0, played.stdout

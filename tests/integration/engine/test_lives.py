@@ -23,7 +23,7 @@ from tidegate.schemas.queries.memory import Memory
 from tidegate.schemas.wire.event import DatasetUpdated, EventId
 
 SEED = int(os.environ.get("TEST_SEED") or Random().randrange(2**32))
-EXAMPLES = 100_000 if os.environ.get("TEST_LONG") else 200
+EXAMPLES = 100_000 if os.environ.get("TEST_LONG") else 120
 AT_ONCE, STEPS = 100, 25
 START = utc(2024, 5, 1, 12, 8)
 TABLES = (

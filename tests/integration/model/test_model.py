@@ -18,7 +18,7 @@ from tests.storms.replace import seed_for_now
 from tidegate.daemon.postgres.database import connect
 
 LONG = bool(os.environ.get("TEST_LONG"))
-EXAMPLES = int(os.environ.get("MODEL_EXAMPLES") or (2_000 if LONG else 14))
+EXAMPLES = int(os.environ.get("MODEL_EXAMPLES") or (2_000 if LONG else 10))
 STEPS = 60
 WITHIN = 200
 """The most lives that a seeded fault survives."""
