@@ -334,14 +334,12 @@ class Reader:
         self.stall_detector.record_positions(self.positions)
 
     async def _halt(self, error: OffsetOutOfRangeError | UnreadableBatchError) -> None:
-        """Halt the partition, until an operator runs `tidegate topics resume`.
-
-        Its committed offset is not in its log, or the records there cannot be decoded.
-        """
+        """Halt the partition until `tidegate topics resume`: its log lacks its offset, or the records there cannot be decoded."""
+        if self.positions.pop(error.partition, None) is None:
+            return  # it was left out meanwhile: records before this offset wait
         incident = Incident(key_of(error.partition), error.position, error.bounds.start, error.bounds.end)
         await self.context.database.run(leases.halt, self.context.held_leases.job.id, incident)
         log.error("partition_halted", partition=key_of(error.partition), error=str(error), hint="tidegate topics halted")
-        self.positions.pop(error.partition, None)
 
 
 def _position(lease: Lease, before: tuple[int, int] | None) -> int:

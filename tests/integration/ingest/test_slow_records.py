@@ -1,10 +1,12 @@
 """A record that is too slow for Postgres alone delays no other partition of its topic."""
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import anyio
 import pytest
+from aiokafka import AIOKafkaProducer, codec
 
 from tests.integration.events.states import add_partitions
 from tests.integration.ingest.intake import LOOK_EVERY_S, Intake, Sent
@@ -13,7 +15,7 @@ from tidegate.daemon.engine import Applied, Batch
 from tidegate.daemon.intake import ingest, unread
 from tidegate.daemon.intake.stepping_over import SteppedOver, step_over
 from tidegate.daemon.settings import Settings
-from tidegate.events.source import Source
+from tidegate.events.source import Partition, Record, Source, UnreadableBatchError
 from tidegate.schemas.error import NotFoundError, RequestError, TooSlowError
 from tidegate.schemas.message import DatasetUpdateDeferred
 from tidegate.schemas.wire.event import DatasetUpdated, Kind
@@ -21,6 +23,7 @@ from tidegate.schemas.wire.event import DatasetUpdated, Kind
 KIND = Kind.DATASET_UPDATED
 SLOW, BEHIND = Sent(b'{"uri": "lake://slow"}'), Sent(b'{"uri": "lake://behind"}')
 SAID = "ada stepped over it, which was too slow: it has a million keys"
+HALTS = "SELECT next_offset FROM ingest_incident"
 OTHERS = [Sent(b'{"uri": "lake://other%d"}' % number) for number in range(20)]
 
 
@@ -110,3 +113,42 @@ async def test_a_record_that_stays_too_slow_is_stepped_over_once(intake: Intake,
         }
     ]
     assert [record.value for record in await intake.relay(Kind.DEAD_LETTER)] == [SLOW.value]
+
+
+async def test_a_partition_that_waits_with_a_slow_record_does_not_halt_behind_it(
+    intake: Intake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the records between would be passed over by an operator who resumes it."""
+    postgres = Postgres(monkeypatch, is_broken=False)
+    await intake.send(KIND, SLOW)
+    await send_unreadable(intake)
+    monkeypatch.setattr(codec, "has_lz4", lambda: False)
+    fetch, unreadable = Source.fetch, list[UnreadableBatchError]()
+
+    async def fetch_and_tell(source: Source, timeout_s: float, max_records: int) -> Mapping[Partition, Sequence[Record]]:
+        try:
+            return await fetch(source, timeout_s, max_records)
+        except UnreadableBatchError as error:
+            unreadable.append(error)
+            raise
+
+    monkeypatch.setattr(Source, "fetch", fetch_and_tell)
+
+    async with intake.reading(KIND):
+        while not unreadable or not intake.context.outages.away:
+            await anyio.sleep(LOOK_EVERY_S)
+        early = await intake.rows(HALTS)
+        postgres.is_fast = True
+        while not (halts := await intake.rows(HALTS)):
+            await anyio.sleep(LOOK_EVERY_S)
+
+    assert (early, halts) == ([], [{"next_offset": 1}])
+    assert await intake.uris() == ["lake://slow"]
+
+
+async def send_unreadable(intake: Intake) -> None:
+    """A record in a batch of a codec, which a test can take away from the reader."""
+    async with AIOKafkaProducer(bootstrap_servers=intake.settings.kafka_servers, compression_type="lz4") as producer:
+        await producer.send_and_wait(
+            intake.settings.topic(KIND), BEHIND.value, BEHIND.key, partition=0, headers=list(BEHIND.headers)
+        )
