@@ -76,7 +76,7 @@ class Outages:
         return self._away
 
     def begin(self, error: UnavailableError) -> None:
-        """Start an outage, unless the server has one."""
+        """Start an outage, or give the one that the server has its newest reason."""
         self._begin(_Component(_SERVER, error.server), str(error))
 
     def begin_failure(self, duty: str, reason: str) -> None:
@@ -93,6 +93,8 @@ class Outages:
             self._away[str(component)] = Away(self._clock(), reason)
             self._log_lost(component, reason)
             self._on_change(frozenset(map(str, self._since)))
+        elif (before := self._away[str(component)]).error != reason:
+            self._away[str(component)] = Away(before.since, reason)
 
     def _log_lost(self, component: _Component, reason: str) -> None:
         now, (kind, name) = anyio.current_time(), component

@@ -9,6 +9,8 @@ from structlog.testing import capture_logs
 
 from tidegate.daemon.outage import STEADY_S, Outages
 from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.queries.leases import Away
+from tidegate.schemas.time_range import EARLIEST, LATEST
 
 FULL = UnavailableError("no space is left", server="Postgres")
 
@@ -44,6 +46,17 @@ def test_an_outage_is_said_once_and_so_is_its_end() -> None:
             outages.end("Postgres")
 
     assert events(logs) == ["server_lost", "server_back"]
+
+
+def test_an_outage_has_its_newest_reason_and_its_first_time() -> None:
+    times = iter((EARLIEST, LATEST))
+    outages = Outages(clock=lambda: next(times))
+    with capture_logs() as logs:
+        outages.begin(FULL)
+        outages.begin(UnavailableError("it does not answer", server="Postgres"))
+
+    assert outages.away == {"Postgres": Away(EARLIEST, "it does not answer")}
+    assert events(logs) == ["server_lost"]
 
 
 def test_a_server_that_comes_and_goes_is_said_to_be_unsteady_until_it_stays(clock: Clock) -> None:

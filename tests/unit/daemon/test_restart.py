@@ -75,7 +75,7 @@ async def test_a_broken_duty_starts_again_and_each_fault_is_logged_once() -> Non
     assert events.count("duty_failed") == 2
     assert (events.count("duty_degraded"), events.count("server_lost")) == (1, 0)
     assert list(outages.away) == ["duty work"]
-    assert "KeyError: 'a'" in str(outages.away["duty work"])
+    assert "ValueError: b" in str(outages.away["duty work"])
 
 
 async def test_a_duty_that_works_for_a_while_is_back(steady: Recovery) -> None:
