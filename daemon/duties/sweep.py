@@ -10,7 +10,6 @@ from uuid import UUID
 
 import anyio
 import structlog
-from anyio import to_thread
 from anyio.abc import TaskStatus
 
 from tidegate.daemon.context import Context
@@ -24,6 +23,7 @@ from tidegate.daemon.restart import DutyFailures, first_of
 from tidegate.daemon.settings import spool_root
 from tidegate.daemon.spark import spool
 from tidegate.daemon.spark.contract import Backend, Handle
+from tidegate.daemon.spark.spool_threads import SpoolThreads
 from tidegate.schemas.error import FATAL, UnavailableError
 from tidegate.schemas.message import AttemptSilent, AttemptStuck, BackfillLagging
 from tidegate.schemas.queries import backfill_dates, leases, long_transactions, losses, pools, runs, submissions
@@ -72,6 +72,7 @@ class Sweeper:
         self._expired_ids = ExpiredIds()
         self._silent_attempts = SilentAttempts()
         self._warnings = Warnings()
+        self._pruner = Pruner(context)
 
     async def round(self) -> None:
         """All steps that are due. A step that fails delays no other. Raises the first UnavailableError after the last step."""
@@ -92,7 +93,10 @@ class Sweeper:
     def _rarer(self) -> Sequence[tuple[Step, float]]:
         """The steps that are not in each round, if they are due, with their periods in seconds."""
         now = anyio.current_time()
-        steps = ((reconsider_waiting_runs, MINUTE_S), *((step, HOUR_S) for step in (prune, maintain_months, delete_old_markers)))
+        steps = (
+            (reconsider_waiting_runs, MINUTE_S),
+            *((step, HOUR_S) for step in (self._pruner.prune, maintain_months, delete_old_markers)),
+        )
         return [(step, period_s) for step, period_s in steps if now >= self._due.get(step.__name__, now)]
 
     async def _try(self, step: Step) -> UnavailableError | None:
@@ -167,10 +171,11 @@ async def requeue_stuck_attempts(context: Context) -> None:
 
 async def end_strays(context: Context) -> None:
     """Kill what runs on this host for attempts that have ended, such as one that was lost while the host was cut off."""
-    if context.in_doubt:
-        return  # A commit that is lost may be found again.
     for backend in context.backends.values():
-        if strays := await _strays(context, backend):
+        strays = await _strays(context, backend)
+        if context.in_doubt:
+            return  # A commit that is lost may be found again.
+        if strays:
             await _kill_all(backend, strays)
             await backend.status(strays)  # ends the processes of a runner that had to be killed by force
 
@@ -227,18 +232,24 @@ async def delete_spent_markers(context: Context) -> None:
     await commit_markers.delete_spent(context.database)
 
 
-async def prune(context: Context) -> None:
-    """Delete old directories of this host's spool, in a thread, except those of attempts that are open in Postgres."""
-    settings = context.settings
-    began = await context.database.autocommit(submissions.open_on_host, context.held_leases.job.host)
-    remove = partial(spool.prune, spool_root(settings), settings.spool_days * DAY_S, began)
-    try:
-        removed = await to_thread.run_sync(remove, abandon_on_cancel=True)
-    except OSError as error:
-        log.warning("spool_not_pruned", error=str(error))
-        return
-    if removed:
-        log.info("spool_pruned", submissions=removed)
+class Pruner:
+    """Deletes old directories of the spool of this host, in a thread: a disk that hangs delays no other step for long."""
+
+    def __init__(self, context: Context) -> None:
+        self._root = spool_root(context.settings)
+        self._threads = SpoolThreads(self._root)
+
+    async def prune(self, context: Context) -> None:
+        """Not those of attempts that are open in Postgres."""
+        began = await context.database.autocommit(submissions.open_on_host, context.held_leases.job.host)
+        remove = partial(spool.prune, self._root, context.settings.spool_days * DAY_S, began)
+        try:
+            removed = await self._threads.run(remove)
+        except UnavailableError as error:
+            log.warning("spool_not_pruned", error=str(error))
+            return
+        if removed:
+            log.info("spool_pruned", submissions=removed)
 
 
 async def maintain_months(context: Context) -> None:

@@ -50,8 +50,8 @@ class NoFile:
     def append(_path: Path, _events: Sequence[Any]) -> None: ...
 
     @staticmethod
-    async def run_sync(write: Callable[..., None], *arguments: object) -> None:
-        write(*arguments)
+    async def run_sync(call: Callable[..., Any], *arguments: object, **_: object) -> Any:
+        return call(*arguments)
 
 
 async def nothing(*_: Any) -> None:
@@ -63,7 +63,7 @@ def prepare() -> None:
     replace(outbox_sinks, "OutboxSink", OutboxSink)
     replace(wake, "notify", ring)
 
-    async def prune(context: Context) -> None:
+    async def prune(_: sweep.Pruner, context: Context) -> None:
         await nothing(context)
 
     async def maintain_ledger(database: Database, days: int) -> None:
@@ -71,7 +71,7 @@ def prepare() -> None:
 
     replace(run_events, "event_file", NoFile)
     replace(run_events, "to_thread", NoFile)
-    replace(sweep, "prune", prune)
+    replace(sweep.Pruner, "prune", prune)
     replace(sweep, "maintain_ledger", maintain_ledger)
     for module in (context, outage, sweep):
         setattr(module, "datetime", Calendar)  # noqa: B010 - a class of another shape

@@ -1,6 +1,7 @@
 """Old spool directories are removed, except of attempts whose outcome is unknown; and the warnings of a sweep."""
 
 import os
+import threading
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,7 +23,7 @@ from tidegate.daemon.context import Context
 from tidegate.daemon.duties import expired_ids
 from tidegate.daemon.duties import sweep as sweep_module
 from tidegate.daemon.duties.expired_ids import ExpiredIds
-from tidegate.daemon.duties.sweep import Sweeper, Warnings, count_lagging_backfills, end_strays, maintain_months, prune, sweep
+from tidegate.daemon.duties.sweep import Pruner, Sweeper, Warnings, count_lagging_backfills, end_strays, maintain_months, sweep
 from tidegate.daemon.leases import HeldLeases
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.permissions import Caller, Role
@@ -30,6 +31,7 @@ from tidegate.daemon.postgres.commit_markers import check_ended_daemons
 from tidegate.daemon.postgres.commit_receipts import FOLDER, Receipt, StoredReceipts
 from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.postgres.server_clock import ServerClock
+from tidegate.daemon.spark import spool, spool_threads
 from tidegate.daemon.spark.contract import Handle, Phase
 from tidegate.daemon.wake import Signals
 from tidegate.events import topics
@@ -90,7 +92,19 @@ async def test_a_spool_that_cannot_be_read_is_said_and_no_end(daemon: Context) -
     Path(daemon.settings.spool_dir).write_text("a file where a directory should be")
 
     with capture_logs() as logs:
-        await prune(daemon)
+        await Pruner(daemon).prune(daemon)
+
+    assert [line["event"] for line in logs] == ["spool_not_pruned"]
+
+
+async def test_a_spool_that_hangs_does_not_stop_the_sweep(daemon: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool_threads, "LIMIT_S", 0.1)
+    hangs = threading.Event()
+    monkeypatch.setattr(spool, "prune", lambda *_: hangs.wait())
+
+    with capture_logs() as logs, anyio.fail_after(60):
+        await Pruner(daemon).prune(daemon)
+    hangs.set()
 
     assert [line["event"] for line in logs] == ["spool_not_pruned"]
 
@@ -180,6 +194,21 @@ async def test_a_stray_whose_kill_fails_delays_no_other(daemon: Context) -> None
         await end_strays(structs.replace(daemon, backends={"command": Strays()}))
 
     assert len([line for line in logs if line["event"] == "stray_killed"]) == 2
+
+
+async def test_nothing_is_killed_once_lost_commits_are_known_during_the_look(daemon: Context) -> None:
+    """Postgres may not know an attempt any more whose commit was lost."""
+    held_leases = daemon.held_leases
+
+    class FailedOver(Strays):
+        async def running(self) -> Mapping[UUID, Handle]:
+            held_leases.has_open_loss = True
+            return self.handles
+
+    with capture_logs() as logs:
+        await end_strays(structs.replace(daemon, backends={"command": FailedOver()}))
+
+    assert [line["event"] for line in logs] == []
 
 
 async def test_a_run_that_a_daemon_of_a_former_version_ended_is_counted(daemon: Context) -> None:
