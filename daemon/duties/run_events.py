@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -24,14 +25,15 @@ async def with_events(context: Context, spec: SubmissionSpec) -> AsyncIterator[S
         yield spec
         return
     with _storing():
-        path = event_file.create(spool_root(context.settings), spec.submission_id)
+        create = partial(event_file.create, spool_root(context.settings), spec.submission_id)
+        path = await to_thread.run_sync(create, abandon_on_cancel=True)
     try:
         with _storing():
             await _store(context.database, spec.events_of, path)
         yield msgspec.structs.replace(spec, events_file=str(path))
     finally:
         with suppress(OSError):  # it is removed with the temporary files of the submission
-            path.unlink(missing_ok=True)
+            await to_thread.run_sync(partial(path.unlink, missing_ok=True), abandon_on_cancel=True)
 
 
 @contextmanager

@@ -6,19 +6,22 @@ A session stays in the control group of the daemon: it survives a stop of the se
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
 import anyio
+from anyio import to_thread
 
 from tidegate.daemon.spark.process import STAMP
 from tidegate.daemon.spark.regular_file import DamagedError, open_regular
 from tidegate.daemon.spark.spool import Spool
 from tidegate.schemas.dag import Resources
 from tidegate.schemas.error import RUNNERS, NotStartedError, UnavailableError
+
+T = TypeVar("T")
 
 ALREADY_CLAIMED = 73
 """Exit code of a runner that found the submission claimed by another one."""
@@ -113,7 +116,7 @@ async def check() -> None:
 
 async def _start(action: str, spool: Spool, resources: Resources | None, options: Sequence[str]) -> None:
     """As `start`, without a limit."""
-    env = environment(os.environ, spool)
+    env = await _in_thread(lambda: environment(os.environ, spool))
     command = [*RUNNER, action, str(spool.path), *options]
     may_run = False
     if SYSTEMD_RUNS:
@@ -134,15 +137,20 @@ async def _start(action: str, spool: Spool, resources: Resources | None, options
 
 async def _start_session(command: Sequence[str], spool: Spool, env: Mapping[str, str], *, is_log_needed: bool) -> None:
     """Start a runner in a session of its own. Raises NotStartedError."""
-    log = _open(spool.log, is_needed=is_log_needed)
+    log = await _in_thread(lambda: _open(spool.log, is_needed=is_log_needed))
     try:
         code = await _run([*command, "--detach"], log, env)
     finally:
         os.close(log)
     # The runner with the claim may have ended already, and have killed a second one before it could read the claim.
-    if code not in (0, ALREADY_CLAIMED) and not spool.has_claim():
+    if code not in (0, ALREADY_CLAIMED) and not await _in_thread(spool.has_claim):
         problem = f"the runner of {spool.submission_id} did not start (exit code {code}); see {spool.log}"
         raise NotStartedError(problem, server=RUNNERS)
+
+
+async def _in_thread(call: Callable[[], T]) -> T:
+    """A disk that hangs holds up this start alone, until its limit."""
+    return await to_thread.run_sync(call, abandon_on_cancel=True)
 
 
 async def has_ended(action: str, spool: Spool) -> bool:
