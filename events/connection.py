@@ -57,8 +57,8 @@ async def start(client: Any, servers: str, timeout_s: float, security: KafkaSecu
     try:
         with translated_errors(servers), anyio.fail_after(timeout_s):
             _check_addresses(servers)
-            _divide_bootstrap_timeout(_network_client(client), servers, timeout_s)
-            _replace_closed_connections(_network_client(client))
+            _divide_bootstrap_timeout(network_client(client), servers, timeout_s)
+            _replace_closed_connections(network_client(client))
             await _start(client, servers, security)
     except BaseException:
         await stop(client)
@@ -69,7 +69,7 @@ async def _start(client: Any, servers: str, security: KafkaSecurity) -> None:
     try:
         await client.start()
     except KafkaConnectionError as error:
-        if (why := await refusal(_network_client(client), security)) is not None:
+        if (why := await refusal(network_client(client), security)) is not None:
             raise UnavailableError(f"Kafka at {servers} cannot be used: {why}") from error
         raise
     except BaseException as error:
@@ -112,13 +112,14 @@ def _replace_closed_connections(network: Any) -> None:
     network._get_conn = open_connection_to
 
 
-def _network_client(client: Any) -> Any:
+def network_client(client: Any) -> Any:
+    """The part of a consumer, producer or admin client that has the connections and what the brokers have told."""
     return client.client if hasattr(client, "client") else client._client
 
 
 async def stop(client: Any) -> None:
     """Close a client in bounded time, also in a cancelled scope. Errors of Kafka are ignored."""
-    network = _network_client(client)
+    network = network_client(client)
     # An orderly close first; if Kafka does not answer it, the connections are closed alone.
     for finish in (client.close if hasattr(client, "close") else client.stop, network.close):
         if await _finished(finish):

@@ -16,6 +16,7 @@ from tidegate.schemas.wire.event import Kind
 DAY_MS = 24 * 3600 * 1000
 RETENTION_MS = 7 * DAY_MS
 TIMEOUT_S = 30.0
+LOOK_EVERY_S = 0.05
 
 SAFE_COPIES, SAFE_IN_SYNC = 3, 2
 """With this many replicas, min.insync.replicas defaults to this many: one broker may be away or lost without loss of records."""
@@ -83,6 +84,7 @@ async def create(
     await connection.start(admin, servers, TIMEOUT_S, security)
     try:
         with connection.translated_errors(servers), anyio.fail_after(TIMEOUT_S):
+            await _until_controlled(admin)
             existed = await _create(admin, [_new_topic(name(prefix, kind), kind, config) for kind in Kind])
             counts = await _partition_counts(admin, wanted)
     finally:
@@ -103,6 +105,14 @@ def _new_topic(topic: str, kind: Kind, config: _TopicConfig) -> NewTopic:
     if config.min_in_sync:
         options["min.insync.replicas"] = str(config.min_in_sync)
     return NewTopic(topic, config.partitions, config.replication, topic_configs=options)
+
+
+async def _until_controlled(admin: AIOKafkaAdminClient) -> None:
+    """A broker that has just started may tell of no controller yet, to which the client sends without a look."""
+    client = connection.network_client(admin)
+    while client.cluster.controller is None:
+        await client.force_metadata_update()
+        await anyio.sleep(LOOK_EVERY_S)
 
 
 async def _create(admin: AIOKafkaAdminClient, topics: Sequence[NewTopic]) -> set[str]:
@@ -126,4 +136,4 @@ async def _partition_counts(admin: AIOKafkaAdminClient, topics: Sequence[str]) -
         partitions = {topic["topic"]: topic["partitions"] for topic in await admin.describe_topics(list(topics))}
         if all(partitions.get(topic) and all(p["leader"] >= 0 for p in partitions[topic]) for topic in topics):
             return {topic: len(partitions[topic]) for topic in topics}
-        await anyio.sleep(0.05)
+        await anyio.sleep(LOOK_EVERY_S)

@@ -1,10 +1,13 @@
 """Topics are created once and left unchanged afterwards."""
 
+from typing import Any
+
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.client import AIOKafkaClient
 
-from tidegate.events import topics
+from tidegate.events import connection, topics
 from tidegate.schemas.error import RequestError, UnavailableError
 from tidegate.schemas.wire.event import Kind
 
@@ -21,6 +24,29 @@ async def test_made_again_they_are_as_they_were(kafka: str, topic_prefix: str) -
     again = await topics.create(kafka, topic_prefix, 5, 1)
 
     assert {(topic.existed, topic.partitions, topic.differs) for topic in again} == {(True, 3, True)}
+
+
+async def test_a_broker_that_tells_of_no_controller_yet_is_waited_for(
+    kafka: str, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it may just after its start."""
+    start, update, asked = connection.start, AIOKafkaClient.force_metadata_update, list[AIOKafkaClient]()
+
+    async def start_without_controller(client: AIOKafkaAdminClient, *arguments: Any) -> None:
+        await start(client, *arguments)
+        connection.network_client(client).cluster.controller = None
+
+    async def update_second_time(client: AIOKafkaClient) -> None:
+        asked.append(client)
+        if len(asked) > 1:
+            await update(client)
+
+    monkeypatch.setattr(connection, "start", start_without_controller)
+    monkeypatch.setattr(AIOKafkaClient, "force_metadata_update", update_second_time)
+
+    created = await topics.create(kafka, topic_prefix, 1, 1)
+
+    assert [topic.existed for topic in created] == [False] * len(Kind)
 
 
 async def config_of(kafka: str, topic: str) -> dict[str, str]:
