@@ -1,6 +1,7 @@
 """What a runner is started with."""
 
 import sys
+import threading
 from pathlib import Path
 from uuid import UUID
 
@@ -80,6 +81,18 @@ async def test_a_start_that_takes_too_long_is_given_up(tmp_path: Path, monkeypat
         await launch.start("execute", Spool(tmp_path, ID))
 
     assert (type(raised.value), raised.value.server) == (UnavailableError, RUNNERS)
+
+
+async def test_a_disk_that_hangs_holds_up_this_start_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers, answered = threading.Event(), list[bool]()
+    monkeypatch.setattr(launch, "environment", lambda *_: answered.append(answers.wait(10)))
+    monkeypatch.setattr(launch, "LIMIT_S", 0.05)
+
+    with pytest.raises(UnavailableError, match="has not started for"):
+        await launch.start("execute", Spool(tmp_path, ID))
+
+    assert answered == [], "the event loop waited for the disk"
+    answers.set()
 
 
 async def test_without_systemd_a_start_that_failed_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
