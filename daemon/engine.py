@@ -47,6 +47,7 @@ from tidegate.handlers import (
 from tidegate.schemas.dag import ParsedFile
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.audit import RecordAudit
+from tidegate.schemas.effect.submission import KeepEnd
 from tidegate.schemas.message import (
     AttemptSilent,
     AttemptStuck,
@@ -191,8 +192,9 @@ async def _apply(db: Db, batch: Batch, author: UUID | None = None, writer: str |
     messages = [batch.messages[index] for index in accepted]
     effects = await _decide(db, messages)
     rejected = [e for e in effects if type(e) is RejectMessage]
-    if again := sorted(id_ for e in rejected if (id_ := identity(messages[e.index]))):
-        await inbox.forget_ids(db, again)  # not applied: a replay must not count as a duplicate
+    not_applied = [e.index for e in effects if isinstance(e, RejectMessage | KeepEnd)]
+    if again := sorted(id_ for index in not_applied if (id_ := identity(messages[index]))):
+        await inbox.forget_ids(db, again)  # a replay must not count as a duplicate
     unit = UnitOfWork(db, KINDS[type(messages[0].body)] if messages else None, author, writer)
     await perform(unit, [*effects, *batch.entries] if batch.entries and len(effects) > len(rejected) else effects)
     dead_letters = list(batch.dead_letters)

@@ -118,6 +118,8 @@ async def release(database: Database, held_leases: HeldLeases) -> None:
 async def _renew(database: Database, held_leases: HeldLeases, away: Mapping[str, Away]) -> None:
     began_at = anyio.current_time()
     standing = await database.autocommit(leases.renew, held_leases.job, away)
+    if standing.is_held:
+        await database.reconnect()
     owned = await _balanced(database, held_leases.job, standing)
     held_leases.has_open_loss = standing.has_open_loss
     held_leases.is_only_daemon = standing.daemons <= 1

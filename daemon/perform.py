@@ -46,7 +46,14 @@ from tidegate.schemas.effect.dag import (
 )
 from tidegate.schemas.effect.deadline import InsertDeadline, MeetDeadlines, MissDeadline, Notify
 from tidegate.schemas.effect.run import ChangeVersion, InsertRun, Reconsider, ReconsiderAfter, RunMoved, UpdateRun
-from tidegate.schemas.effect.submission import AcceptSubmission, EndSubmission, IgnoreFinish, InsertSubmission, KillSubmissions
+from tidegate.schemas.effect.submission import (
+    AcceptSubmission,
+    EndSubmission,
+    IgnoreFinish,
+    InsertSubmission,
+    KeepEnd,
+    KillSubmissions,
+)
 from tidegate.schemas.effect.task import (
     CountAdmitted,
     DropResult,
@@ -58,7 +65,7 @@ from tidegate.schemas.effect.task import (
     TaskMoved,
     UpdateTask,
 )
-from tidegate.schemas.queries import backfills, dag_history, dags, datasets, files, outbox, references, runs, tasks
+from tidegate.schemas.queries import backfills, dag_history, dags, datasets, files, installation, outbox, references, runs, tasks
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import named
 from tidegate.schemas.queries.unit_of_work import UnitOfWork
@@ -139,6 +146,7 @@ PERFORM: Sequence[tuple[tuple[type, ...], Perform]] = (
     ((MeetDeadlines,), Statement("deadlines.meet_deadlines")),
     ((MissDeadline,), Statement("deadlines.miss_deadlines")),
     ((Notify,), Statement("notifications.insert_notifications")),
+    ((KeepEnd,), Statement("installation.store_ends", installation.end_columns, at_once=True)),
     ((IgnoreFinish,), Statement("inbox.insert_ignored_finishes")),
     ((NotifyBackfill,), Statement("backfill_dates.notify", at_once=True)),
     ((RecordAudit,), Statement("audit_log.record", signed=True, tells_request=True)),

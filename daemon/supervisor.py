@@ -32,6 +32,7 @@ from tidegate.daemon.duties.relay import leases as relay_leases
 from tidegate.daemon.duties.relay import relay
 from tidegate.daemon.duties.sweep import sweep
 from tidegate.daemon.idle import FOR_EVER, Until, wait_until_over
+from tidegate.daemon.intake.former_offsets import refuse_emptied
 from tidegate.daemon.intake.ingest import ingest, unchanged
 from tidegate.daemon.leases import HeldLeases, register, renew_leases
 from tidegate.daemon.outage import Outages, Retry
@@ -164,11 +165,16 @@ async def sweep_after(observed: anyio.Event, context: Context, *, task_status: T
 
 
 async def prepare_database(context: Context) -> None:
-    """Wait for Postgres, check its schema and the commits of ended daemons, create the leases. Raises SchemaError."""
+    """Wait for Postgres, check its schema, the commits of ended daemons and what it has forgotten; create the leases.
+
+    Raises SchemaError.
+    """
     database, retry = context.database, Retry(context.outages, ends_outages=True)
     if missing := await retry.until_done(database.run, _pending):
         raise SchemaError(f"the database lacks migration {missing[0]}; run `tidegate migrate`")
     await retry.until_done(check_ended_daemons, database, spool_root(context.settings), context.held_leases.job.host)
+    await retry.until_done(database.reconnect)  # what ended daemons lack may hold the database
+    await retry.until_done(refuse_emptied, context)
     await retry.until_done(register, database, [*relay_leases(), *clock_leases()])
 
 

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 from aiokafka import TopicPartition
@@ -20,23 +20,36 @@ _RETRIABLE = (CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotC
 _RETRY_S = 0.1
 
 
-async def commit(client: AIOKafkaClient, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Store the next offset of each partition. Raises KafkaError."""
+class Stored(NamedTuple):
+    """The next offset of a partition, and the note that was stored with it."""
+
+    offset: int
+    note: str
+
+
+async def commit(client: AIOKafkaClient, group: str, offsets: Mapping[TopicPartition, int], note: str = "") -> None:
+    """Store the next offset of each partition, with a note of at most 4,096 bytes. Raises KafkaError."""
     topics = defaultdict(list)
     for tp, offset in offsets.items():
-        topics[tp.topic].append((tp.partition, offset, ""))
+        topics[tp.topic].append((tp.partition, offset, note))
     no_member = (OffsetCommitRequest.DEFAULT_GENERATION_ID, "", OffsetCommitRequest.DEFAULT_RETENTION_TIME)
     await _send_to_coordinator(client, group, OffsetCommitRequest(group, *no_member, list(topics.items())))
 
 
-async def committed(client: AIOKafkaClient, group: str, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-    """The stored next offset of each partition that has one. Raises KafkaError."""
+async def committed(
+    client: AIOKafkaClient, group: str, partitions: Collection[TopicPartition]
+) -> Mapping[TopicPartition, Stored]:
+    """What is stored for each partition that has an offset. Raises KafkaError."""
     topics = defaultdict(list)
     for tp in partitions:
         topics[tp.topic].append(tp.partition)
     response = await _send_to_coordinator(client, group, OffsetFetchRequest(group, list(topics.items())))
-    known = {TopicPartition(topic, number): offset for topic, answers in response.topics for number, offset, *_ in answers}
-    return {tp: offset for tp, offset in known.items() if offset >= 0}
+    known = {
+        TopicPartition(topic, number): Stored(offset, note or "")
+        for topic, answers in response.topics
+        for number, offset, note, _ in answers
+    }
+    return {tp: stored for tp, stored in known.items() if stored.offset >= 0}
 
 
 async def _send_to_coordinator(client: AIOKafkaClient, group: str, request: Any) -> Any:

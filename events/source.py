@@ -15,6 +15,7 @@ from aiokafka.errors import KafkaError
 from aiokafka.errors import OffsetOutOfRangeError as KafkaOffsetOutOfRangeError
 
 from tidegate.events import connection, offsets, undecodable
+from tidegate.events.offsets import Stored
 from tidegate.events.security import PLAINTEXT, client_options
 from tidegate.schemas.error import TidegateError, UnavailableError
 from tidegate.schemas.kafka_security import KafkaSecurity
@@ -258,24 +259,24 @@ class Source:
             metadata = await self._metadata_consumer._client.fetch_all_metadata()
         return leaders(metadata, topic)
 
-    async def commit(self, positions: Mapping[Partition, int], *, every_s: float = COMMIT_EVERY_S) -> None:
-        """Store positions for lag tools, at most once in `every_s`. Advisory: failures are ignored."""
+    async def commit(self, positions: Mapping[Partition, int], note: str = "", *, every_s: float = COMMIT_EVERY_S) -> None:
+        """Store positions for lag tools, at most once in `every_s`, with a note. Advisory: failures are ignored."""
         now = anyio.current_time()
         if self._group is None or not positions or now < self._committed_at + every_s:
             return
         self._committed_at = now
         with anyio.move_on_after(COMMIT_TIMEOUT_S), suppress(KafkaError):
             offsets_of = {TopicPartition(*partition): offset for partition, offset in positions.items()}
-            await offsets.commit(self._metadata_consumer._client, self._group, offsets_of)
+            await offsets.commit(self._metadata_consumer._client, self._group, offsets_of, note)
 
-    async def committed(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
-        """The positions last stored by `commit` under this group's name. Raises UnavailableError."""
+    async def committed(self, partitions: Collection[Partition]) -> Mapping[Partition, Stored]:
+        """The positions last stored by `commit` under this group's name, with their notes. Raises UnavailableError."""
         if self._group is None:
             return {}
         wanted = [TopicPartition(*partition) for partition in partitions]
         with connection.translated_errors(self._servers), anyio.fail_after(self._timeout_s):
             known = await offsets.committed(self._metadata_consumer._client, self._group, wanted)
-        return {Partition(*tp): offset for tp, offset in known.items()}
+        return {Partition(*tp): stored for tp, stored in known.items()}
 
 
 def leaders(metadata: ClusterMetadata, topic: str) -> Mapping[int, bool]:

@@ -181,7 +181,7 @@ class Subscription:
         self, source: Source, has_leader: Mapping[Partition, bool], *, from_beginning: bool
     ) -> dict[Partition, int]:
         """The stored positions, and those of all other partitions with a leader. Raises UnavailableError if there are none."""
-        stored = await source.committed(has_leader.keys())
+        stored = {partition: found.offset for partition, found in (await source.committed(has_leader.keys())).items()}
         resumed = {partition.topic for partition in stored}  # their other partitions are new
         self._started_at = datetime.now(UTC)
         self._from_start = frozenset(p for p in self._leaderless if not from_beginning and p.topic not in resumed)

@@ -28,7 +28,7 @@ from tidegate.schemas.effect.task import AdmitAgain, SetTaskDemand, StoreResult
 from tidegate.schemas.error import Faults
 from tidegate.schemas.graph import Graph, is_removed
 from tidegate.schemas.notice import FailedTask
-from tidegate.schemas.queries import dags, submissions, tasks, versions
+from tidegate.schemas.queries import dags, installation, submissions, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.submissions import AttemptRef
 from tidegate.schemas.state import RUN_ENDED, SUBMISSION_OPEN, TASK_ACTIVE, TASK_ENDED, KillCause, TaskState, run_state
@@ -49,8 +49,8 @@ class State(msgspec.Struct, frozen=True):
     """What the ends of these attempts may affect, under the locks of their DAGs and runs.
 
     `dags` are the DAGs whose runs may end now. `tasks` are by run and index; so are `lengths`, the numbers of elements of the
-    lists that tasks have returned and others are mapped over. `held` are the attempts of held DAGs, with their DAG. `failures`
-    are the first failed tasks, by run, where this batch may have to name them.
+    lists that tasks have returned and others are mapped over. `held` are the attempts of held DAGs, with their DAG. `tokens` are
+    those of attempts without a row. `failures` are the first failed tasks, by run, where this batch may have to name them.
     """
 
     now: datetime
@@ -61,6 +61,7 @@ class State(msgspec.Struct, frozen=True):
     tasks: Mapping[tuple[int, int], Instance]
     lengths: Mapping[tuple[int, int], int] = {}
     held: Mapping[UUID, str] = {}
+    tokens: Mapping[UUID, str] = {}
     failures: Mapping[int, tuple[FailedTask, ...]] = {}
 
     def attempt_of(self, finish: TaskFinished) -> tuple[SubmissionView, Instance]:
@@ -70,7 +71,7 @@ class State(msgspec.Struct, frozen=True):
 
 
 async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
-    """Lock the rows that the ends may affect. Unknown attempts are left out."""
+    """Lock the rows that the ends may affect. Of unknown attempts only the tokens are read."""
     ids = {finish.submission_id for finish in finishes}
     found = await submissions.refs(db, ids)
     locked_dags = await dags.lock(db, {place.dag_id for place in found.values()})
@@ -87,7 +88,9 @@ async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
     freed = await read_dags(db, {dag_id: locked_dags[dag_id] for dag_id in may_end}, ReadReason(ending_runs=may_end))
     lengths = await _load_lengths(db, affected, locked, graphs)
     failures = await tasks.failures(db, runs_that_may_fail(locked.values(), affected, instances), MAX_FAILED_TASKS)
-    return State(db.now, freed, locked, graphs, attempts, instances, lengths, held, failures)
+    unknown = ids - found.keys()
+    tokens = await installation.tokens(db, unknown) if unknown else {}
+    return State(db.now, freed, locked, graphs, attempts, instances, lengths, held, tokens, failures)
 
 
 def has_moved(place: AttemptRef, run: RunView | None) -> bool:

@@ -3,13 +3,18 @@
 from collections.abc import Iterator, Sequence
 from uuid import UUID
 
+import msgspec
+
 from tidegate.handlers import attempt_ends
+from tidegate.handlers.admission.select import run_of
 from tidegate.handlers.attempt_ends import ATTEMPT_ENDED, State, already_ended, end_attempts, end_superseded, superseded
 from tidegate.schemas.effect import Effect, RejectMessage
-from tidegate.schemas.effect.submission import IgnoreFinish
+from tidegate.schemas.effect.submission import IgnoreFinish, KeepEnd
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.wire.event import EventId, Rejection, TaskFinished
+
+NOT_ON_RECORD = "the attempt is not on record: its run was deleted, or the database was restored or has lost commits"
 
 
 async def load(db: Db, messages: Sequence[Message[TaskFinished]]) -> State:
@@ -24,7 +29,10 @@ def decide(messages: Sequence[Message[TaskFinished]], state: State) -> Iterator[
         if rejection := _rejection(finish, state):
             yield RejectMessage(*rejection, index=index)
             continue
-        if reason := ATTEMPT_ENDED if finish.submission_id in seen else already_ended(finish, state):
+        if finish.submission_id not in state.submissions:
+            yield _keep(finish, index)
+            yield _ignore(message, NOT_ON_RECORD)
+        elif reason := ATTEMPT_ENDED if finish.submission_id in seen else already_ended(finish, state):
             yield _ignore(message, reason)
         elif reason := superseded(finish, state):
             yield _ignore(message, reason)
@@ -36,10 +44,15 @@ def decide(messages: Sequence[Message[TaskFinished]], state: State) -> Iterator[
 
 
 def _rejection(finish: TaskFinished, state: State) -> tuple[Rejection, str] | None:
-    """Why the end becomes a dead letter: its DAG is held, its attempt is unknown, or another program sent it."""
+    """Why the end becomes a dead letter: its DAG is held, its attempt is unknown, or another program sent it.
+
+    The token of an attempt without a row is known: it was one of this installation, before the database lost commits.
+    """
     if dag_id := state.held.get(finish.submission_id):
         return Rejection.DAG_HELD, f"DAG {dag_id!r} is held; `tidegate dags why-not {dag_id}` says why"
     attempt = state.submissions.get(finish.submission_id)
+    if attempt is None and finish.token == state.tokens.get(finish.submission_id):
+        return None
     if attempt is None:
         return Rejection.UNKNOWN_ATTEMPT, f"no attempt has the submission id {finish.submission_id}"
     if (finish.token or "") == attempt.token:
@@ -47,6 +60,12 @@ def _rejection(finish: TaskFinished, state: State) -> tuple[Rejection, str] | No
     which = "another token" if finish.token else "no token"
     problem = f"the end of attempt {finish.submission_id} has {which}; only the process of the attempt has the right one"
     return Rejection.WRONG_TOKEN, problem
+
+
+def _keep(finish: TaskFinished, index: int) -> KeepEnd:
+    """Keep the end for an attempt that gets the same id again."""
+    token, body = finish.token or "", msgspec.to_builtins(finish)
+    return KeepEnd(finish.submission_id, token, run_of(finish.submission_id), body, index)
 
 
 def _ignore(message: Message[TaskFinished], reason: str) -> IgnoreFinish:

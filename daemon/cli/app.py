@@ -71,6 +71,7 @@ _add_group(
 )
 _add_group("tokens", "Create, list and revoke the tokens of the API and the web pages.", imported_group("tokens"))
 _add_group("losses", "List acknowledged commits that Postgres has lost; settle them.", imported_group("losses"))
+_add_group("restore", "Show what a restored or emptied database lacks; let daemons go on with it.", imported_group("restore"))
 _add_group("audit", "List who did what; check that no entry of the audit log was changed.", imported_group("audit"))
 app.command(epilog=examples("tidegate version"))(servers.version)
 

@@ -22,7 +22,7 @@ from tidegate.daemon.restart import first_of
 from tidegate.daemon.settings import Settings, dags_root
 from tidegate.daemon.wake import Signal
 from tidegate.handlers.dag_file_changed import ABSENT_SCANS
-from tidegate.schemas.dag import ARCHIVE, archive_of
+from tidegate.schemas.dag import ARCHIVE, REPEAT_DIGEST, archive_of
 from tidegate.schemas.error import UnavailableError, described
 from tidegate.schemas.queries.files import KnownFile
 
@@ -30,6 +30,7 @@ log = structlog.get_logger()
 
 Publish = Callable[[Sequence[str]], Awaitable[None]]
 Known = Callable[[], Awaitable[Mapping[str, KnownFile]]]
+NoteRead = Callable[[], Awaitable[None]]
 
 SETTLE_MS = 20
 """A changed file is read after this time without further changes, …"""
@@ -39,17 +40,23 @@ POLL_S = 1.0
 """Polling interval for a missing or replaced DAG folder, and after an outage; …"""
 LONGEST_PAUSE_S = 60.0
 """… its pauses double up to this one while the folder cannot be watched."""
+READ_S = 0.2
+"""Until all files have been applied once, the next scan comes after this time."""
 CONFIRM_S = 1.0
 """A file that disappeared is looked for again after this time. Replacing a file by a rename takes less."""
 
 
 class Scanner:
-    """Scans the DAG folder and reports changes since the last scan. `imports` are the files that DAG files depend on."""
+    """Scans the DAG folder and reports changes since the last scan. `imports` are the files that DAG files depend on.
 
-    def __init__(self, root: Path, publish: Publish, known: Known) -> None:
+    `note_read` is called at the first scan that finds the result of each file in the database.
+    """
+
+    def __init__(self, root: Path, publish: Publish, known: Known, note_read: NoteRead | None = None) -> None:
         self._root = root
         self._publish = publish
         self._known = known
+        self._note_read = note_read
         self._stamps: Mapping[str, Stamp] = {}
         self.imports: frozenset[str] = frozenset()
         self._digests: dict[str, str] = {}
@@ -65,6 +72,11 @@ class Scanner:
     def looks_again(self) -> bool:
         """Whether the next scan is due soon: a file has disappeared, and too few scans without it are recorded."""
         return any(scans <= ABSENT_SCANS for scans in self._disappeared.values())
+
+    @property
+    def awaits_results(self) -> bool:
+        """Whether the results of all files have never been seen yet in the database, and there is a folder."""
+        return self._note_read is not None and self._place is not None
 
     async def scan(self, *, absent_too: bool) -> bool:
         """Report changed files; with `absent_too` also deleted ones, but none of a folder that cannot be read.
@@ -95,6 +107,9 @@ class Scanner:
             files = await in_thread(reported_files, self._root, paths)
             await self._publish(list(dict.fromkeys(files.values())))
         self._reports = reports(present, recorded, self._reports, paths, now)
+        if self._note_read is not None and are_applied(present, recorded):
+            await self._note_read()
+            self._note_read = None
 
     def _note_trouble(self, found: Listing) -> None:
         """Log what cannot be read, each folder once. Files that `.tidegateignore` kept back are reported once it is mended."""
@@ -180,15 +195,17 @@ async def watch(
     settings: Settings,
     publish: Publish,
     known: Known,
+    note_read: NoteRead | None = None,
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Call `publish` with the paths of changed and deleted files, relative to the DAG folder, for ever.
 
-    `known` returns all files in the database, except those recorded as deleted.
+    `known` returns all files in the database, except those recorded as deleted. `note_read` is called once, when the folder has
+    been read.
     """
     root = dags_root(settings)
-    scanner = Scanner(root, publish, known)
+    scanner = Scanner(root, publish, known, note_read)
     signal = Signal()
     async with anyio.create_task_group() as tg:
         tg.start_soon(_listen, root, scanner, signal)
@@ -203,7 +220,14 @@ async def watch(
                 due = anyio.current_time() + settings.dags_scan_s
             if scanner.looks_again:
                 due = min(due, anyio.current_time() + CONFIRM_S)
+            if scanner.awaits_results:
+                due = min(due, anyio.current_time() + READ_S)
             await signal.wait(due - anyio.current_time())
+
+
+def are_applied(present: Mapping[str, str], recorded: Mapping[str, str | None]) -> bool:
+    """Whether the database has the result of each file that is there. A file that cannot be parsed has one: its problem."""
+    return all(recorded.get(path) in (digest, REPEAT_DIGEST) for path, digest in present.items())
 
 
 def digests(root: Path, paths: Iterable[str]) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ from tidegate.events.cloudevents import headers
 from tidegate.events.sink import ProducerRecord, Sink
 from tidegate.handlers.dag_file_changed import ABSENT_SCANS
 from tidegate.schemas.dag import archive_of
-from tidegate.schemas.queries import files
+from tidegate.schemas.queries import files, installation
 from tidegate.schemas.queries.files import KnownFile
 from tidegate.schemas.wire.event import DagFileChanged, Kind, encode
 
@@ -28,7 +28,10 @@ async def publish_changes(context: Context, *, task_status: TaskStatus[None]) ->
         async def publish(paths: Sequence[str]) -> None:
             await publish_changed(context, sink, paths)
 
-        await watch(context.settings, publish, partial(known_files, context), task_status=task_status)
+        async def note_read() -> None:
+            await context.database.autocommit(installation.note_files_read)
+
+        await watch(context.settings, publish, partial(known_files, context), note_read, task_status=task_status)
 
 
 async def known_files(context: Context) -> Mapping[str, KnownFile]:

@@ -22,7 +22,7 @@ from tidegate.schemas.queries import sources, submissions, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.results import Element, ResultsTooLargeError, elements_for, results_for
 from tidegate.schemas.queries.sources import RunSource
-from tidegate.schemas.queries.submissions import ClaimedAttempt
+from tidegate.schemas.queries.submissions import ClaimedAttempt, Submitting
 from tidegate.schemas.view import TaskKey
 from tidegate.schemas.wire.event import TaskFinished
 
@@ -45,12 +45,18 @@ async def next_steps(database: Database, claims: Sequence[ClaimedAttempt]) -> li
     """
     built = await _build(database, [claim for claim in claims if claim.kill_reason is None])
     open_ = await database.autocommit(submissions.submitting, [claim.submission_id for claim in claims])
-    still = [(claim, open_[claim.submission_id] or claim.kill_reason) for claim in claims if claim.submission_id in open_]
-    return [
-        _killed(claim, reason) if reason is not None else _step(claim, built[claim.submission_id])
-        for claim, reason in still
-        if reason is not None or claim.submission_id in built
-    ]
+    still = [(claim, open_[claim.submission_id]) for claim in claims if claim.submission_id in open_]
+    steps = [_next_step(claim, now, built.get(claim.submission_id)) for claim, now in still]
+    return [step for step in steps if step is not None]
+
+
+def _next_step(claim: ClaimedAttempt, now: Submitting, built: Built | None) -> Step | None:
+    """None for a claim that could not be read."""
+    if now.ended is not None:
+        return msgspec.convert(now.ended, TaskFinished)
+    if (reason := now.kill_reason or claim.kill_reason) is not None:
+        return _killed(claim, reason)
+    return _step(claim, built) if built is not None else None
 
 
 def _killed(claim: ClaimedAttempt, reason: str) -> TaskFinished:

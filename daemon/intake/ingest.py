@@ -29,11 +29,11 @@ from tidegate.daemon.intake.batches import (
     split,
     tried_alone,
 )
+from tidegate.daemon.intake.former_offsets import note_of, open_source, refuse_outdated
 from tidegate.daemon.intake.unknown_datasets import reject_unknown_datasets
-from tidegate.daemon.intake.unread import UnreadPartitions, unread
+from tidegate.daemon.intake.unread import UnreadPartitions, files_read, unread
 from tidegate.daemon.leases import register, renew
 from tidegate.daemon.outage import STEADY_S, Backoff
-from tidegate.daemon.settings import Settings
 from tidegate.events.source import (
     OffsetOutOfRangeError,
     Partition,
@@ -79,10 +79,12 @@ async def ingest(kind: Kind, context: Context, *, enrich: Enrich = unchanged, ta
     backoff, size = Backoff(), BatchSize(context.settings.batch_records)
     unread_partitions = UnreadPartitions(context.outages, context.settings.topic(kind))
     task_status.started()
+    if kind is Kind.DATASET_UPDATED:
+        await files_read(context)
     while True:
         try:
             with context.outages.reporting():
-                async with _open_source(context.settings) as source:
+                async with open_source(context.settings) as source:
                     context.outages.end(KAFKA)
                     await Reader(kind, context, source, enrich, size, unread_partitions).run(backoff)
         except FencedError:
@@ -90,10 +92,6 @@ async def ingest(kind: Kind, context: Context, *, enrich: Enrich = unchanged, ta
         await backoff.pause()
         with context.outages.reporting():
             await renew(context.database, context.held_leases, context.outages.away)  # reloads the offsets
-
-
-def _open_source(settings: Settings) -> Source:
-    return Source(settings.kafka_servers, security=settings.kafka_security, group=f"{settings.topic_prefix}daemon")
 
 
 class BatchSize:
@@ -171,7 +169,7 @@ class Reader:
             await self._halt(upcoming.problem)
         elif upcoming.problem is not None:
             raise upcoming.problem
-        await self.source.commit(self.positions)
+        await self.source.commit(self.positions, note_of(self.context))
         await self.stall_detector.check(self.source)
         return upcoming.records
 
@@ -216,6 +214,8 @@ class Reader:
             raise UnavailableError(f"Kafka has no topic {self.topic}; create it with `tidegate topics create`")
         known = await self.context.database.run(idle.positions)
         led = [Partition(self.topic, number) for number, has_leader in self.has_leader.items() if has_leader]
+        if self.discovered_at == float("-inf") and self.takeovers == 0:
+            await refuse_outdated(self.context, self.source, {p: known[key_of(p)] for p in led if key_of(p) in known})
         await self._register([partition for partition in led if key_of(partition) not in known])
         self.discovered_at = anyio.current_time()
 

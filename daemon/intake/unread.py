@@ -1,6 +1,7 @@
 """Leased partitions that are not read: each is an outage of its own, and the daemon reads the others.
 
 Kafka cannot deliver a partition, or its next record is too slow for Postgres alone.
+No dataset event is read before the DAG folder.
 """
 
 import shlex
@@ -8,14 +9,31 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import anyio
+import structlog
 
-from tidegate.daemon.outage import Outages, ReportedOutages
+from tidegate.daemon.context import Context
+from tidegate.daemon.outage import Outages, ReportedOutages, Retry
 from tidegate.events.source import Partition
 from tidegate.schemas.error import UNREAD, TooSlowError
+from tidegate.schemas.queries import installation
 from tidegate.schemas.queries.leases import Lease
+
+log = structlog.get_logger()
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 15.0, 600.0
 """Each try of a record that is too slow takes some 10 s, in which the daemon applies no other record of the topic."""
+
+FILES_READ_EVERY_S = 0.1
+
+
+async def files_read(context: Context) -> None:
+    """Return when the DAG folder has been read once: an event that comes before the DAGs of a new database starts no run."""
+    retry, is_told = Retry(context.outages, ends_outages=True), False
+    while not await retry.until_done(context.database.autocommit, installation.files_are_read):
+        if not is_told:
+            log.info("intake_waits", hint="dataset events are read once the DAG folder has been read")
+        is_told = True
+        await anyio.sleep(FILES_READ_EVERY_S)
 
 
 def outage_of(partition: str) -> str:

@@ -7,7 +7,7 @@ from uuid import UUID
 from tidegate.daemon.postgres.commit_loss import record_loss
 from tidegate.daemon.postgres.commit_receipts import StoredReceipts, abandoned, missing
 from tidegate.daemon.postgres.database import Database
-from tidegate.schemas.queries import losses
+from tidegate.schemas.queries import installation, losses
 from tidegate.schemas.queries.db import Db
 
 RETENTION_S = 30 * 86_400.0
@@ -17,7 +17,7 @@ RETENTION_S = 30 * 86_400.0
 async def check_ended_daemons(database: Database, root: Path, writer: str) -> None:
     """Detect lost commits of daemons that ran on this host and ended. Raises UnavailableError.
 
-    Recent receipts of another database stay for its daemons, which can share the spool.
+    Recent receipts of another installation stay for its daemons, which can share the spool.
     """
     with closing(abandoned(root)) as files:
         for daemon, stored, path in files:
@@ -28,14 +28,14 @@ async def check_ended_daemons(database: Database, root: Path, writer: str) -> No
 
 
 async def _check(db: Db, daemon: UUID, stored: StoredReceipts, writer: str) -> bool:
-    """Whether no daemon needs the receipts any more."""
-    place = await losses.server_identity(db.connection)
+    """Whether no daemon needs the receipts any more. Those of before a restore that was settled prove nothing."""
+    place, here = await losses.server_identity(db.connection), await installation.read(db.connection)
     is_recent = all((db.now - receipt.at).total_seconds() < RETENTION_S / 2 for receipt in stored.receipts)
     markers = await losses.marks(db.connection, daemon)
     if not (is_recent and (lost := missing(stored.receipts, markers))):
         return True
-    if stored.database != place.database:
-        return False
+    if here is None or stored.database != here.epoch:
+        return here is not None and stored.database.partition(installation.EPOCH)[0] == here.identity
     await record_loss(db.connection, place, lost, markers, writer)
     return True
 

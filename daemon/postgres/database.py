@@ -151,6 +151,11 @@ class Database:
         mine.request = request
         return mine
 
+    async def reconnect(self) -> None:
+        """Replace all connections before their next use: each new one is checked."""
+        self.clear_memory()
+        await self.pool.expire_connections()
+
     def clear_memory(self) -> None:
         """Drop the cached rows: another server may lack them, or they were mended. Running transactions keep the old cache."""
         self.memory = Memory()

@@ -11,10 +11,11 @@ from tidegate.daemon.read_model.audit_log import problems_of_newest
 from tidegate.daemon.read_model.clusters import ServerOutage, outages_of
 from tidegate.daemon.read_model.lookup import broken_files
 from tidegate.daemon.read_model.retention import Retained, retained
-from tidegate.schemas.queries import dag_pages, dead_letters, inbox, leases, losses, pools, system_pages
+from tidegate.schemas.queries import dag_pages, dead_letters, inbox, installation, leases, losses, pools, system_pages
 from tidegate.schemas.queries.counting import counted_to_bound, tasks_wait
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import IgnoredRow
+from tidegate.schemas.queries.installation import Installation
 from tidegate.schemas.queries.leases import Incident
 from tidegate.schemas.queries.losses import LossRow
 from tidegate.schemas.queries.system_pages import DaemonLine, LeaseLine, MigrationLine, RelayLine, ServerLine, TableLine
@@ -29,7 +30,8 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
 
     `missing` are the migrations of this version that the database lacks. `missing_pools` counts the tasks that wait for each
     pool that does not exist. `broken_files` counts the DAG files that cannot be parsed, `dead_letters` the open ones.
-    `changed_entries` say what is wrong with the newest entries of the audit log. `verdict` is all of it in a line.
+    `installation` is None for a schema without it. `changed_entries` say what is wrong with the newest entries of the audit log.
+    `verdict` is all of it in a line.
     """
 
     now: datetime
@@ -44,6 +46,7 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     missing_pools: Mapping[str, int] = {}
     broken_files: int = 0
     dead_letters: int = 0
+    installation: Installation | None = None
     changed_entries: Sequence[str] = ()
     missing: Sequence[str] = ()
     migrations: Sequence[MigrationLine] = ()
@@ -68,6 +71,7 @@ async def read_system(db: Db) -> System:
         missing_pools=await pools.missing(db),
         broken_files=await dag_pages.count_import_errors(db),
         dead_letters=await dead_letters.count_open(db),
+        installation=await installation.read(db.connection),
         changed_entries=await problems_of_newest(db),
         missing=[name for name in known() if name not in {migration.name for migration in applied}],
         migrations=applied,
@@ -114,6 +118,7 @@ def problems(system: System) -> Iterator[str]:
     """The problems, and what to do about each; none for a healthy installation."""
     if system.missing:
         yield f"the database schema lacks {', '.join(system.missing)}; update it with `tidegate migrate`"
+    yield from _of_restore(system.installation)
     yield from _of_daemons(system)
     for outage in system.outages:
         where = f"{outage.server} is out of service for {outage.host} (pid {outage.pid})"
@@ -129,6 +134,13 @@ def problems(system: System) -> Iterator[str]:
     if system.changed_entries:
         yield f"the audit log was changed: {system.changed_entries[0]}; `tidegate audit verify` says what else"
     yield from _of_input(system)
+
+
+def _of_restore(found: Installation | None) -> Iterator[str]:
+    if found is not None and found.held_since is not None:
+        yield f"no daemon works with the database: {found.hold_reason}; `tidegate restore check` shows what it lacks"
+    elif found is not None and found.home and not found.files_are_read:
+        yield "dataset events wait: no daemon has read every file of the DAG folder yet; the log of one says why, if this lasts"
 
 
 def _of_input(system: System) -> Iterator[str]:

@@ -11,6 +11,9 @@ from tidegate.schemas.view import Candidate, LimitOwner, RunView, StarvingTask, 
 FAIR_EVERY = 4
 """One of this many admissions to a pool with starving tasks is a starving task."""
 
+RUN_BITS = 80
+"""The id of an attempt has the number of its run above these bits."""
+
 SPARE = 8
 """Starving tasks that are locked beyond the free slots and beyond each limit: another daemon may have admitted the first ones."""
 
@@ -66,6 +69,11 @@ def select_starving(tasks: Sequence[StarvingTask], most: int) -> StarvingCandida
     return StarvingCandidates(candidates, admissible)
 
 
+def run_of(submission_id: UUID) -> int:
+    """The number of the run of an attempt, with which its id begins."""
+    return submission_id.int >> RUN_BITS
+
+
 def submission_id(installation: str, run: RunView, label: str, try_number: int) -> UUID:
     """The id of an attempt, unique and the same each time it is computed.
 
@@ -75,4 +83,4 @@ def submission_id(installation: str, run: RunView, label: str, try_number: int) 
     """
     name = f"tidegate/{installation}/{run.id}/{run.dag_id}/{run.run_id}/{run.version_id}/{label}/{try_number}"
     digest = uuid5(NAMESPACE_OID, name).int
-    return UUID(int=run.id << 80 | 8 << 76 | digest & ((1 << 76) - 1))
+    return UUID(int=run.id << RUN_BITS | 8 << 76 | digest & ((1 << 76) - 1))

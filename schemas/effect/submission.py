@@ -60,4 +60,18 @@ class IgnoreFinish(msgspec.Struct, frozen=True):
     reason: str
 
 
-SubmissionEffect = InsertSubmission | KillSubmissions | AcceptSubmission | EndSubmission | IgnoreFinish
+class KeepEnd(msgspec.Struct, frozen=True):
+    """Keep the end of an attempt that has no row, for the case that it gets one: the database was restored, or lost commits.
+
+    `dag_run_id` is that of its run. Without the run, or with another `token`, the end is not kept. `index` is the position of its
+    message in the batch.
+    """
+
+    submission_id: UUID
+    token: str
+    dag_run_id: int
+    body: dict[str, Any]
+    index: int = 0
+
+
+SubmissionEffect = InsertSubmission | KillSubmissions | AcceptSubmission | EndSubmission | IgnoreFinish | KeepEnd

@@ -106,13 +106,15 @@ class Lease(msgspec.Struct, frozen=True):
 class Standing(NamedTuple):
     """The number of live daemons, the number of leases in each group, and the rank of a daemon in each group that it shares.
 
-    `has_open_loss`: a loss of commits is on record and not settled. `owned` are the leases of the daemon.
+    `has_open_loss`: a loss of commits is on record and not settled. `is_held`: the database was restored, and no daemon works
+    with it. `owned` are the leases of the daemon.
     """
 
     daemons: int
     counts: Mapping[Group, int]
     ranks: Mapping[Group, DaemonRank]
     has_open_loss: bool
+    is_held: bool
     owned: Sequence[Lease]
 
 
@@ -151,11 +153,11 @@ async def renew(db: Db, job: Job, away: Mapping[str, Away] = MappingProxyType({}
     writes = [*db.claim_marker(), (_SQL["heartbeat"], (*msgspec.structs.astuple(job), dict(away)))]
     parts = [*writes, (_SQL["standing"], (job.id, job.terms.groups))]
     sql = combined(tuple(sql for sql, _ in parts), tuple(len(args) for _, args in parts))
-    ((daemons, shared, has_open_loss, held),) = await db.fetch(sql, *(arg for _, args in parts for arg in args))
+    ((daemons, shared, has_open_loss, is_held, held),) = await db.fetch(sql, *(arg for _, args in parts for arg in args))
     groups = {Group(row["kind"], row["topic"]): row for row in shared}
     counts = {group: row["count"] for group, row in groups.items()}
     ranks = {group: DaemonRank(row["number"], row["of"]) for group, row in groups.items() if row["is_shared"]}
-    return Standing(daemons, counts, ranks, has_open_loss, [_known(db, **row) for row in held])
+    return Standing(daemons, counts, ranks, has_open_loss, is_held, [_known(db, **row) for row in held])
 
 
 def _known(db: Db, *, ctid: str, **facts: Any) -> Lease:

@@ -10,11 +10,11 @@ ORDER BY started_at, id
 
 -- name: standing
 -- The number of live daemons; how many leases each group has, with the position of the asking daemon $1 among the live daemons
--- that share the group, oldest first, and their number; whether a loss of commits is open; and the leases that it owns, without
--- a lock: another daemon claims one of these without delay, and its epoch fences the former owner. The asking daemon counts as
--- live: its heartbeat, a part of the same statement, is not visible yet. $2 are its groups. A daemon of a former version names
--- no groups, and shares all.
-SELECT daemons, groups, has_open_loss, owned
+-- that share the group, oldest first, and their number; whether a loss of commits is open, and whether the database is held; and
+-- the leases that it owns, without a lock: another daemon claims one of these without delay, and its epoch fences the former
+-- owner. The asking daemon counts as live: its heartbeat, a part of the same statement, is not visible yet. $2 are its groups. A
+-- daemon of a former version names no groups, and shares all.
+SELECT daemons, groups, has_open_loss, is_held, owned
 FROM (
     WITH mine AS (
         SELECT
@@ -50,6 +50,7 @@ FROM (
         (SELECT count(*) FROM living) AS daemons,
         (SELECT coalesce(jsonb_agg(shared ORDER BY kind, topic), '[]') FROM shared) AS groups,
         EXISTS (SELECT FROM open_loss) AS has_open_loss,
+        (SELECT held_since IS NOT NULL FROM installation) AS is_held,
         (SELECT coalesce(jsonb_agg(held ORDER BY kind, key), '[]') FROM held) AS owned
 ) AS standing
 

@@ -46,7 +46,7 @@ WITH dropped AS (
 ),
 ended AS (
     UPDATE dataset_subscription AS subscription
-    SET ended_in = pg_current_xact_id()
+    SET ended_in = ledger_xact()
     FROM dropped
     WHERE (subscription.dataset_id, subscription.dag_id) = (dropped.dataset_id, dropped.dag_id) AND subscription.ended_in IS NULL
 )

@@ -1,7 +1,7 @@
 """Submissions: one row per attempt that runs on a backend, which is also the history of attempts."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -40,6 +40,16 @@ class ClaimedAttempt(msgspec.Struct, frozen=True):
     try_number: int
     token: str
     kill_reason: str | None = None
+
+
+class Submitting(NamedTuple):
+    """An attempt that is being submitted, with the reason of a kill request.
+
+    `ended`: it ran before the database lost its row, and this is how it ended.
+    """
+
+    kill_reason: str | None
+    ended: dict[str, Any] | None
 
 
 class KilledIntent(msgspec.Struct, frozen=True):
@@ -143,9 +153,9 @@ async def recorded(db: Db, ids: Collection[UUID], owner: UUID) -> list[UUID]:
     return [row[0] for row in await db.fetch(_SQL["recorded"], list(ids), owner)]
 
 
-async def submitting(db: Db, ids: Collection[UUID]) -> Mapping[UUID, str | None]:
-    """By id, the reason of a kill request; attempts that are not being submitted any more are left out."""
-    return {row[0]: row[1] for row in await db.fetch(_SQL["submitting"], list(ids))}
+async def submitting(db: Db, ids: Collection[UUID]) -> Mapping[UUID, Submitting]:
+    """By id; attempts that are not being submitted any more are left out."""
+    return {row[0]: Submitting(*row[1:]) for row in await db.fetch(_SQL["submitting"], list(ids))}
 
 
 async def running(db: Db, backends: Sequence[str], host: str, everywhere: Sequence[str]) -> list[Running]:

@@ -165,8 +165,12 @@ RETURNING
     kill_reason
 
 -- name: submitting
--- The state is compared as text, so that the planner does not use the index of open attempts.
-SELECT submission_id, kill_reason FROM submission WHERE submission_id = ANY ($1::uuid[]) AND state::text = 'submitting'
+-- The state is compared as text, so that the planner does not use the index of open attempts. An attempt has an end if it had
+-- ended before the database lost its row.
+SELECT submission.submission_id, submission.kill_reason, known.body AS ended
+FROM submission
+LEFT JOIN restored_end AS known USING (submission_id)
+WHERE submission.submission_id = ANY ($1::uuid[]) AND submission.state::text = 'submitting'
 
 -- name: running
 SELECT submission_id, attempt_token((SELECT secret FROM installation), submission_id) AS token, backend, handle, desired_state,

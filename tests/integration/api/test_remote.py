@@ -82,6 +82,8 @@ NEED_POSTGRES = (
     ("datasets", "audit"),
     ("notifications", "logs", "1"),
     ("tokens", "create", "ben"),
+    ("restore", "check"),
+    ("restore", "settle", "--from-latest", "--because", "x", "--yes"),
 )
 
 

@@ -7,6 +7,7 @@ from aiokafka import AIOKafkaProducer
 
 from tests.integration.events.conftest import read
 from tests.integration.events.sourcing import fill
+from tidegate.events.offsets import Stored
 from tidegate.events.source import Bounds, Partition, Source
 
 
@@ -64,7 +65,7 @@ async def test_lag_counts_what_was_not_read(kafka: str, topic: str, producer: AI
     assert lag == {Partition(topic, 0): 3, Partition(topic, 1): 0}
 
 
-async def committed(kafka: str, group: str | None, partitions: list[Partition]) -> Mapping[Partition, int]:
+async def committed(kafka: str, group: str | None, partitions: list[Partition]) -> Mapping[Partition, Stored]:
     async with Source(kafka, group=group) as source:
         return await source.committed(partitions)
 
@@ -72,11 +73,11 @@ async def committed(kafka: str, group: str | None, partitions: list[Partition]) 
 async def test_committed_offsets_are_stored_under_the_group(kafka: str, topic: str, topic_prefix: str) -> None:
     async with Source(kafka, group=f"{topic_prefix}a") as source:
         await source.committed([Partition(topic, 0)])  # waits until Kafka has a place for them
-        await source.commit({Partition(topic, 0): 5})
+        await source.commit({Partition(topic, 0): 5}, "by a test")
 
     found = await committed(kafka, f"{topic_prefix}a", [Partition(topic, 0), Partition(topic, 1)])
     elsewhere = await committed(kafka, f"{topic_prefix}b", [Partition(topic, 0)])
-    assert (found, elsewhere) == ({Partition(topic, 0): 5}, {})
+    assert (found, elsewhere) == ({Partition(topic, 0): (5, "by a test")}, {})
 
 
 async def test_offsets_are_committed_at_intervals(kafka: str, topic: str, topic_prefix: str) -> None:
@@ -85,4 +86,4 @@ async def test_offsets_are_committed_at_intervals(kafka: str, topic: str, topic_
         for offset in (1, 2, 3):
             await source.commit({Partition(topic, 0): offset})
 
-    assert await committed(kafka, topic_prefix, [Partition(topic, 0)]) == {Partition(topic, 0): 1}
+    assert await committed(kafka, topic_prefix, [Partition(topic, 0)]) == {Partition(topic, 0): (1, "")}

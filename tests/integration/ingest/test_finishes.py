@@ -8,6 +8,7 @@ import pytest
 from tests.integration.cli.history import History
 from tests.integration.ingest.intake import Intake, Sent
 from tests.tokens import token_of
+from tidegate.handlers.task_finished import NOT_ON_RECORD
 from tidegate.schemas.wire.envelope import decode_state
 from tidegate.schemas.wire.event import MAX_REASON_LENGTH, MAX_RECORD_BYTES, Kind, Rejection, TaskFinished, encode
 
@@ -33,15 +34,30 @@ async def ignored(intake: Intake) -> list[tuple[UUID, str, str]]:
     return [(row["submission_id"], row["outcome"], row["reason"]) for row in rows]
 
 
-async def test_a_finish_of_an_attempt_that_was_never_submitted_is_put_aside(intake: Intake, attempts: list[UUID]) -> None:
+async def test_a_finish_of_an_attempt_of_another_installation_is_put_aside(intake: Intake, attempts: list[UUID]) -> None:
     stranger = uuid4()
+    record = forged(finished(stranger), token=str(stranger))
 
-    await intake.take(Kind.TASK_FINISHED, finished(attempts[0]), record := finished(stranger), finished(attempts[1]))
+    await intake.take(Kind.TASK_FINISHED, finished(attempts[0]), record, finished(attempts[1]))
 
     (letter,) = await intake.letters()
     assert (letter["offset"], letter["value"], letter["reason"]) == (1, record.value, Rejection.UNKNOWN_ATTEMPT)
     assert letter["message"] == f"no attempt has the submission id {stranger}"
     assert await states(intake) == {"first": "success", "second": "success"}
+
+
+async def test_a_finish_that_came_before_the_database_lost_the_attempt_is_kept_for_its_run(
+    intake: Intake, attempts: list[UUID]
+) -> None:
+    """It is no dead letter: its token shows that it is one of this installation. Without the run, nothing can need it."""
+    (run,) = [int(row["id"]) for row in await intake.rows("SELECT id FROM dag_run")]
+    lost, of_no_run = UUID(int=run << 80), UUID(int=(run + 1) << 80)
+
+    await intake.take(Kind.TASK_FINISHED, finished(lost), finished(of_no_run))
+
+    assert await intake.letters() == []
+    assert [(id_, reason) for id_, _, reason in await ignored(intake)] == [(lost, NOT_ON_RECORD), (of_no_run, NOT_ON_RECORD)]
+    assert [row["submission_id"] for row in await intake.rows("SELECT submission_id FROM restored_end")] == [lost]
 
 
 async def test_an_end_without_the_token_is_put_aside_and_does_not_take_the_id_of_the_true_one(

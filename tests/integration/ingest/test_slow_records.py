@@ -12,7 +12,7 @@ from tests.integration.events.states import add_partitions
 from tests.integration.ingest.intake import LOOK_EVERY_S, Intake, Sent
 from tidegate.daemon.context import Context
 from tidegate.daemon.engine import Applied, Batch
-from tidegate.daemon.intake import ingest, unread
+from tidegate.daemon.intake import former_offsets, ingest, unread
 from tidegate.daemon.intake.stepping_over import SteppedOver, step_over
 from tidegate.daemon.settings import Settings
 from tidegate.events.source import Partition, Record, Source, UnreadableBatchError
@@ -33,7 +33,7 @@ class Postgres:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, is_broken: bool) -> None:
         self.is_broken, self.is_fast = is_broken, False
         self.apply, self.sources = Context.apply, 0
-        open_source = ingest._open_source
+        open_source = former_offsets.open_source
 
         async def apply(context: Context, batch: Batch) -> Applied:
             for message in batch.messages:
@@ -45,7 +45,7 @@ class Postgres:
             return open_source(settings)
 
         monkeypatch.setattr(Context, "apply", apply)
-        monkeypatch.setattr(ingest, "_open_source", opened)
+        monkeypatch.setattr(ingest, "open_source", opened)
         monkeypatch.setattr(unread, "FIRST_PAUSE_S", 0.1)
 
     def check(self, body: Any) -> None:

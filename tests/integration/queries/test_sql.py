@@ -38,6 +38,7 @@ from tidegate.schemas.queries.dead_letters import DeadLetterRow, DeadLetterStatu
 from tidegate.schemas.queries.files import StoredDag
 from tidegate.schemas.queries.grid import RunCells, StoredVersion, VersionRow
 from tidegate.schemas.queries.idempotency import ClaimedKey
+from tidegate.schemas.queries.installation import Installation, TimedDag
 from tidegate.schemas.queries.leases import JobRow
 from tidegate.schemas.queries.ledger import Retired
 from tidegate.schemas.queries.losses import ServerIdentity
@@ -111,7 +112,9 @@ DECODED: Mapping[str, Sequence[str]] = {
     "grid.current_version": fields(VersionRow),
     "idempotency.claim": fields(ClaimedKey),
     "inbox.whole_dead_letters": ("id", *fields(DeadLetter)),
-    "leases.standing": ("daemons", "groups", "has_open_loss", "owned"),
+    "installation.read": fields(Installation),
+    "installation.timed_dags": (*TimedDag._fields[:-1], *TICK),
+    "leases.standing": ("daemons", "groups", "has_open_loss", "is_held", "owned"),
     "leases.live": fields(JobRow),
     "ledger.retire_month": fields(Retired),
     "losses.server_identity": fields(ServerIdentity),

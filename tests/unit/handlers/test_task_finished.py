@@ -13,11 +13,11 @@ from tests.tokens import token_of
 from tests.unit.handlers.simulated_run import SimulatedRun
 from tests.unit.handlers.well_formed import well_formed
 from tidegate.handlers.attempt_ends import State
-from tidegate.handlers.task_finished import decide
+from tidegate.handlers.task_finished import NOT_ON_RECORD, decide
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.dag import ConsumeEvents
 from tidegate.schemas.effect.run import InsertRun, RunMoved, UpdateRun
-from tidegate.schemas.effect.submission import EndSubmission, IgnoreFinish
+from tidegate.schemas.effect.submission import EndSubmission, IgnoreFinish, KeepEnd
 from tidegate.schemas.effect.task import AdmitAgain, TaskMoved, UpdateTask
 from tidegate.schemas.message import Message
 from tidegate.schemas.state import RunState, SubmissionState, TaskState
@@ -56,6 +56,20 @@ def test_an_unknown_attempt_is_rejected_by_its_index_in_the_batch() -> None:
     assert [e for e in effects if isinstance(e, RejectMessage)] == [
         RejectMessage("unknown_attempt", f"no attempt has the submission id {stranger}", index=1)
     ]
+
+
+def test_the_end_of_an_attempt_that_the_database_has_lost_is_kept_and_ignored() -> None:
+    """Its token is the one that the attempt had: it is no stranger's. The number of its run is in its id."""
+    world, _ = running("a")
+    lost = UUID(int=7 << 80 | 5)
+    state = msgspec.structs.replace(found(world), tokens={lost: TOKEN})
+
+    effects = well_formed(decide([ended(lost, token=TOKEN), ended(lost)], state))
+
+    (kept,) = [effect for effect in effects if isinstance(effect, KeepEnd)]
+    assert (kept.submission_id, kept.token, kept.dag_run_id, kept.body["outcome"]) == (lost, TOKEN, 7, "succeeded")
+    assert reasons(effects) == [NOT_ON_RECORD]
+    assert [effect.reason for effect in effects if isinstance(effect, RejectMessage)] == ["unknown_attempt"]
 
 
 def test_an_end_without_the_token_of_its_attempt_is_rejected_and_the_proven_one_counts() -> None:

@@ -1,0 +1,1 @@
+ALTER TABLE dataset_subscription ALTER COLUMN began_in SET DEFAULT ledger_xact();
