@@ -36,6 +36,12 @@ class SettingsError(TidegateError):
     """A setting is missing, unknown or invalid; the message names it."""
 
 
+class UnknownSettingError(SettingsError):
+    """`names` are variables with the prefix of settings that are none. The message is about the first."""
+
+    names: frozenset[str] = frozenset()
+
+
 def _text(description: str) -> Meta:
     return Meta(description=description)
 
@@ -274,9 +280,10 @@ def read(environ: Mapping[str, str], *, needs: Collection[str] = tuple(SERVERS))
     Raises SettingsError naming the setting, and what to do about it.
     """
     values = {name: value for name, value in own_variables(environ, PREFIX).items() if value or name not in FOLDERS}
-    for name in values:
-        if name not in Settings.__struct_fields__:
-            raise SettingsError(f"{PREFIX}{name.upper()} is not a setting{_hint(name)}")
+    if unknown := [name for name in values if name not in Settings.__struct_fields__]:
+        error = UnknownSettingError(f"{PREFIX}{unknown[0].upper()} is not a setting{_hint(unknown[0])}")
+        error.names = frozenset(f"{PREFIX}{name.upper()}" for name in unknown)
+        raise error
     for name in needs:
         if not values.get(name):
             raise SettingsError(f"{PREFIX}{name.upper()} is not set; set it to something like {SERVERS[name]}")

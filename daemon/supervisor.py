@@ -9,7 +9,6 @@ import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from importlib.metadata import version
 from uuid import uuid4
 
 import anyio
@@ -17,6 +16,7 @@ import structlog
 import uvloop
 from anyio.abc import TaskGroup, TaskStatus
 
+from tidegate.daemon.build import build
 from tidegate.daemon.context import Context
 from tidegate.daemon.dagfiles.parse import Parser, open_parser
 from tidegate.daemon.duties.admit import admit
@@ -81,7 +81,7 @@ async def run(settings: Settings, until: Until) -> None:
     async with AsyncExitStack() as stack:
         parser = await stack.enter_async_context(open_parser(settings))
         backends = open_backends(settings)
-        job = Job(uuid4(), host_of(settings), os.getpid(), version("tidegate"), terms(settings, backends))
+        job = Job(uuid4(), host_of(settings), os.getpid(), build(), terms(settings, backends))
         name = f"{job.host} (pid {job.pid})"
         commit_loss = CommitLossDetector(CommitReceipts(job.id, spool_root(settings)), name)
         pool = connect(

@@ -5,7 +5,7 @@ pauses before the next attempt.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -50,8 +50,8 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND (classid::bigint <<
 
 FOLDER: Traversable = files("tidegate.schemas").joinpath("migrations")
 
-UNRELEASED = "0001_init.sql"
-"""The first of the migrations that databases of development builds have, before the first release."""
+OLDEST = "0.1.0+g518cb487 of 2026-11-25"
+"""The oldest build whose databases can be upgraded: since then no migration has changed or moved."""
 
 
 class SchemaError(TidegateError):
@@ -84,9 +84,7 @@ async def migrate(dsn: str, say: Callable[[str], None] = lambda _: None) -> list
 
 async def pending(connection: "Connected") -> list[str]:
     """The names of missing migrations. Raises SchemaError when the database is newer than this version."""
-    if not await connection.fetchval("SELECT to_regclass('schema_migration')"):
-        return known()
-    applied = {row["name"] for row in await connection.fetch("SELECT name FROM schema_migration")}
+    applied = await _applied(connection)
     _refuse_unknown(applied)
     return [name for name in known() if name not in applied]
 
@@ -145,14 +143,41 @@ def _refuse_encoding(encoding: str) -> None:
         )
 
 
+async def is_newer(dsn: str) -> bool:
+    """Whether a newer version than this one has migrated the database; not if that cannot be asked."""
+    try:
+        connection = await _connect(dsn)
+    except (TidegateError, asyncpg.PostgresError):
+        return False
+    try:
+        return bool(_newer(await _applied(connection)))
+    finally:
+        await connection.close()
+
+
+async def _applied(connection: "Connected") -> set[str]:
+    if not await connection.fetchval("SELECT to_regclass('schema_migration')"):
+        return set()
+    return {row["name"] for row in await connection.fetch("SELECT name FROM schema_migration")}
+
+
+def _newer(applied: Collection[str]) -> list[str]:
+    """The migrations that come after those of this version."""
+    return sorted(name for name in applied if name[:4] > known()[-1][:4])
+
+
 def _refuse_unknown(applied: set[str]) -> None:
-    if UNRELEASED in applied:
+    """A database that is newer than this version, or older than each that can be upgraded. Says which side is older."""
+    if newer := _newer(applied):
         raise SchemaError(
-            "the database was made by a development build that was never released, and cannot be upgraded; "
-            "create a new database, set TIDEGATE_POSTGRES_DSN to it, and run `tidegate migrate`"
+            f"this version is older than the database, which has migration {newer[-1]}: it knows those up to {known()[-1]}; "
+            "upgrade tidegate"
         )
-    if newer := sorted(applied - set(known())):
-        raise SchemaError(f"the database has migration {newer[-1]}, which this version does not know; upgrade tidegate")
+    if unknown := sorted(applied - set(known())):
+        raise SchemaError(
+            f"the database is older than each that this version can upgrade: its migration {unknown[0]} is one of a build before "
+            f"{OLDEST}; create a new database, set TIDEGATE_POSTGRES_DSN to it, and run `tidegate migrate`"
+        )
 
 
 async def check_schema(db: Db) -> None:

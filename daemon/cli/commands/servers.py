@@ -7,10 +7,11 @@ from typing import Annotated, NoReturn
 import msgspec
 import typer
 
+from tidegate.daemon.build import build
 from tidegate.daemon.cli.command import Json
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.session import read_settings
-from tidegate.daemon.settings import PREFIX
+from tidegate.daemon.settings import PREFIX, Settings, UnknownSettingError, read
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.text import seconds
 
@@ -75,12 +76,29 @@ def daemon(
     Any number of daemons share the work. A daemon waits for servers that are away. Under systemd, use Type=notify and
     WatchdogSec=. With both options the first condition stops it; exit code 1 if that was the time.
     """
-    settings = read_settings(context, "postgres_dsn", "kafka_servers")
     from tidegate.daemon import log, supervisor
     from tidegate.daemon.idle import Until
 
+    settings = _settings_of_daemon(context)
     log.configure(settings.log_format)
     supervisor.main(settings, Until(run_duration, until_idle))
+
+
+def _settings_of_daemon(context: typer.Context) -> Settings:
+    """The settings. Where the database is of a newer version, settings that this one does not know are said and left out."""
+    try:
+        return read_settings(context, "postgres_dsn", "kafka_servers")
+    except UnknownSettingError as error:
+        known = {name: value for name, value in context.obj.items() if name not in error.names}
+        settings = read(known, needs=("postgres_dsn", "kafka_servers"))
+        import anyio
+
+        from tidegate.daemon.postgres.migrate import is_newer
+
+        if not anyio.run(is_newer, settings.postgres_dsn):
+            raise
+        output.say(f"{error}; it is left out, because the database is of a newer version")
+        return settings
 
 
 def web(context: typer.Context) -> None:
@@ -110,9 +128,7 @@ def migrate(context: typer.Context, *, json: Json = False) -> None:
 
 def version(*, json: Json = False) -> None:
     """Print the versions of Tidegate and Python."""
-    from importlib.metadata import version as version_of
-
-    versions = {"tidegate": version_of("tidegate"), "python": platform.python_version()}
+    versions = {"tidegate": build(), "python": platform.python_version()}
     output.write_result(versions, f"tidegate {versions['tidegate']} (Python {versions['python']})", json=json)
 
 

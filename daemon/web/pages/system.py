@@ -3,10 +3,10 @@
 import os
 import socket
 from collections.abc import Sequence
-from importlib.metadata import version
 
 from msgspec import Struct
 
+from tidegate.daemon.build import build
 from tidegate.daemon.gateway.endpoint import Call, Load, Params
 from tidegate.daemon.intake.lag import PartitionRow, list_partitions, with_ranges
 from tidegate.daemon.permissions import Right
@@ -89,7 +89,7 @@ async def _partitions(call: Call[Params]) -> tuple[list[PartitionRow], str]:
 def _web(call: Call[Params]) -> WebProcess:
     settings, streams = call.settings, sum(1 for _ in call.service.hub)
     limits = settings.web_requests_per_s, settings.web_streams, settings.web_connections
-    return WebProcess(socket.gethostname(), os.getpid(), version("tidegate"), streams, *limits)
+    return WebProcess(socket.gethostname(), os.getpid(), build(), streams, *limits)
 
 
 SCREEN = Screen(Load("/system", Right.VIEW, read, Params, SystemScreen), "system.html")

@@ -38,8 +38,43 @@ async def test_a_database_of_a_newer_version_is_left_alone(cli: Cli, dsn: str) -
 
     answers = [await cli("migrate"), await cli("dags", "list")]
 
-    sentence = "tidegate: the database has migration 9999_later.sql, which this version does not know; upgrade tidegate\n"
+    sentence = (
+        "tidegate: this version is older than the database, which has migration 9999_later.sql: "
+        f"it knows those up to {known()[-1]}; upgrade tidegate\n"
+    )
     assert answers == [(1, "", sentence)] * 2
+
+
+async def test_a_database_of_a_build_whose_migrations_had_other_numbers_is_older(cli: Cli, dsn: str) -> None:
+    db = await asyncpg.connect(dsn)
+    await db.execute("UPDATE schema_migration SET name = '0005_outlet_extra.sql' WHERE name = '0003_outlet_extra.sql'")
+    await db.close()
+
+    answer = await cli("migrate")
+
+    says = (
+        "tidegate: the database is older than each that this version can upgrade: its migration 0005_outlet_extra.sql is one of"
+    )
+    assert (answer.code, answer.err.startswith(says)) == (1, True), answer.err
+
+
+async def test_a_setting_of_a_newer_version_is_left_out_if_the_database_is_newer(
+    cli: Cli, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then the error is that this daemon is too old, and not that the setting is wrong."""
+    monkeypatch.setenv("TIDEGATE_KAFKA_SERVERS", "127.0.0.1:1")
+    monkeypatch.setenv("TIDEGATE_OF_NEXT", "1")
+    before = await cli("daemon")
+    db = await asyncpg.connect(dsn)
+    await db.execute("INSERT INTO schema_migration (name) VALUES ('9999_later.sql')")
+    await db.close()
+
+    after = await cli("daemon")
+
+    assert (before.code, before.err) == (2, "tidegate: TIDEGATE_OF_NEXT is not a setting\n")
+    assert after.code == 1
+    assert "TIDEGATE_OF_NEXT is not a setting; it is left out, because the database is of a newer version" in after.err
+    assert "is older than the database" in after.err
 
 
 async def test_a_database_that_cannot_hold_each_name_is_refused(cli: Cli, postgres: str, empty: str) -> None:

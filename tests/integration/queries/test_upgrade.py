@@ -211,9 +211,9 @@ async def test_a_database_of_a_development_build_is_refused_and_left_as_it_is(em
     await connection.execute("CREATE TABLE schema_migration (name text PRIMARY KEY, applied_at timestamptz DEFAULT now())")
     await connection.execute("INSERT INTO schema_migration (name) VALUES ('0001_init.sql'), ('0020_live_jobs.sql')")
 
-    with pytest.raises(SchemaError, match="never released, and cannot be upgraded; create a new database") as refused:
+    with pytest.raises(SchemaError, match=r"older than each that this version can upgrade: .* create a new database") as refused:
         await migrate(empty_dsn)
-    with pytest.raises(SchemaError, match=str(refused.value)):
+    with pytest.raises(SchemaError, match=re.escape(str(refused.value))):
         await pending(connection)
 
     tables = await connection.fetch("SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'")
