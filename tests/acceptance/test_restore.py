@@ -3,6 +3,8 @@
 Each drill counts by SQL, by the topics, and by what the tasks themselves wrote.
 """
 
+import os
+import shutil
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -11,12 +13,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import anyio
 import asyncpg
 import msgspec
 import pytest
 
 from tests.acceptance.command import Command, Ended, environment, run
 from tests.acceptance.running_daemon import as_text, spawn_daemon
+from tests.failover.primary_with_standby import Member
 from tests.servers import MakeSettings, StartPostgres, end_runners
 from tests.waiting import until
 from tidegate.daemon.pools import set_slots
@@ -26,6 +30,7 @@ from tidegate.daemon.request import apply_request
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.standalone.process import installed
 from tidegate.events import Publisher, topics
+from tidegate.events.source import COMMIT_EVERY_S
 from tidegate.schemas.message import RunRequested
 
 FILE = """
@@ -51,6 +56,7 @@ UPDATE dataset_subscription SET began_in = (began_in::text::bigint + 1000000000)
 """
 """As if the cluster had given out a billion transaction ids before."""
 
+LONG = bool(os.environ.get("TEST_LONG"))
 LONG_S = 60.0
 """More than a daemon, a restore and a command take."""
 
@@ -277,3 +283,64 @@ async def test_subscriptions_are_owed_events_in_another_cluster_as_before(
     assert audit.code == 0, audit.out
     assert owed == [(1,), (1,)]
     assert installation.times_of_each_run() == {1}
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not LONG, reason="it takes half a minute: TEST_LONG=1 runs it")
+@pytest.mark.parametrize("lost", ["receipts", ""], ids=["told by the offsets in Kafka", "told by the receipts"])
+async def test_a_cluster_recovered_to_a_point_in_time_is_held(installation: Installation, tmp_path: Path, lost: str) -> None:
+    """It has the home and the transaction ids of before: what is missing shows in what daemons have noted elsewhere."""
+    async with Member(tmp_path / "primary") as primary:
+        await migrate(primary.dsn)
+        before = installation.at(primary.dsn)
+        async with before.daemon():
+            await before.until("SELECT count(*) = 3 FROM dag")
+            await before.publish("1", "2")
+            await before.until_succeeded("each", 2)
+            restored = Recovered(tmp_path / "restored", primary)
+            await restored.copy()
+            await before.publish("3")
+            await before.until_succeeded("each", 3)
+            await primary.ask("SELECT pg_create_restore_point('before')")
+            await before.publish("4", "5")
+            await before.until_succeeded("each", 5)
+            await anyio.sleep(COMMIT_EVERY_S + 1)  # the offsets are stored in Kafka that seldom
+            await primary.ask("SELECT pg_switch_wal()")
+    shutil.rmtree(Path(installation.settings.spool_dir) / (lost or "nothing"), ignore_errors=True)
+    async with restored:
+        after = installation.at(restored.dsn)
+        await after.fetch("UPDATE commit_mark SET at = at - interval '10 min'")
+        await after.fetch("UPDATE job SET heartbeat_at = heartbeat_at - interval '10 min'")
+        async with after.daemon():
+            await after.until("SELECT held_since IS NOT NULL FROM installation")
+            check = await after.tidegate("restore", "check", "--json")
+            await after.tidegate("restore", "settle", "--from-backup", "--because", "a drill", "--yes")
+            await after.until_succeeded("each", 5)
+            audit = await after.tidegate("datasets", "audit")
+
+    assert "lacks the commits" in check.out
+    assert len(msgspec.json.decode(check.out)["runs"]) == 2
+    assert (audit.code, after.worked()) == (0, {"each": 7})
+
+
+class Recovered(Member):
+    """A base backup of a server, recovered up to the restore point `before` with the log of that server."""
+
+    def __init__(self, home: Path, primary: Member) -> None:
+        super().__init__(home)
+        self.follows = self._primary = primary
+
+    async def copy(self) -> None:
+        """Take the base backup."""
+        self.home.mkdir(parents=True)
+        shutil.chown(self.home, "nobody") if os.geteuid() == 0 else None
+        await self._create()
+        (self._data / "standby.signal").unlink()
+        (self._data / "recovery.signal").touch()
+        with (self._data / "postgresql.auto.conf").open("a") as file:
+            file.write(f"""
+                primary_conninfo = ''
+                restore_command = 'cp {self._primary._data}/pg_wal/%f %p'
+                recovery_target_name = 'before'
+                recovery_target_action = 'promote'
+            """)

@@ -19,6 +19,7 @@ BEGIN
     DELETE FROM task_instance;
     DELETE FROM task_result;
     DELETE FROM submission;
+    DELETE FROM restored_end;
     DELETE FROM outbox;
     DELETE FROM ignored_finish;
     DELETE FROM dead_letter;

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import anyio
 
 from tests.simulation.step import Call
+from tidegate.events.offsets import Stored
 from tidegate.events.outbox_sink import AcknowledgedLate, RestingPartitions, take_unsent
 from tidegate.events.security import PLAINTEXT
 from tidegate.events.sink import ProducerRecord
@@ -174,8 +175,12 @@ class Source:
     async def lag(self) -> Mapping[Partition, int]:
         return {partition: self._kafka.end(partition) - at for partition, at in self._positions.items()}
 
-    async def commit(self, positions: Mapping[Partition, int], **_: Any) -> None:
+    async def commit(self, positions: Mapping[Partition, int], note: str, **_: Any) -> None:
         pass
+
+    async def committed(self, partitions: Collection[Partition]) -> Mapping[Partition, Stored]:  # noqa: ARG002 - as above
+        """No schedule restores a backup."""
+        return {}
 
 
 class OutboxSink:

@@ -15,6 +15,7 @@ from tidegate.daemon.postgres.database import connect
 from tidegate.daemon.postgres.migrate import migrate
 from tidegate.schemas.dag import ParsedFile
 from tidegate.schemas.message import Message
+from tidegate.schemas.queries import installation
 from tidegate.schemas.queries.leases import PARTITION, LeaseSpec
 from tidegate.schemas.wire.event import Kind
 
@@ -50,3 +51,4 @@ async def _file(dsn: str) -> None:
         for name, group in GROUPS.items():
             file = ParsedFile(path=f"{name}.py", digest=name, dags=tuple(group.dags))
             await apply(database, Batch(messages=[Message(body=file, at=START)]))
+        await database.autocommit(installation.note_files_read)

@@ -12,7 +12,7 @@ from tests.storms.replace import replace
 from tidegate.daemon import context, outage, wake
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties import outbox_sinks, run_events, sweep
-from tidegate.daemon.intake import ingest
+from tidegate.daemon.intake import former_offsets
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.work import Work
 
@@ -59,7 +59,7 @@ async def nothing(*_: Any) -> None:
 
 
 def prepare() -> None:
-    replace(ingest, "Source", Source)
+    replace(former_offsets, "Source", Source)
     replace(outbox_sinks, "OutboxSink", OutboxSink)
     replace(wake, "notify", ring)
 
