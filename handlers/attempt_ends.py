@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from tidegate.handlers.load import lock_runs, read_dags
 from tidegate.handlers.runs.failures import MAX_FAILED_TASKS, failed_tasks, failure_text, reason_of, with_failure_reasons
-from tidegate.handlers.runs.task_effects import demand, end_submission, insert_task, update_task
+from tidegate.handlers.runs.task_effects import demand, end_reason, end_submission, insert_task, update_task
 from tidegate.handlers.runs.transition import change_run
 from tidegate.handlers.scheduling.next_runs import RunEnd, end_of, schedule_each_after_ends
 from tidegate.handlers.scheduling.read_plan import ReadReason
@@ -39,7 +39,7 @@ MAX_REQUEUES = 2
 """How often a task whose attempts are not submitted in time is queued again before that counts as a failure."""
 
 NOT_RUN = frozenset({"killed", "lost"})
-"""The outcomes of an attempt that was killed before it was submitted."""
+"""The outcomes of an attempt that was killed. `lost`: its host, or its cluster, has not confirmed that."""
 
 ATTEMPT_ENDED = "the attempt had already ended"
 FAIL_FAST = "the DAG has fail_fast"
@@ -223,7 +223,8 @@ def _attempt_end(finish: TaskFinished, attempt: SubmissionView) -> AttemptEnd:
     if attempt.kill_cause is KillCause.NOT_SUBMITTED and finish.outcome in NOT_RUN and is_requeued:
         return AttemptEnd(attempt.task_index, attempt.try_number, TaskState.SCHEDULED, reason)
     end = attempt_end(finish, attempt.task_index, attempt.try_number)
-    if finish.outcome == "killed" and attempt.kill_cause:
+    if finish.outcome in NOT_RUN and attempt.kill_cause:
+        reason = end_reason(finish, attempt)
         return msgspec.structs.replace(end, reason=reason, timed_out=attempt.kill_cause is KillCause.TIMED_OUT)
     return end
 

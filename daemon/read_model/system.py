@@ -18,8 +18,19 @@ from tidegate.schemas.queries.inbox import IgnoredRow
 from tidegate.schemas.queries.installation import Installation
 from tidegate.schemas.queries.leases import Incident
 from tidegate.schemas.queries.losses import LossRow
-from tidegate.schemas.queries.system_pages import DaemonLine, LeaseLine, MigrationLine, RelayLine, ServerLine, TableLine
+from tidegate.schemas.queries.system_pages import (
+    DaemonLine,
+    LeaseLine,
+    MigrationLine,
+    RelayLine,
+    ServerLine,
+    TableLine,
+    UnconfirmedKill,
+)
 from tidegate.schemas.text import age, counted, utc
+
+UNCONFIRMED_S, UNCONFIRMED = 86_400.0, 20
+"""How long a kill that no cluster has confirmed is a problem, and how many of them are read."""
 
 LATE = timedelta(minutes=1)
 """An event that waits longer to be published is a problem."""
@@ -30,8 +41,8 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
 
     `missing` are the migrations of this version that the database lacks. `missing_pools` counts the tasks that wait for each
     pool that does not exist. `broken_files` counts the DAG files that cannot be parsed, `dead_letters` the open ones.
-    `installation` is None for a schema without it. `changed_entries` say what is wrong with the newest entries of the audit log.
-    `verdict` is all of it in a line.
+    `installation` is None for a schema without it. `unconfirmed` are kills of the last day that no cluster has confirmed.
+    `changed_entries` say what is wrong with the newest entries of the audit log. `verdict` is all of it in a line.
     """
 
     now: datetime
@@ -47,6 +58,7 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     broken_files: int = 0
     dead_letters: int = 0
     installation: Installation | None = None
+    unconfirmed: Sequence[UnconfirmedKill] = ()
     changed_entries: Sequence[str] = ()
     missing: Sequence[str] = ()
     migrations: Sequence[MigrationLine] = ()
@@ -72,6 +84,7 @@ async def read_system(db: Db) -> System:
         broken_files=await dag_pages.count_import_errors(db),
         dead_letters=await dead_letters.count_open(db),
         installation=await installation.read(db.connection),
+        unconfirmed=await system_pages.unconfirmed(db, UNCONFIRMED_S, UNCONFIRMED),
         changed_entries=await problems_of_newest(db),
         missing=[name for name in known() if name not in {migration.name for migration in applied}],
         migrations=applied,
@@ -131,6 +144,9 @@ def problems(system: System) -> Iterator[str]:
     for pool, tasks in system.missing_pools.items():
         wait = f"{tasks_wait(tasks)} for the pool {pool!r}, which does not exist"
         yield f"{wait}; `tidegate pools set {shlex.quote(pool)} SLOTS` creates it"
+    for kill in system.unconfirmed:
+        task = kill.task_id if kill.map_index is None else f"{kill.task_id}[{kill.map_index}]"
+        yield f"task {task} of {kill.dag_id} {kill.run_id} may go on: {kill.reason}; look there, and end it"
     if system.changed_entries:
         yield f"the audit log was changed: {system.changed_entries[0]}; `tidegate audit verify` says what else"
     yield from _of_input(system)

@@ -41,18 +41,24 @@ def dates(state: TaskState, now: datetime) -> Dates:
     return Dates(now if state is TaskState.SCHEDULED else None, now if state in TASK_ENDED else None)
 
 
-def end_submission(finish: TaskFinished, attempt: SubmissionView, now: datetime) -> EndSubmission:
-    """The effect that ends an attempt. An attempt that skips its task has succeeded. Any clock may have given its times.
+def end_reason(finish: TaskFinished, attempt: SubmissionView) -> str:
+    """Why an attempt ended. A killed one ended for the reason of its kill, which its process does not know.
 
-    A killed attempt ends for the reason of its kill: its process knows none.
+    Where its host or its cluster has not confirmed the end, that is said as well.
     """
+    if not attempt.kill_reason or finish.outcome not in ("killed", "lost"):
+        return storable(finish.reason)
+    return storable(attempt.kill_reason if finish.outcome == "killed" else f"{attempt.kill_reason}; {finish.reason}")
+
+
+def end_submission(finish: TaskFinished, attempt: SubmissionView, now: datetime) -> EndSubmission:
+    """The effect that ends an attempt. An attempt that skips its task has succeeded. Any clock may have given its times."""
     outcome = "succeeded" if finish.outcome == "skipped" else finish.outcome
     log = excerpt_of(finish)
-    reason = attempt.kill_reason if finish.outcome == "killed" and attempt.kill_reason else finish.reason
     return EndSubmission(
         finish.submission_id,
         SubmissionState(outcome),
-        storable(reason),
+        end_reason(finish, attempt),
         finish.exit_code,
         finish.started_at and clamped(finish.started_at),
         clamped(finish.finished_at or now),

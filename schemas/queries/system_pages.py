@@ -80,6 +80,16 @@ class MigrationLine(msgspec.Struct, frozen=True):
     applied_at: datetime
 
 
+class UnconfirmedKill(msgspec.Struct, frozen=True):
+    """An attempt that was killed and may go on; `reason` says where. `map_index` is that of an instance of a mapped task."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int | None
+    reason: str
+
+
 class ServerLine(msgspec.Struct, frozen=True):
     """The Postgres server that was read, and the size of its database."""
 
@@ -134,3 +144,8 @@ async def server(db: Db) -> ServerLine:
 async def tables(db: Db) -> list[TableLine]:
     """The largest tables."""
     return [TableLine(*row) for row in await db.fetch(_SQL["tables"], TABLES)]
+
+
+async def unconfirmed(db: Db, within_s: float, limit: int) -> list[UnconfirmedKill]:
+    """The attempts that were killed within a time, and whose work may go on, the oldest first."""
+    return [UnconfirmedKill(*row) for row in await db.fetch(_SQL["unconfirmed"], within_s, limit)]

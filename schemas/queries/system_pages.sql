@@ -66,3 +66,22 @@ WHERE stored.relkind = 'r' AND stored.relnamespace = current_schema()::regnamesp
 GROUP BY 1
 ORDER BY 2 DESC, 1
 LIMIT $1
+
+-- name: unconfirmed
+-- The attempts that were killed, within $1 seconds, without a confirmation that their work has ended: of the newest failed
+-- runs. A later try has ended that work first.
+SELECT run.dag_id, run.run_id, task.task_id, map_index(attempt.task_index) AS map_index, attempt.reason
+FROM (
+    SELECT id, dag_id, run_id
+    FROM dag_run WHERE state = 'failed' AND end_date > now() - make_interval(secs => $1)
+    ORDER BY end_date DESC LIMIT 500
+) AS run
+JOIN submission AS attempt ON attempt.dag_run_id = run.id AND attempt.state = 'lost' AND attempt.desired_state = 'kill'
+JOIN task_instance AS task ON (task.dag_run_id, task.task_index) = (attempt.dag_run_id, attempt.task_index)
+WHERE NOT EXISTS (
+    SELECT FROM submission AS later
+    WHERE (later.dag_run_id, later.task_index) = (attempt.dag_run_id, attempt.task_index)
+      AND later.try_number > attempt.try_number AND later.started_at IS NOT NULL
+)
+ORDER BY attempt.ended_at
+LIMIT $2

@@ -180,7 +180,12 @@ TIMED_OUT = {"kill_reason": "it took longer than its execution_timeout, 30 s", "
 
 @pytest.mark.parametrize(
     ("outcome", "reason"),
-    [("killed", "it took longer than its execution_timeout, 30 s"), ("failed", "disk full"), ("succeeded", "disk full")],
+    [
+        ("killed", "it took longer than its execution_timeout, 30 s"),
+        ("lost", "it took longer than its execution_timeout, 30 s; disk full"),
+        ("failed", "disk full"),
+        ("succeeded", "disk full"),
+    ],
 )
 def test_a_killed_task_has_the_kill_reason(outcome: str, reason: str) -> None:
     world, attempt = at_work()

@@ -11,7 +11,7 @@ from tidegate.daemon.read_model.system import System, problems, verdict
 from tidegate.schemas.queries.counting import COUNTED
 from tidegate.schemas.queries.leases import Incident, Terms
 from tidegate.schemas.queries.losses import LossRow
-from tidegate.schemas.queries.system_pages import DaemonLine, LeaseLine, RelayLine, ServerLine
+from tidegate.schemas.queries.system_pages import DaemonLine, LeaseLine, RelayLine, ServerLine, UnconfirmedKill
 from tidegate.schemas.text import utc
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -44,6 +44,10 @@ NEWER = msgspec.structs.replace(DAEMON, version="1.1")
         (
             {"losses": (LossRow(3, NOW, NOW, "2", NOW, "d", None, None, None),)},
             [f"Postgres has lost commits of {AT} to {AT}; check that time, then `tidegate losses settle 3 --because TEXT`"],
+        ),
+        (
+            {"unconfirmed": (UnconfirmedKill("d", "r", "load", 3, "killed on request; its application on YARN may go on"),)},
+            ["task load[3] of d r may go on: killed on request; its application on YARN may go on; look there, and end it"],
         ),
         ({"halted": (Incident("t/1", 3, 5, 9),)}, ["t/1 is not read: its next offset 3 is outside its log of 5 to 9"]),
         ({"halted": (Incident("t/1", 9, 5, 9),)}, ["t/1 is not read: its next offset 9 is outside"]),

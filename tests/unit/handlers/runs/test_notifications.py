@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -152,7 +152,10 @@ def test_an_upstream_failure_is_not_notified_as_a_failure() -> None:
     [(0, ["timeout", "failure"]), (1, ["timeout", "retry"])],
     ids=["for good", "with another try to come"],
 )
-def test_an_attempt_past_its_timeout_is_notified_as_timeout_too(retries: int, expected: list[str]) -> None:
+@pytest.mark.parametrize("outcome", ["killed", "lost"])
+def test_an_attempt_past_its_timeout_is_notified_as_timeout_too(
+    outcome: Literal["killed", "lost"], retries: int, expected: list[str]
+) -> None:
     """A timeout is known by the cause of its kill."""
     dag = graph(task(f"a*{retries}", callbacks=one_callback_per_occasion(), execution_timeout_s=90.0))
     world = SimulatedRun(dag)
@@ -164,7 +167,7 @@ def test_an_attempt_past_its_timeout_is_notified_as_timeout_too(retries: int, ex
     (kill,) = attempt_timed_out.decide([message(AttemptTimedOut(submission_id=id_))], found)
     assert isinstance(kill, KillSubmissions)
     world.submissions[id_] = msgspec.structs.replace(world.submissions[id_], kill_reason=kill.reason, kill_cause=kill.cause)
-    world.finish_with(TaskFinished(submission_id=id_, outcome="killed", reason="killed on request"))
+    world.finish_with(TaskFinished(submission_id=id_, outcome=outcome, reason="killed on request"))
 
     assert kill.reason == "it took longer than its execution_timeout, 90 s"
     assert [occasion for _, _, occasion, _ in told(world.others)] == expected
