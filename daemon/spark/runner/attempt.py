@@ -17,7 +17,7 @@ from tidegate.daemon.spark import event_file
 from tidegate.daemon.spark.contact import Contact, beat_every_s
 from tidegate.daemon.spark.contract import CallbackTask
 from tidegate.daemon.spark.regular_file import DamagedError
-from tidegate.daemon.spark.runner import failure_reason, kinds, limits, secrets, task_threads, termination
+from tidegate.daemon.spark.runner import failure_reason, kinds, limits, secrets, spark_server, task_threads, termination
 from tidegate.daemon.spark.runner.conclusion import conclude, exec_conclusion
 from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.produced import with_events
@@ -116,7 +116,8 @@ class Attempt:
         return outcome
 
     def _perform(self, execution: Execution) -> Outcome:
-        return outcome_of(lambda: self._call(execution), Path(self._job.dags_folder), self._report)
+        folder, server = Path(self._job.dags_folder), spark_server.connect_server(self._job)
+        return outcome_of(lambda: self._call(execution), folder, self._report, server=server)
 
     def _report(self, error: BaseException) -> None:
         if not self._ending.locked():

@@ -11,7 +11,8 @@ from tidegate.daemon.spark.process import signal_name, tail
 from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner import event_lines
 from tidegate.daemon.spark.runner.execution import Execution
-from tidegate.daemon.spark.runner.failure_reason import TaskError, from_log
+from tidegate.daemon.spark.runner.failure_reason import TaskError, one_line
+from tidegate.daemon.spark.runner.log_reason import from_log
 
 
 def run(argv: Sequence[str], env: Mapping[str, str], execution: Execution, name: str, cwd: Path | None = None) -> None:
@@ -20,7 +21,7 @@ def run(argv: Sequence[str], env: Mapping[str, str], execution: Execution, name:
     Raises TaskError with the exit code and the reason otherwise, when it did not start, or when its events are not valid.
     """
     lines = execution.spool.work / event_lines.NAME
-    _call(argv, {**env, event_lines.VARIABLE: str(lines)}, execution.spool.log, name, cwd)
+    _call(argv, {**env, event_lines.VARIABLE: str(lines)}, execution, name, cwd)
     event_lines.read(lines, execution.run)
 
 
@@ -34,7 +35,8 @@ def named(program: str, env: Mapping[str, str], host: str) -> str:
     return f"{program} ({found})"
 
 
-def _call(argv: Sequence[str], env: Mapping[str, str], log: Path, name: str, cwd: Path | None) -> None:
+def _call(argv: Sequence[str], env: Mapping[str, str], execution: Execution, name: str, cwd: Path | None) -> None:
+    log = execution.spool.log
     start = log.lstat().st_size
     try:
         program = subprocess.Popen(argv, stdin=subprocess.DEVNULL, env=env, cwd=cwd)  # noqa: S603 - a list, and no shell
@@ -45,8 +47,13 @@ def _call(argv: Sequence[str], env: Mapping[str, str], log: Path, name: str, cwd
     if code > 0:
         reason = ""
         with suppress(OSError, DamagedError):  # the program can have removed or replaced its log
-            reason = from_log(tail(log, start))
+            reason = one_line(from_log(tail(log, start), _folders(execution)))
         raise TaskError(f"{name} ended with exit code {code}" + (f": {reason}" if reason else ""), code)
+
+
+def _folders(execution: Execution) -> tuple[Path, ...]:
+    """The folders with the files of the author: applications are copied to the temporary files."""
+    return execution.spool.work / "application", execution.spool.tmp / "application", Path(execution.job.dags_folder)
 
 
 def _ended(program: "subprocess.Popen[bytes]") -> int:

@@ -1,22 +1,23 @@
-"""The reason of a failure in one sentence for the author of the task, from an exception or from the log of a program."""
+"""The reason of a failure in one sentence for the author of the task, from an exception."""
 
 import re
-from itertools import zip_longest
 from pathlib import Path
+from textwrap import shorten
 from traceback import walk_tb
 from types import TracebackType
 
+from tidegate.daemon.spark.runner.log_reason import last_raised
 from tidegate.schemas.error import FATAL, TidegateError
 
-MAX_LENGTH = 1000
+MAX_LENGTH, MAX_LINE = 1000, 120
 
-_TRACEBACK = "Traceback (most recent call last):\n"
-_RAISED = re.compile(r"^(?:[\w.]+\.)?([A-Za-z_]\w*)(: .*)?$")
-_IN_JVM = re.compile(r"^: (?:[\w.$]+\.)?(\w+)(: .*)?$")
-_JVM_RAISED = re.compile(r'^Exception in thread "[^"]*" (?:[\w.$]+\.)?(\w+)(: .*)?$', re.MULTILINE)
-_JVM_FRAME = re.compile(r"^\s+(at [\w.$/<>-]+\(|\.\.\. \d+ (more|common frames))")
-_SPARK_LOG = re.compile(r"^\d\d/\d\d/\d\d \d\d:\d\d:\d\d [A-Z]+ ")
+NO_CLASS = "SparkConnectGrpcException"
+"""The exception of a Connect client for what is no error of Spark: of the connection, the login, or the server itself."""
+
 _POSITION = re.compile(r"[;(]? ?\(?line (\d+),? pos(ition)? (\d+)\)?")
+_GRPC_STATUS = re.compile(r"^\s*status = StatusCode\.(\w+)$", re.MULTILINE)
+_GRPC_DETAILS = re.compile(r'^\s*details = "(.*)"$', re.MULTILINE)
+_MARKED = re.compile(r"^(.+)\n-*\^\^\^", re.MULTILINE)
 _SQLSTATE = re.compile(r" ?SQLSTATE: \w{5}")
 
 
@@ -28,13 +29,17 @@ class TaskError(TidegateError):
         self.exit_code = exit_code
 
 
-def from_exception(error: BaseException, folder: Path) -> str:
-    """`ValueError: no rows (join.py, line 12)`: with the innermost line below the DAG folder, if any."""
+def from_exception(error: BaseException, folder: Path, server: str = "") -> str:
+    """`ValueError: no rows (join.py, line 12)`: with the innermost line below the DAG folder, if any.
+
+    An error of gRPC names the `server`.
+    """
     name, text = type(error).__name__, message_of(error)
-    if type(error).__module__.startswith("pyspark."):
-        text = from_spark(text)
+    if type(error).__module__.startswith(("pyspark.", "grpc.")):
+        is_of_grpc, text = bool(of_grpc(text)) or name == NO_CLASS, from_spark(text)
+        text = f"{text}; the server is {server}" if is_of_grpc and server else text
     where = _where(error.__traceback__, folder)
-    return _one_line(f"{name}: {text}" if text else name) + (f" ({where})" if where else "")
+    return one_line(f"{name}: {text}" if text else name) + (f" ({where})" if where else "")
 
 
 def message_of(error: BaseException) -> str:
@@ -48,45 +53,30 @@ def message_of(error: BaseException) -> str:
 
 
 def from_spark(text: str) -> str:
-    """Spark's error class, its first sentence and the position in the statement."""
+    """Spark's error class, its first sentence, and the position in the statement with its line. Of gRPC, status and details."""
+    if status := of_grpc(text):
+        return status
     text = text.partition("JVM stacktrace:")[0]
     if raised := last_raised(text):
         return raised
     first = next((line for line in text.splitlines() if line.strip()), "")
     position = _POSITION.search(text)
     message = _SQLSTATE.sub("", _POSITION.sub("", first)).rstrip(" .;")
-    return message if position is None else f"{message} (line {position[1]}, position {_from_one(position)})"
+    return message if position is None else f"{message} (line {position[1]}, position {_from_one(position)}{_marked(text)})"
 
 
-def from_log(tail: str) -> str:
-    """The exception that ended the program, else the last line of its output."""
-    if raised := last_raised(tail):
-        return _one_line(raised)
-    if jvm := list(_JVM_RAISED.finditer(tail)):
-        return _one_line(jvm[-1][1] + (jvm[-1][2] or ""))
-    lines = [line for line in tail.splitlines() if line.strip() and not _SPARK_LOG.match(line) and not _JVM_FRAME.match(line)]
-    return _one_line(lines[-1]) if lines else ""
+def _marked(text: str) -> str:
+    """The line of the statement that Spark has marked, shortened."""
+    marked = _MARKED.search(text)
+    return f": {shorten(marked[1], MAX_LINE, placeholder=' …')}" if marked else ""
 
 
-def last_raised(text: str) -> str:
-    """The exception of the last Python traceback in a text; empty without one."""
-    _, found, after = text.rpartition(_TRACEBACK)
-    lines = [line for line in after.splitlines() if line.strip()] if found else []
-    for line, following in zip_longest(lines, lines[1:], fillvalue=""):
-        if not line[0].isspace():
-            raised = _RAISED.match(line)
-            message = raised[1] + (raised[2] or "") if raised else line
-            return _with_following(message.rstrip(), following)
-    return ""
-
-
-def _with_following(message: str, following: str) -> str:
-    """The line of an exception, with the next one where that goes on: after an empty line, or with the exception of the JVM."""
-    if message.endswith(":"):
-        return f"{message} {following}"
-    if raised := _IN_JVM.match(following):
-        return f"{message} {raised[1]}{raised[2] or ''}"
-    return message
+def of_grpc(text: str) -> str:
+    """`UNAVAILABLE: connections to all backends failing`, from what an error of gRPC says; empty for another text."""
+    if (status := _GRPC_STATUS.search(text)) is None:
+        return ""
+    details = _GRPC_DETAILS.search(text)
+    return f"{status[1]}: {details[1]}" if details and details[1] else status[1]
 
 
 def _where(trace: TracebackType | None, folder: Path) -> str:
@@ -103,6 +93,6 @@ def _from_one(position: re.Match[str]) -> int:
     return int(position[3]) + (0 if position[2] else 1)
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= MAX_LENGTH else line[: MAX_LENGTH - 1] + "…"

@@ -23,10 +23,14 @@ DAEMON = Path(__file__).parents[2]
 
 
 def outcome_of(
-    call: Callable[[], object], folder: Path, report: Callable[[BaseException], None], caught: type[BaseException] = BaseException
+    call: Callable[[], object],
+    folder: Path,
+    report: Callable[[BaseException], None],
+    caught: type[BaseException] = BaseException,
+    server: str = "",
 ) -> Outcome:
     """The outcome of a call. `report` gets an exception of the task, with the traceback of its own frames; others than
-    `caught` are raised.
+    `caught` are raised. An error of gRPC names the Spark `server`.
 
     The outcome itself is returned by a call that ran in another process.
     """
@@ -40,7 +44,7 @@ def outcome_of(
         return Outcome(outcome="failed", reason=str(error), exit_code=error.exit_code)
     except caught as error:
         report(BaseException.with_traceback(error, _of_task(error.__traceback__, folder)))
-        return Outcome(outcome="failed", reason=failure_reason.from_exception(error, folder))
+        return Outcome(outcome="failed", reason=failure_reason.from_exception(error, folder, server))
     return returned if isinstance(returned, Outcome) else success(returned)
 
 

@@ -148,6 +148,17 @@ async def until_nothing_runs(submission_id: UUID) -> None:
     await until(lambda: not list(stamped(submission_id)), LONG_S, POLL_S)
 
 
+async def until_quiet(bench: Bench) -> None:
+    """Spark ends a Python worker some seconds after its task; left alone it would go on for longer than we wait."""
+
+    async def is_quiet() -> bool:
+        before = bench.executions()
+        await anyio.sleep(1)
+        return bench.executions() == before
+
+    await until(is_quiet, 60)
+
+
 def runner_of(handle: Handle) -> int:
     pid: int = handle["pid"]
     return pid

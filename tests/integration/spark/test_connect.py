@@ -13,8 +13,7 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.integration.spark.submissions import Bench, runner_of, until_nothing_runs
-from tests.waiting import until
+from tests.integration.spark.submissions import Bench, runner_of, until_nothing_runs, until_quiet
 from tidegate import Dag, Dataset, Event, Run
 from tidegate.daemon.spark.contract import Phase
 from tidegate.daemon.spark.process import end_all
@@ -161,7 +160,8 @@ async def test_wrong_sql_fails_with_the_error_class_and_the_place(bench: Bench) 
 
     assert status.phase is Phase.FAILED
     assert (
-        status.reason == "ParseException: [PARSE_SYNTAX_ERROR] Syntax error at or near '1': extra input '1' (line 2, position 16)"
+        status.reason == "ParseException: [PARSE_SYNTAX_ERROR] Syntax error at or near '1': extra input '1'"
+        " (line 2, position 16: flights FROM 1)"
     )
 
 
@@ -252,7 +252,7 @@ async def test_a_kill_interrupts_the_query_on_the_server(bench: Bench) -> None:
     await bench.backend(spec.task).kill(handle)
 
     assert (await bench.until_ended(spec, handle)).phase is Phase.KILLED
-    await _until_quiet(bench)
+    await until_quiet(bench)
 
 
 async def test_a_function_writes_nothing_after_its_kill_is_on_record(bench: Bench) -> None:
@@ -300,18 +300,7 @@ async def test_a_query_does_not_outlive_its_runner(bench: Bench) -> None:
     os.kill(runner_of(handle), signal.SIGKILL)
 
     assert (await bench.until_ended(spec, handle)).phase is Phase.FAILED
-    await _until_quiet(bench)
-
-
-async def _until_quiet(bench: Bench) -> None:
-    """Spark ends a Python worker some seconds after its task; left alone it would go on for longer than we wait."""
-
-    async def is_quiet() -> bool:
-        before = bench.executions()
-        await anyio.sleep(1)
-        return bench.executions() == before
-
-    await until(is_quiet, 60)
+    await until_quiet(bench)
 
 
 def test_a_test_of_a_dag_works_on_the_server_in_a_session_of_its_own(spark_connect: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkValueError
+from pyspark.errors.exceptions.connect import SparkConnectGrpcException
 
-from tidegate.daemon.spark.runner.failure_reason import MAX_LENGTH, from_exception, from_log, from_spark
+from tidegate.daemon.spark.runner.failure_reason import MAX_LENGTH, from_exception, from_spark
 
 FOLDER = Path("/dags")
 
@@ -49,7 +51,7 @@ def test_a_long_message_is_cut() -> None:
         (
             "\n[PARSE_SYNTAX_ERROR] Syntax error at or near 'x'. SQLSTATE: 42601 (line 1, pos 0)\n\n"
             "== SQL ==\nx\n^^^\n\nJVM stacktrace:\nat a.b",
-            "[PARSE_SYNTAX_ERROR] Syntax error at or near 'x' (line 1, position 1)",
+            "[PARSE_SYNTAX_ERROR] Syntax error at or near 'x' (line 1, position 1: x)",
         ),
         (
             "[TABLE_OR_VIEW_NOT_FOUND] The table `x` cannot be found.\n"
@@ -67,6 +69,16 @@ def test_a_long_message_is_cut() -> None:
             "Traceback (most recent call last):\n  File x\nKeyError: 2\n SQLSTATE: 38000",
             "KeyError: 2",
         ),
+        (
+            "<_InactiveRpcError of RPC that terminated with:\n\tstatus = StatusCode.UNAVAILABLE\n"
+            '\tdetails = "connections failing; last error: Ssl handshake failed: CERTIFICATE_VERIFY_FAILED"\n'
+            '\tdebug_error_string = "UNKNOWN: x"\n>',
+            "UNAVAILABLE: connections failing; last error: Ssl handshake failed: CERTIFICATE_VERIFY_FAILED",
+        ),
+        (
+            '<_MultiThreadedRendezvous of RPC that terminated with:\n\tstatus = StatusCode.CANCELLED\n\tdetails = ""\n>',
+            "CANCELLED",
+        ),
         ("", ""),
     ],
 )
@@ -75,35 +87,18 @@ def test_spark_is_quoted_with_the_error_class_and_the_place(text: str, reason: s
 
 
 @pytest.mark.parametrize(
-    ("tail", "reason"),
+    ("message", "server", "reason"),
     [
-        ("starting\nTraceback (most recent call last):\n  File x, line 1\n    f()\nValueError: no rows\n", "ValueError: no rows"),
-        (
-            "Traceback (most recent call last):\n  File x\npyspark.errors.exceptions.captured.ParseException: \nwrong\n",
-            "ParseException: wrong",
-        ),
-        (
-            "Traceback (most recent call last):\n  x\nOSError: a\n\n"
-            "Traceback (most recent call last):\n  y\nKeyError: 'b'\nbye\n",
-            "KeyError: 'b'",
-        ),
-        ('one\nException in thread "main" java.io.IOException: disk full\n\tat a.b(C.java:1)\n', "IOException: disk full"),
-        (
-            "Traceback (most recent call last):\n  File x\n"
-            "py4j.protocol.Py4JJavaError: An error occurred while calling o40.parquet.\n"
-            ": org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed while writing rows.\n"
-            "\tat org.apache.spark.A.b(A.scala:1)\nCaused by: java.io.IOException: disk full\n\t... 12 more\n",
-            "Py4JJavaError: An error occurred while calling o40.parquet. SparkException: [TASK_WRITE_FAILED] Task failed while"
-            " writing rows.",
-        ),
-        (
-            "too few rows\n\tat org.apache.spark.A.b(A.scala:1)\n"
-            "\tat java.base/java.lang.Thread.run(Thread.java:840)\n\t... 1 more\n",
-            "too few rows",
-        ),
-        ("all fine\ntoo few rows\n\n26/11/21 12:05:58 INFO SparkContext: stopped\n", "too few rows"),
-        ("", ""),
+        ('<x\n\tstatus = StatusCode.UNAVAILABLE\n\tdetails = "gone"\n>', "sc://m", "UNAVAILABLE: gone; the server is sc://m"),
+        ('<x\n\tstatus = StatusCode.UNAVAILABLE\n\tdetails = "gone"\n>', "", "UNAVAILABLE: gone"),
+        ("Received unmatched token", "sc://m", "Received unmatched token; the server is sc://m"),
     ],
 )
-def test_the_last_words_of_a_program_are_its_exception_or_its_last_line(tail: str, reason: str) -> None:
-    assert from_log(tail) == reason
+def test_an_error_of_grpc_names_the_server(message: str, server: str, reason: str) -> None:
+    error = SparkConnectGrpcException(message)
+
+    assert from_exception(error, FOLDER, server) == f"SparkConnectGrpcException: {reason}"
+
+
+def test_an_error_of_spark_does_not_name_the_server() -> None:
+    assert from_exception(PySparkValueError("[WRONG] it is wrong."), FOLDER, "sc://m") == "PySparkValueError: [WRONG] it is wrong"

@@ -17,6 +17,11 @@ from tidegate.schemas.wire.event import MAX_LOG_TAIL
         pytest.param("", "", id="empty"),
         pytest.param("a\n\n  b  \n\n", "a\n  b", id="empty lines"),
         pytest.param("\n".join(map(str, range(100))), "\n".join(map(str, range(100 - LINES, 100))), id="many lines"),
+        pytest.param(
+            "Error: no\n\tat a.b(C.java:1)\n\tat a.c(C.java:2)\n\t... 3 more\nCaused by: x\na.b.C(D.scala:1)\nend",
+            "Error: no\n\tat a.b(C.java:1)\n\t… 2 frames of the JVM more\nCaused by: x\na.b.C(D.scala:1)\nend",
+            id="frames of a JVM",
+        ),
         pytest.param("x" * (MAX_LOG_TAIL + 9) + "end", "x" * (MAX_LOG_TAIL - 3) + "end", id="a long line"),
     ],
 )
