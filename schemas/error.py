@@ -32,6 +32,10 @@ SPOOL, RUNNERS = "the spool", "the runners"
 """The servers of an UnavailableError whose outage keeps tasks from starting: the spool directory; processes of the host."""
 
 
+CLUSTERS = "a Spark cluster"
+"""The server of an UnavailableError that an attempt which was killed may still use."""
+
+
 DUTY = "duty "
 """Before the name of a duty that fails, where outages have names. It fails on its own, and starts again."""
 

@@ -1,4 +1,4 @@
-"""TLS in front of a Postgres: the server of the wheel is built without it. The door answers the request for TLS and passes on."""
+"""TLS in front of a server that has none: of a Postgres, whose wheel is built without it, and of Spark Connect."""
 
 import asyncio
 import ssl
@@ -26,6 +26,19 @@ async def tls_door(postgres: int, context: ssl.SSLContext) -> AsyncIterator[int]
 
     server = await asyncio.start_server(connect, LOOPBACK, 0)
     async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+@asynccontextmanager
+async def tls_front(behind: int, context: ssl.SSLContext) -> AsyncIterator[int]:
+    """The port of a listener with TLS for the server on a port."""
+
+    async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            await _join(reader, writer, *await asyncio.open_connection(LOOPBACK, behind))
+        writer.transport.abort()
+
+    async with await asyncio.start_server(connect, LOOPBACK, 0, ssl=context) as server:
         yield server.sockets[0].getsockname()[1]
 
 

@@ -170,11 +170,12 @@ class Kills:
             self._in_progress.discard(id_)
 
 
-OUTCOMES: Mapping[Phase, Literal["succeeded", "failed", "skipped", "killed"]] = {
+OUTCOMES: Mapping[Phase, Literal["succeeded", "failed", "skipped", "killed", "lost"]] = {
     Phase.SUCCEEDED: "succeeded",
     Phase.FAILED: "failed",
     Phase.SKIPPED: "skipped",
     Phase.KILLED: "killed",
+    Phase.LOST: "lost",
 }
 
 

@@ -58,7 +58,10 @@ def backend_of(task: BaseTask) -> str | None:
 
 
 class Phase(StrEnum):
-    """The state of a submission at its backend. `unknown`: it was never submitted, or its record was deleted."""
+    """The state of a submission at its backend. `unknown`: it was never submitted, or its record was deleted.
+
+    `lost`: it was killed, and its cluster has not confirmed that its work there has ended.
+    """
 
     PENDING = "pending"
     RUNNING = "running"
@@ -66,6 +69,7 @@ class Phase(StrEnum):
     FAILED = "failed"
     SKIPPED = "skipped"
     KILLED = "killed"
+    LOST = "lost"
     UNKNOWN = "unknown"
 
 
@@ -166,7 +170,10 @@ class Backend(Protocol):
         """
 
     async def kill(self, handle: Handle) -> None:
-        """Stop the attempt, by force if necessary. A later `status` confirms it."""
+        """Stop the attempt, by force if necessary. A later `status` confirms it.
+
+        Raises UnavailableError while a cluster does not confirm that the work of the attempt there has ended.
+        """
 
     async def logs(self, handle: Handle, offset: int) -> LogChunk:
         """The log from a byte offset. Raises DamagedError for a log that is no file any more."""

@@ -19,7 +19,7 @@ import anyio
 import structlog
 
 from tidegate.daemon.settings import Settings, dags_root, spool_root
-from tidegate.daemon.spark import event_file, launch
+from tidegate.daemon.spark import event_file, launch, unconfirmed
 from tidegate.daemon.spark.contact import SHARE
 from tidegate.daemon.spark.contract import Backend, CallbackTask, Handle, LogChunk, Phase, Status, SubmissionSpec, backend_of
 from tidegate.daemon.spark.host import host_of, secrets_dirs, write_probe
@@ -29,7 +29,7 @@ from tidegate.daemon.spark.spool import Claim, Job, Outcome, Spool, spools
 from tidegate.daemon.spark.spool_threads import SpoolThreads
 from tidegate.schemas.cluster import Cluster, cluster_name, cluster_problem
 from tidegate.schemas.dag import BACKENDS, kind_of
-from tidegate.schemas.error import FATAL, RUNNERS, NotStartedError, RejectedError, UnavailableError, described
+from tidegate.schemas.error import CLUSTERS, FATAL, RUNNERS, NotStartedError, RejectedError, UnavailableError, described
 from tidegate.schemas.wire.event import Rejection
 
 log = structlog.get_logger()
@@ -118,6 +118,11 @@ class RunnerBackend:
     async def kill(self, handle: Handle) -> None:
         """Returns when the runner ended; kills it after `KILL_GRACE_S`. What it leaves is ended by `status`."""
         spool = self._spool(UUID(handle["spool"]))
+        await self._kill(spool, handle)
+        if problem := await self._io(partial(unconfirmed.problem_of, spool)):
+            raise UnavailableError(problem, server=CLUSTERS)
+
+    async def _kill(self, spool: Spool, handle: Handle) -> None:
         claim = await self._io(lambda: _unless_damaged(spool, partial(_ask_to_stop, spool, handle)))
         if claim is None or not _is_runner(claim.claimant.pid, handle) or not send(claim.claimant, signal.SIGTERM):
             return

@@ -82,7 +82,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 class Outcome(AttemptEnd, frozen=True, kw_only=True):
     """`outcome.json`: how the attempt ended; the reason is empty after a success."""
 
-    outcome: Literal["succeeded", "failed", "skipped", "killed"]
+    outcome: Literal["succeeded", "failed", "skipped", "killed", "lost"]
 
 
 class Spool:

@@ -50,7 +50,7 @@ class FunctionSender:
         match status.phase:
             case Phase.SUCCEEDED | Phase.SKIPPED:
                 return Sent()
-            case Phase.FAILED:
+            case Phase.FAILED | Phase.LOST:
                 return Failed(status.reason)
             case Phase.KILLED:
                 limit_s = self._context.settings.callback_timeout_s

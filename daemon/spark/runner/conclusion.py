@@ -15,6 +15,7 @@ from typing import NoReturn
 import anyio
 import msgspec
 
+from tidegate.daemon.spark import unconfirmed
 from tidegate.daemon.spark.contact import SHARE, elapsed
 from tidegate.daemon.spark.contract import CallbackTask
 from tidegate.daemon.spark.launch import RUNNER
@@ -37,6 +38,8 @@ STORE_EVERY_S, STORE_WITHIN_S = 1.0, 900.0
 
 PATIENCE_S = 60.0
 
+MAY_GO_ON = "its work at its cluster may go on"
+
 LEFTOVER_GRACE_S = 1.0
 KILL_GRACE_S = 5.0
 """How long the processes of a killed task may take to end. A daemon waits for longer before it kills the runner."""
@@ -48,19 +51,43 @@ KILLING_S = 1.0
 def conclude(spool: Spool, job: Job, outcome: Outcome, redact: Redaction | None) -> None:
     """Nothing of this attempt may overlap with a retry, on this host or the server. After a success the server ends later.
 
-    Its temporary files go last: they can be many.
+    Its temporary files go last: they can be many. The end of a kill that a cluster does not confirm is left to the reaper.
 
     Without `redact`, the end of the log stays on this host.
     """
-    if outcome.outcome != "succeeded":
-        kinds.end(job, patience_s(job) if outcome.outcome == "failed" else kinds.END_S)
     _end_processes(spool, _grace_s(outcome))
+    if kinds.may_leave_work(job, outcome) and (left := _left(spool, job, outcome)):
+        if is_asked(spool, outcome):
+            return
+        outcome = msgspec.structs.replace(outcome, reason=f"{outcome.reason}; {left}")
     if redact is not None:
         outcome = _described(spool, job, outcome, redact)
     log.info("task %s%s", outcome.outcome, outcome.reason and f": {outcome.reason}")
     _store(spool, job, msgspec.structs.replace(outcome, reason=storable(outcome.reason), finished_at=datetime.now(UTC)))
-    kinds.end(job)
+    if outcome.outcome == "succeeded":
+        kinds.close(job, spool)
     spool.clear()
+
+
+def is_asked(spool: Spool, outcome: Outcome) -> bool:
+    """Whether the outcome is the kill that a daemon has asked for, and waits for."""
+    return outcome.outcome == "killed" and spool.asked_to_stop()
+
+
+def _left(spool: Spool, job: Job, outcome: Outcome) -> str:
+    """As `left_of`. It is kept for the reaper of a kill that the cluster has not confirmed."""
+    within_s = patience_s(job) if outcome.outcome == "failed" else kinds.END_S
+    if (left := left_of(spool, job, within_s, again=outcome.outcome == "killed")) and is_asked(spool, outcome):
+        with suppress(OSError):  # a full disk
+            unconfirmed.leave(spool, left)
+    return left
+
+
+def left_of(spool: Spool, job: Job, within_s: float, *, again: bool) -> str:
+    """Ends the work of the attempt at its cluster; why it may go on there, without secrets, empty once its end is confirmed."""
+    left = kinds.end(job, spool, within_s, again=again)
+    redact = redaction_of(job) if left else None
+    return redact(left) if redact else left and MAY_GO_ON
 
 
 def exec_conclusion(spool: Spool, outcome: Outcome, environ: Mapping[str, str]) -> NoReturn:

@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from tidegate.daemon.spark.process import STAMP
 from tidegate.daemon.spark.runner import own_python
@@ -24,3 +26,15 @@ def of(execution: Execution, task: ProgramTask) -> dict[str, str]:
 def text(execution: Execution, value: str | Secret, what: str) -> str:
     """The value of a secret, or a rendered template. Raises TaskError naming `what`."""
     return execution.secrets[value.secret] if isinstance(value, Secret) else render(value, execution.job.spec, what)
+
+
+@contextmanager
+def applied(variables: Mapping[str, str]) -> Iterator[None]:
+    """The variables are those of this process during the block: libraries such as gRPC read them when they are first used."""
+    before = dict(os.environ)
+    os.environ |= variables
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ |= before

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from tidegate.daemon.spark import event_file
+from tidegate.daemon.spark.runner import secrets
 from tidegate.daemon.spark.runner.results import results_of
 from tidegate.daemon.spark.spool import Job, Spool
 from tidegate.schemas.run import Run
@@ -21,3 +23,12 @@ class Execution(NamedTuple):
     def of(cls, job: Job, spool: Spool) -> "Execution":
         task = job.spec.task
         return cls(job, spool, Run.of(job.spec.run, task.outlets, results_of(job.spec)))
+
+    @classmethod
+    def again(cls, job: Job, spool: Spool) -> "Execution":
+        """In another process, for the end of the task: with the events of its run and its secrets, as its first one.
+
+        Raises TaskError for a secret that cannot be read, and DamagedError.
+        """
+        job = event_file.complete(spool, job)
+        return cls.of(job, spool)._replace(secrets=secrets.read_all(job))

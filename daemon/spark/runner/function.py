@@ -27,7 +27,7 @@ def main() -> None:
         sys.exit(f"{path} has no spec.json")
     job = _here(event_file.complete(spool, stored))
     whole_file.replace(outcome, msgspec.json.encode(Attempt(spool, job).perform()))
-    kinds.end(job)
+    kinds.close(job, spool)
     sys.stdout.flush()
     os._exit(0)  # without waiting for threads of the task
 

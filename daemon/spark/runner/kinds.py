@@ -12,13 +12,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tidegate.daemon.spark import unconfirmed
 from tidegate.daemon.spark.contract import CallbackTask, SubmissionSpec
+from tidegate.daemon.spark.regular_file import DamagedError
 from tidegate.daemon.spark.runner import application_files, child, environment, own_python, sql_result, submit
 from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.runner.pinned_modules import cache_lines, install
 from tidegate.daemon.spark.runner.rendering import render
-from tidegate.daemon.spark.spool import Job
+from tidegate.daemon.spark.spool import Job, Outcome, Spool
 from tidegate.schemas.dag import CommandTask, FunctionTask, SqlTask, SubmitTask, kind_of
 from tidegate.schemas.error import FATAL, described
 from tidegate.schemas.run import Run
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("tidegate")
 
 SHOWN_ROWS = 200
+
+ORDERLY = range(1, 50)
+"""Exit codes of drivers whose JVM ended in order. Spark itself ends by codes from 50 on, and a signal by a negative one."""
 
 END_S = 5.0
 """How long a Spark server may take to end a session while others wait for the runner."""
@@ -43,11 +48,47 @@ def run(execution: Execution) -> object:
     return RUN[type(task)](execution, task)
 
 
-def end(job: Job, within_s: float = END_S) -> None:
-    """End the Spark session of the task, in bounded time. Idempotent. The other kinds run in processes of this host only."""
+def end(job: Job, spool: Spool, within_s: float = END_S, *, again: bool = False) -> str:
+    """End what the task has on a cluster, from any process, in bounded time, with its own environment and settings. Idempotent.
+
+    Why it may go on there; empty once the cluster has confirmed the end. `again`: try until it does. The other kinds run in
+    processes of this host only.
+    """
+    task = job.spec.task
+    try:
+        if isinstance(task, SubmitTask):
+            return submit.end(Execution.again(job, spool), task, within_s)
+        if isinstance(task, FunctionTask | SqlTask) and unconfirmed.has_begun(spool):
+            return _end_session(job, spool, within_s, again=again)
+    except (TaskError, DamagedError, OSError) as error:
+        return f"its application may go on: {error}"
+    return ""
+
+
+def may_leave_work(job: Job, outcome: Outcome) -> bool:
+    """Whether work of the task may be left at its cluster. Spark has ended an application whose driver ended in order."""
+    is_orderly = isinstance(job.spec.task, SubmitTask) and outcome.outcome == "failed" and outcome.exit_code in ORDERLY
+    return outcome.outcome != "succeeded" and not is_orderly
+
+
+def close(job: Job, spool: Spool) -> None:
+    """Close the session of a task that has succeeded. Its server may be busy: it ends later then."""
     if isinstance(job.spec.task, FunctionTask | SqlTask):
-        with suppress(TaskError):  # a session that cannot be loaded here has not begun
-            _session(job).end(job, within_s)
+        _end_session(job, spool, END_S, again=False)
+
+
+def _end_session(job: Job, spool: Spool, within_s: float, *, again: bool) -> str:
+    """With the variables of the task, such as the certificates of the server, as far as they can be read."""
+    variables: Mapping[str, str] = {}
+    if isinstance(job.spec.task, FunctionTask):
+        with suppress(TaskError, DamagedError, OSError):
+            variables = environment.of(Execution.again(job, spool), job.spec.task)
+    with environment.applied(variables):
+        try:
+            session = _session(job)
+        except TaskError:  # a session that cannot be loaded here has not begun
+            return ""
+        return str(session.end(job, within_s, again=again))
 
 
 def _run_function(execution: Execution, task: FunctionTask) -> object:
@@ -59,7 +100,7 @@ def _run_function(execution: Execution, task: FunctionTask) -> object:
         return own_python.call(execution, task.python, variables)
     os.environ |= variables
     function = _named(job, "function", lambda dag: dag.functions)
-    return function(session.begin(job), execution.run)
+    return function(_begin(session, execution), execution.run)
 
 
 def _run_callback(execution: Execution, task: CallbackTask) -> None:
@@ -70,7 +111,16 @@ def _run_callback(execution: Execution, task: CallbackTask) -> None:
 def _run_sql(execution: Execution, task: SqlTask) -> None:
     session = _session(execution.job)
     statement = render(task.sql, execution.job.spec, "the SQL")
-    _run_statement(session.begin(execution.job), statement, execution.run)
+    _run_statement(_begin(session, execution), statement, execution.run)
+
+
+def _begin(session: Any, execution: Execution) -> Any:
+    """The session of the task. Raises TaskError where the server opens none: then there is none to end."""
+    try:
+        return session.begin(execution.job)
+    except TaskError:
+        unconfirmed.nothing_began(execution.spool)
+        raise
 
 
 def run_statement(spark: Any, execution: Execution, task: SqlTask) -> None:

@@ -2,17 +2,20 @@
 
 import logging
 import os
+import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from itertools import chain
 
+import msgspec
+
+from tidegate.daemon.spark import unconfirmed
 from tidegate.daemon.spark.contact import SHARE, beat_every_s, elapsed
 from tidegate.daemon.spark.process import KILLED_S, POLL_S, Identity, alive, below, end_all, stamped
 from tidegate.daemon.spark.regular_file import DamagedError
-from tidegate.daemon.spark.runner import kinds
-from tidegate.daemon.spark.runner.conclusion import KILL_GRACE_S, patience_s, until_retry_s
+from tidegate.daemon.spark.runner.conclusion import KILL_GRACE_S, is_asked, left_of, patience_s, until_retry_s
 from tidegate.daemon.spark.runner.limits import size
 from tidegate.daemon.spark.runner.log_excerpt import log_excerpt
 from tidegate.daemon.spark.runner.redaction import redaction_of
@@ -23,6 +26,12 @@ from tidegate.schemas.notice import LogExcerpt
 ADVICE = "its log shows a crash, and the log of the kernel (dmesg) a kill for lack of memory"
 
 FROZEN = "it had sent no heartbeat for so long that its daemon ended it: it was stopped, or its host or spool hung"
+
+CONFIRM_WITHIN_S = 600.0
+"""How long a kill is tried at a cluster that does not confirm it. The next try of the task ends first what is left."""
+
+PAUSE_S = 5.0
+BEAT_EVERY_S = 1.0
 
 log = logging.getLogger("tidegate")
 
@@ -41,7 +50,7 @@ def reap(spool: Spool, runner: int | None) -> None:
         # No claim tells the runner from the task, so all processes end, and the daemon decides the outcome.
         log.info("%s; ending the task", damage)
         end_all(spool.submission_id, 0, others=_of_leaders(spool))
-        _end_session(spool)
+        _left(spool, again=False)
 
 
 def _reap(spool: Spool, runner: int | None) -> None:
@@ -51,8 +60,7 @@ def _reap(spool: Spool, runner: int | None) -> None:
         raise DamagedError(spool.path / "claim", "was removed")
     if _is_gone(claim.claimant):
         end_all(spool.submission_id, _grace_s(spool), others=_of_runner(spool, claim.claimant, runner))
-        _end_session(spool)
-        outcome = _outcome(spool, claim)
+        outcome = _confirmed(spool, _outcome(spool, claim))
         log.info("task %s: %s", outcome.outcome, outcome.reason)
         spool.end(outcome)
         spool.clear()
@@ -103,10 +111,45 @@ def _grace_s(spool: Spool) -> float:
     return KILL_GRACE_S
 
 
-def _end_session(spool: Spool) -> None:
-    with suppress(DamagedError, OSError):
+def _confirmed(spool: Spool, outcome: Outcome) -> Outcome:
+    """The outcome once the cluster has confirmed the end of the attempt. A kill waits for that, for `CONFIRM_WITHIN_S`."""
+    is_kill = is_asked(spool, outcome)
+    while left := _left(spool, again=is_kill):
+        log.warning("%s", left)
+        if not is_kill or datetime.now(UTC) - unconfirmed.leave(spool, left) > timedelta(seconds=CONFIRM_WITHIN_S):
+            return _unconfirmed(outcome, left, is_kill=is_kill)
+        time.sleep(PAUSE_S)
+    return msgspec.structs.replace(outcome, finished_at=datetime.now(UTC))
+
+
+def _unconfirmed(outcome: Outcome, left: str, *, is_kill: bool) -> Outcome:
+    """The daemon adds why it asked for a kill."""
+    end, reason = ("lost", left) if is_kill else (outcome.outcome, f"{outcome.reason}; {left}")
+    return msgspec.structs.replace(outcome, outcome=end, reason=reason, finished_at=datetime.now(UTC))
+
+
+def _left(spool: Spool, *, again: bool) -> str:
+    """Why the work of the attempt may go on at its cluster. Sends heartbeats meanwhile: other hosts would retry the task."""
+    with suppress(DamagedError, OSError), beating(spool):
         if (job := spool.job()) is not None:
-            kinds.end(job, patience_s(job))
+            return left_of(spool, job, patience_s(job), again=again)
+    return ""
+
+
+@contextmanager
+def beating(spool: Spool) -> Iterator[None]:
+    is_over = threading.Event()
+
+    def beat() -> None:
+        while not is_over.wait(BEAT_EVERY_S):
+            with suppress(OSError):
+                spool.beat()
+
+    threading.Thread(target=beat, name="heart", daemon=True).start()
+    try:
+        yield
+    finally:
+        is_over.set()
 
 
 def _outcome(spool: Spool, claim: Claim) -> Outcome:

@@ -3,12 +3,20 @@
 import logging
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from uuid import UUID
 
-from tidegate.daemon.spark.runner import application_files, child, environment, pinned_application
+from tidegate.daemon.spark.runner import (
+    application_files,
+    child,
+    environment,
+    pinned_application,
+    spark_server,
+    stamped_application,
+)
 from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.runner.rendering import render
@@ -19,6 +27,12 @@ log = logging.getLogger("tidegate")
 
 STAMP = "spark.tidegate.submission_id"
 
+MASTER_S = 30.0
+"""How long a master of a standalone cluster may be away, such as for a restart."""
+
+EARLIER_S = 60.0
+"""How long a cluster may take to end the application of an earlier try."""
+
 OPTIONS = "SPARK_SUBMIT_OPTS"
 """Java options of `spark-submit`. As system properties, settings of Spark count where no file and no task sets them."""
 
@@ -27,7 +41,7 @@ WAREHOUSE, OF_HIVE = "spark.sql.warehouse.dir", "hive.metastore.warehouse.dir"
 TABLES = "warehouse"
 NAMED_TABLES = 10
 
-_RESERVED = re.compile(r"spark\.(master|submit\.deployMode|app\.name|tidegate\..*)", re.IGNORECASE)
+_RESERVED = re.compile(r"spark\.(master|submit\.deployMode|app\.(name|id)|tidegate\..*)", re.IGNORECASE)
 # These settings escape Spark: foreign code in the JVM, other users, other pods.
 _DENIED = re.compile(
     r"""spark\.((driver|executor)\.(extraJavaOptions|defaultJavaOptions|extraClassPath|extraLibraryPath)
@@ -41,12 +55,15 @@ def run(execution: Execution, task: SubmitTask) -> None:
     job, spool = execution.job, execution.spool
     application = _application(job, task, spool.work)
     arguments = [render(argument, job.spec, f"argument {number}") for number, argument in enumerate(task.args, start=1)]
-    chosen = {key: environment.text(execution, value, f"conf {key!r}") for key, value in task.conf.items()}
+    chosen = _chosen(execution, task)
     check_conf(chosen)
     env = environment.of(execution, task) | for_spark(job, task.python)
+    if job.spec.earlier and (problem := _end(execution, job.spec.earlier, chosen, env, EARLIER_S)):
+        raise TaskError(f"an earlier try has not ended: {problem}")
+    spark_server.await_master(job, MASTER_S)
     # A file, because every user of the machine can read the arguments of a process.
     conf = spool.work / "spark.properties"
-    conf.write_text(properties(settings(job, chosen)))
+    conf.write_text(properties(settings(job, chosen, env)))
     argv = [
         str(spark_home() / "bin" / "spark-submit"),
         *("--master", job.spark_master, "--deploy-mode", "client"),
@@ -56,10 +73,45 @@ def run(execution: Execution, task: SubmitTask) -> None:
         *arguments,
     ]
     try:
-        child.run(argv, env | {OPTIONS: java_options(job, chosen, spool.work, env)}, execution, "spark-submit")
+        child.run(argv, env | {OPTIONS: java_options(job, chosen, spool.work, env)}, execution, _named(job))
     finally:
         conf.unlink(missing_ok=True)  # it may contain secrets
         _name_tables(spool.work)
+
+
+def _named(job: Job) -> str:
+    """The program for reasons, with its cluster."""
+    return "spark-submit" if is_local(job) else f"spark-submit on {spark_server.master(job)}"
+
+
+def end(execution: Execution, task: SubmitTask, within_s: float) -> str:
+    """End the application on its cluster, from any process, with the environment and the settings of the task.
+
+    Why it may go on there; empty once its end is confirmed. Raises TaskError.
+    """
+    env = environment.of(execution, task) | for_spark(execution.job, task.python)
+    return _end(execution, (execution.job.spec.submission_id,), _chosen(execution, task), env, within_s)
+
+
+def _end(
+    execution: Execution, submissions: Iterable[UUID], chosen: Mapping[str, str], env: Mapping[str, str], within_s: float
+) -> str:
+    job = execution.job
+    if not (stamped_application.is_on_yarn(job) or stamped_application.is_on_kubernetes(job)):
+        return ""
+    conf = execution.spool.work / stamped_application.PROPERTIES
+    conf.parent.mkdir(parents=True, exist_ok=True)
+    conf.touch(mode=0o600)
+    conf.write_text(properties(chosen))
+    try:
+        return stamped_application.Ending(job, submissions, env, chosen).problem(conf, within_s)
+    finally:
+        conf.unlink(missing_ok=True)
+
+
+def _chosen(execution: Execution, task: SubmitTask) -> dict[str, str]:
+    """The settings of the author."""
+    return {key: environment.text(execution, value, f"conf {key!r}") for key, value in task.conf.items()}
 
 
 def _name_tables(work: Path) -> None:
@@ -79,12 +131,16 @@ def _application(job: Job, task: SubmitTask, work: Path) -> Path:
     return application_files.below(Path(job.dags_folder), task.application, "application")
 
 
-def settings(job: Job, chosen: Mapping[str, str]) -> dict[str, str]:
-    """The configuration that `spark-defaults.conf` cannot change: the author's, and the stamp, which overrides it."""
-    spec = job.spec
+def settings(job: Job, chosen: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
+    """The configuration that `spark-defaults.conf` cannot change: the author's, and the stamps, which override it.
+
+    The tags of YARN are those of the author, else of the operator, and the stamp.
+    """
+    spec, defaults = job.spec, Path(_spark_conf_dir(env))
+    tags = chosen.get(stamped_application.TAGS) or stamped_application.default_of(stamped_application.TAGS, defaults)
     local = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"} if is_local(job) else {}
     stamp = {STAMP: str(spec.submission_id), "spark.app.name": f"{spec.run.dag_id}.{spec.task.task_id} {spec.submission_id}"}
-    return {**local, **chosen, **stamp}
+    return {**local, **chosen, **stamp, **stamped_application.stamps(job, tags)}
 
 
 def java_options(job: Job, chosen: Mapping[str, str], work: Path, env: Mapping[str, str]) -> str:
@@ -108,12 +164,16 @@ def _local_defaults(chosen: Mapping[str, str], work: Path, env: Mapping[str, str
 
 def _is_named(setting: str, file: str, env: Mapping[str, str]) -> bool:
     """Whether the file has the setting, in a folder where Spark looks for it."""
-    folders = env.get("SPARK_CONF_DIR", f"{spark_home()}/conf"), env.get("HADOOP_CONF_DIR"), env.get("YARN_CONF_DIR")
+    folders = _spark_conf_dir(env), env.get("HADOOP_CONF_DIR"), env.get("YARN_CONF_DIR")
     for folder in filter(None, folders):
         with suppress(OSError):
             if setting.encode() in Path(folder, file).read_bytes():
                 return True
     return False
+
+
+def _spark_conf_dir(env: Mapping[str, str]) -> str:
+    return env.get("SPARK_CONF_DIR", f"{spark_home()}/conf")
 
 
 def for_spark(job: Job, python: str = "") -> dict[str, str]:

@@ -117,4 +117,4 @@ def test_libraries_that_do_not_fit_each_other_are_named_and_keep_no_attempt_from
 
     with pytest.raises(TaskError, match=r"need tidegate\[spark\] in .*: TypeError: Descriptors cannot be created directly\."):
         kinds.run(Execution.of(job, spool))
-    kinds.end(job)
+    kinds.end(job, spool)

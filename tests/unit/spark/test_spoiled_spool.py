@@ -71,7 +71,7 @@ def test_a_log_that_is_no_file_is_not_read(tmp_path: Path, spoil: Callable[[Path
 @pytest.mark.parametrize(
     "outcome",
     [
-        b'{"outcome": "lost"}',
+        b'{"outcome": "gone"}',
         b'{"outcome": "failed", "exit_code": 4294967296}',
         b'{"outcome": "succeeded", "started_at": "2013-01-01T00:00:00"}',
         b'{"outcome": "succeeded", "result": "\\u0000"}',
