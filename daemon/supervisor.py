@@ -48,6 +48,7 @@ from tidegate.daemon.spark.host import host_of, open_spools
 from tidegate.daemon.spark.runner_backend import open_backends
 from tidegate.daemon.systemd import Systemd
 from tidegate.daemon.wake import Signals, listen, notify_peers
+from tidegate.schemas.cluster import clusters_of_backends
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import CLOCK, OUTBOX, PARTITION, Group, Job, Retention, Terms
 from tidegate.schemas.wire.event import INCOMING, Kind
@@ -115,7 +116,13 @@ def terms(settings: Settings, backends: Mapping[str, Backend]) -> Terms:
     """The settings of this daemon that other daemons and commands read."""
     retention = Retention(settings.dedupe_days, settings.ledger_days, settings.spool_days)
     return Terms(
-        settings.parallelism, settings.fair_after_s, settings.lease_ttl_s, tuple(backends), retention, lease_groups(settings)
+        settings.parallelism,
+        settings.fair_after_s,
+        settings.lease_ttl_s,
+        tuple(backends),
+        retention,
+        lease_groups(settings),
+        clusters_of_backends(settings.clusters),
     )
 
 

@@ -16,6 +16,7 @@ from tidegate.handlers.admission.load import lock_admission
 from tidegate.handlers.admission.select import select_tasks, submission_id
 from tidegate.handlers.runs.transition import change_run
 from tidegate.handlers.tasks.advance import Move
+from tidegate.schemas.cluster import cluster_name
 from tidegate.schemas.dag import BACKENDS, kind_of
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.submission import InsertSubmission
@@ -59,7 +60,8 @@ def _admit(run: RunView, admitted: Sequence[WaitingTask], state: AdmissionState)
         spec = graph.node(task.task_index).task
         id_ = submission_id(state.installation, run, graph.label(task.task_index), task.try_number + 1)
         yield MoveTask(run.id, task.task_index, TaskState.QUEUED, task.try_number + 1)
-        yield InsertSubmission(id_, run.id, task.task_index, task.try_number + 1, BACKENDS[kind_of(spec)])
+        backend, cluster = BACKENDS[kind_of(spec)], cluster_name(spec) or None
+        yield InsertSubmission(id_, run.id, task.task_index, task.try_number + 1, backend, cluster)
     moves = [Move(task.task_index, TaskState.QUEUED, task.try_number + 1) for task in admitted]
     after = msgspec.structs.replace(run, active_tasks=run.active_tasks + len(admitted))
     yield from change_run(run, after, graph, moves, state.now)

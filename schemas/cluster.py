@@ -10,6 +10,10 @@ from tidegate.schemas.dag import BaseTask, FunctionTask, Name, SqlTask, SubmitTa
 from tidegate.schemas.error import RequestError, did_you_mean
 
 SETTING = "TIDEGATE_SPARK_CLUSTERS"
+MASTER, REMOTE = "master", "remote"
+
+ADDRESSES = {"spark-connect": REMOTE, "spark-submit": MASTER}
+"""The address of a cluster that each backend needs."""
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,6 +40,14 @@ def read_clusters(text: str) -> Clusters:
     return clusters
 
 
+def clusters_of_backends(clusters: Clusters) -> dict[str, tuple[str, ...]]:
+    """By backend, the clusters on which it can run tasks: those with the address that it needs."""
+    return {
+        backend: tuple(sorted(name for name, cluster in clusters.items() if getattr(cluster, needed)))
+        for backend, needed in ADDRESSES.items()
+    }
+
+
 def cluster_problem(task: BaseTask, clusters: Clusters) -> str | None:
     """Why the task cannot run on the cluster that it names; None if it can, or names none."""
     name = cluster_name(task)
@@ -43,7 +55,7 @@ def cluster_problem(task: BaseTask, clusters: Clusters) -> str | None:
         return None
     if name not in clusters:
         return f"cluster {name!r} is not in {SETTING}{_hint(name, clusters)}"
-    needed = "master" if isinstance(task, SubmitTask) else "remote"
+    needed = MASTER if isinstance(task, SubmitTask) else REMOTE
     if not getattr(clusters[name], needed):
         tasks = "applications need" if isinstance(task, SubmitTask) else "functions and SQL need"
         return f"cluster {name!r} has no {needed} in {SETTING}, which {tasks}"

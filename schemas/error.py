@@ -64,6 +64,14 @@ class NotStartedError(UnavailableError):
     """A submit that has started nothing and never will. Another host may have the attempt."""
 
 
+class UnknownClusterError(NotStartedError):
+    """The host does not know the `cluster` of the task. A host that does may have the attempt."""
+
+    def __init__(self, message: str, cluster: str) -> None:
+        super().__init__(message, server=RUNNERS)
+        self.cluster = cluster
+
+
 class TooSlowError(UnavailableError):
     """The server answers, but a transaction exceeds its time. A smaller batch may succeed; of one message it is an outage."""
 

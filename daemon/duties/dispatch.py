@@ -8,7 +8,7 @@ While a loss of commits is open, and for a minute after a takeover of another se
 transaction may have submitted it.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence, Set
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 from uuid import UUID
@@ -19,15 +19,17 @@ from anyio.abc import TaskStatus
 
 from tidegate.daemon.containment import Containment
 from tidegate.daemon.context import Context
+from tidegate.daemon.duties.active_claims import ActiveClaims
 from tidegate.daemon.duties.finishes import submit_finishes
 from tidegate.daemon.duties.run_events import with_events
 from tidegate.daemon.duties.submission_specs import Step, next_steps
-from tidegate.daemon.leases import NOT_RENEWED, HeldLeases
+from tidegate.daemon.leases import NOT_RENEWED
 from tidegate.daemon.outage import Backoff, Retry
 from tidegate.daemon.spark.contract import Backend, Handle
 from tidegate.daemon.wake import Signal
 from tidegate.daemon.work import Work
-from tidegate.schemas.error import POSTGRES, NotStartedError, RejectedError, UnavailableError
+from tidegate.schemas.cluster import clusters_of_backends
+from tidegate.schemas.error import POSTGRES, NotStartedError, RejectedError, UnavailableError, UnknownClusterError
 from tidegate.schemas.message import SubmissionAccepted
 from tidegate.schemas.queries import submissions
 from tidegate.schemas.queries.submissions import ClaimedAttempt
@@ -40,8 +42,6 @@ SHORT_S, LONG_S = 0.2, 1.0
 """A batch of claims that takes longer than `LONG_S` is halved, for other daemons to claim; below `SHORT_S` it is doubled."""
 
 FIND_EVERY_S = 0.5
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
-"""How long an attempt that could not be resolved waits for the next try; the pauses double."""
 
 RECORD_DELAY_S = 0.02
 """Handles wait this long for others, to be recorded in one transaction. A runner takes longer to start, and its task begins after
@@ -75,59 +75,6 @@ async def dispatch(context: Context, *, task_status: TaskStatus[None]) -> None:
                 dispatcher.intents.set()
 
 
-class ActiveClaims:
-    """The lease generation in which each submission was claimed, and the end and length of the pause of paused ones.
-
-    After our leases may have expired, claims of earlier generations are no longer ours.
-    """
-
-    def __init__(self, held_leases: HeldLeases) -> None:
-        self._held_leases = held_leases
-        self._generations: dict[UUID, int] = {}
-        self._pauses: dict[UUID, tuple[float, float]] = {}
-
-    @property
-    def ids(self) -> Set[UUID]:
-        return self._generations.keys()
-
-    @property
-    def paused(self) -> Set[UUID]:
-        """The submissions that could not be submitted a moment ago."""
-        now = anyio.current_time()
-        return {id_ for id_, (until, _) in self._pauses.items() if until > now}
-
-    @property
-    def excluded(self) -> Collection[UUID]:
-        """The submissions that this daemon must not claim again now."""
-        return self._generations.keys() | self.paused
-
-    @property
-    def lease_generation(self) -> int:
-        """The current generation; to be read before the statement that claims."""
-        return self._held_leases.lease_generation
-
-    def add(self, submission_ids: Iterable[UUID], lease_generation: int) -> None:
-        self._generations |= dict.fromkeys(submission_ids, lease_generation)
-
-    def discard(self, submission_ids: Iterable[UUID]) -> None:
-        """Drop ended and abandoned claims: `take_over` claims again what this daemon owns in Postgres without a claim here."""
-        for submission_id in submission_ids:
-            self._generations.pop(submission_id, None)
-
-    def pause(self, submission_ids: Iterable[UUID]) -> None:
-        """Exclude each for a while, twice as long as the last time."""
-        now = anyio.current_time()
-        self._pauses = {id_: pause for id_, pause in self._pauses.items() if pause[0] + LONGEST_PAUSE_S > now}
-        for id_ in submission_ids:
-            _, last_s = self._pauses.get(id_, (now, FIRST_PAUSE_S / 2))
-            pause_s = min(2 * last_s, LONGEST_PAUSE_S)
-            self._pauses[id_] = (now + pause_s, pause_s)
-
-    def is_ours(self, submission_id: UUID) -> bool:
-        """False when another daemon may own the claim, also after a frozen daemon renewed its leases."""
-        return self._held_leases.fresh and self._generations.get(submission_id) == self.lease_generation
-
-
 class Dispatcher:
     """Submits for one backend. `claims` are the claims in progress; `take_over` claims other intents of this daemon again.
 
@@ -145,6 +92,7 @@ class Dispatcher:
         self._concurrency = context.settings.dispatch_concurrency
         self._limiter = anyio.CapacityLimiter(self._concurrency)
         self._batch_size = self._concurrency
+        self._clusters = clusters_of_backends(context.settings.clusters).get(backend.name, ())
         self._accepted: list[SubmissionAccepted] = []
         self._has_accepted = Signal()
         self._unconfirmed: set[UUID] = set()
@@ -227,7 +175,11 @@ class Dispatcher:
         if (handle := await self.find(step.submission_id, self.backend.visibility_grace_s)) is not None:
             return handle
         async with self._limiter:
-            return await self.submit(step)
+            try:
+                return await self.submit(step)
+            except UnknownClusterError as error:  # The setting was changed meanwhile: the sweep queues the attempt again.
+                log.warning("cluster_unknown", submission_id=str(step.submission_id), error=str(error))
+                return None
 
     async def find(self, submission_id: UUID, within_s: float) -> Handle | None:
         """Poll the backend for the stamp for `within_s`: the submit of a dead process may become visible late."""
@@ -285,10 +237,18 @@ class Dispatcher:
         """As `submit`. An attempt that was not started is given back, and not claimed again here for a while."""
         try:
             return await self.submit(step)
+        except UnknownClusterError as error:
+            log.info("attempt_left_to_other_hosts", submission_id=str(step.submission_id), error=str(error))
+            await self._give_back(step.submission_id, error.cluster)
+            return None
         except NotStartedError:
-            self.claims.pause([step.submission_id])
-            await self.context.database.autocommit(submissions.give_back, step.submission_id, self.context.held_leases.job.id)
+            await self._give_back(step.submission_id)
             raise
+
+    async def _give_back(self, submission_id: UUID, cluster: str | None = None) -> None:
+        """`cluster` of an attempt of a former version, which does not tell it."""
+        self.claims.pause([submission_id])
+        await self.context.database.autocommit(submissions.give_back, submission_id, self.context.held_leases.job.id, cluster)
 
     def _adapt_batch_size(self, count: int, took_s: float) -> None:
         if took_s > LONG_S:
@@ -336,7 +296,7 @@ class Dispatcher:
     async def _claim_intents(self) -> ClaimedBatch:
         job, limit = self.context.held_leases.job, 1 if self._containment.is_out else self._batch_size
         claims = await self.context.database.autocommit(
-            submissions.claim_intents, job.id, job.host, self.backend.name, limit, self.claims.paused
+            submissions.claim_intents, job.id, job.host, self.backend.name, limit, self.claims.paused, self._clusters
         )
         return ClaimedBatch(claims, more=len(claims) == limit)
 

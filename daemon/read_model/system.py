@@ -26,6 +26,7 @@ from tidegate.schemas.queries.system_pages import (
     ServerLine,
     TableLine,
     UnconfirmedKill,
+    UnknownCluster,
 )
 from tidegate.schemas.text import age, counted, utc
 
@@ -40,8 +41,9 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     """The installation. `problems` say what is wrong and what to do; `losses` are open ones.
 
     `missing` are the migrations of this version that the database lacks. `missing_pools` counts the tasks that wait for each
-    pool that does not exist. `broken_files` counts the DAG files that cannot be parsed, `dead_letters` the open ones.
-    `installation` is None for a schema without it. `unconfirmed` are kills of the last day that no cluster has confirmed.
+    pool that does not exist. `unknown_clusters` are the Spark clusters that tasks wait for and no host knows. `broken_files`
+    counts the DAG files that cannot be parsed, `dead_letters` the open ones. `installation` is None for a schema without it.
+    `unconfirmed` are kills of the last day that no cluster has confirmed.
     `changed_entries` say what is wrong with the newest entries of the audit log. `verdict` is all of it in a line.
     """
 
@@ -55,6 +57,7 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     relay: RelayLine = RelayLine(0, None)
     ignored: Sequence[IgnoredRow] = ()
     missing_pools: Mapping[str, int] = {}
+    unknown_clusters: Sequence[UnknownCluster] = ()
     broken_files: int = 0
     dead_letters: int = 0
     installation: Installation | None = None
@@ -81,6 +84,7 @@ async def read_system(db: Db) -> System:
         relay=await system_pages.relay(db),
         ignored=await inbox.ignored(db),
         missing_pools=await pools.missing(db),
+        unknown_clusters=await system_pages.unknown_clusters(db),
         broken_files=await dag_pages.count_import_errors(db),
         dead_letters=await dead_letters.count_open(db),
         installation=await installation.read(db.connection),
@@ -141,12 +145,7 @@ def problems(system: System) -> Iterator[str]:
     for loss in system.losses:
         lost = f"Postgres has lost commits of {utc(loss.since)} to {utc(loss.until)}"
         yield f"{lost}; check that time, then `{settle_command(loss)}`"
-    for pool, tasks in system.missing_pools.items():
-        wait = f"{tasks_wait(tasks)} for the pool {pool!r}, which does not exist"
-        yield f"{wait}; `tidegate pools set {shlex.quote(pool)} SLOTS` creates it"
-    for kill in system.unconfirmed:
-        task = kill.task_id if kill.map_index is None else f"{kill.task_id}[{kill.map_index}]"
-        yield f"task {task} of {kill.dag_id} {kill.run_id} may go on: {kill.reason}; look there, and end it"
+    yield from _of_tasks(system)
     if system.changed_entries:
         yield f"the audit log was changed: {system.changed_entries[0]}; `tidegate audit verify` says what else"
     yield from _of_input(system)
@@ -157,6 +156,19 @@ def _of_restore(found: Installation | None) -> Iterator[str]:
         yield f"no daemon works with the database: {found.hold_reason}; `tidegate restore check` shows what it lacks"
     elif found is not None and found.home and not found.files_are_read:
         yield "dataset events wait: no daemon has read every file of the DAG folder yet; the log of one says why, if this lasts"
+
+
+def _of_tasks(system: System) -> Iterator[str]:
+    """The problems of tasks that wait for what does not exist, or may go on after a kill."""
+    for pool, tasks in system.missing_pools.items():
+        wait = f"{tasks_wait(tasks)} for the pool {pool!r}, which does not exist"
+        yield f"{wait}; `tidegate pools set {shlex.quote(pool)} SLOTS` creates it"
+    for unknown in system.unknown_clusters:
+        wait = f"{tasks_wait(unknown.tasks)} for the {unknown.address} of cluster {unknown.cluster!r}, which no host knows"
+        yield f"{wait}; add it to TIDEGATE_SPARK_CLUSTERS of a host, and restart its daemon"
+    for kill in system.unconfirmed:
+        task = kill.task_id if kill.map_index is None else f"{kill.task_id}[{kill.map_index}]"
+        yield f"task {task} of {kill.dag_id} {kill.run_id} may go on: {kill.reason}; look there, and end it"
 
 
 def _of_input(system: System) -> Iterator[str]:

@@ -18,18 +18,26 @@ from uuid import UUID
 import anyio
 import structlog
 
-from tidegate.daemon.settings import Settings, dags_root, spool_root
+from tidegate.daemon.settings import Settings, spool_root
 from tidegate.daemon.spark import event_file, launch, unconfirmed
 from tidegate.daemon.spark.contact import SHARE
 from tidegate.daemon.spark.contract import Backend, CallbackTask, Handle, LogChunk, Phase, Status, SubmissionSpec, backend_of
-from tidegate.daemon.spark.host import host_of, secrets_dirs, write_probe
+from tidegate.daemon.spark.host import host_of, write_probe
+from tidegate.daemon.spark.job import job_of
 from tidegate.daemon.spark.process import KILLED_S, alive, has_stamp, identify, send, stamped, until_gone
 from tidegate.daemon.spark.regular_file import DamagedError
-from tidegate.daemon.spark.spool import Claim, Job, Outcome, Spool, spools
+from tidegate.daemon.spark.spool import Claim, Outcome, Spool, spools
 from tidegate.daemon.spark.spool_threads import SpoolThreads
-from tidegate.schemas.cluster import Cluster, cluster_name, cluster_problem
 from tidegate.schemas.dag import BACKENDS, kind_of
-from tidegate.schemas.error import CLUSTERS, FATAL, RUNNERS, NotStartedError, RejectedError, UnavailableError, described
+from tidegate.schemas.error import (
+    CLUSTERS,
+    FATAL,
+    RUNNERS,
+    NotStartedError,
+    RejectedError,
+    UnavailableError,
+    described,
+)
 from tidegate.schemas.wire.event import Rejection
 
 log = structlog.get_logger()
@@ -144,28 +152,7 @@ class RunnerBackend:
         if spec.events_file:
             spool.make()
             event_file.take(Path(spec.events_file), spool)
-        spool.prepare(self._job(spec))
-
-    def _job(self, spec: SubmissionSpec) -> Job:
-        """Raises RejectedError for a task whose cluster this host does not know."""
-        settings = self._settings
-        clusters = settings.clusters
-        if (problem := cluster_problem(spec.task, clusters)) is not None:
-            raise RejectedError(Rejection.INVALID, f"{problem} (on host {settings.host})")
-        cluster = clusters.get(cluster_name(spec.task), Cluster(master=settings.spark_master, remote=settings.spark_remote))
-        return Job(
-            spec=spec,
-            dags_folder=str(dags_root(settings)),
-            spark_remote=cluster.remote,
-            spark_master=cluster.master,
-            kafka_servers=settings.kafka_servers,
-            kafka_security=None if settings.kafka_security.holds_secrets else settings.kafka_security,
-            topic_prefix=settings.topic_prefix,
-            secrets_dirs=tuple(map(str, secrets_dirs(settings))),
-            heartbeat_s=settings.runner_heartbeat_s,
-            silent_s=settings.runner_silent_s,
-            host=settings.host,
-        )
+        spool.prepare(job_of(self._settings, spec))
 
     def _inspect(self, spool: Spool, handle: Handle) -> tuple[Status, bool]:
         """The status, and whether processes of a runner without an outcome have to be ended.
@@ -280,6 +267,8 @@ def nothing_started() -> Iterator[None]:
     """An outage in this block comes before any start. Raises NotStartedError."""
     try:
         yield
+    except NotStartedError:
+        raise
     except UnavailableError as error:
         raise NotStartedError(str(error), server=error.server) from error
 

@@ -22,6 +22,7 @@ from tidegate.schemas.explain.gates import Gate, TaskExplanation
 from tidegate.schemas.explain.reasons import (
     ActivityLimit,
     BackfillLimit,
+    ClusterUnknown,
     NeedsClear,
     NotReady,
     PoolLimit,
@@ -30,6 +31,7 @@ from tidegate.schemas.explain.reasons import (
     TaskReason,
 )
 from tidegate.schemas.explain.remedy import (
+    AddCluster,
     Change,
     Clear,
     EndRun,
@@ -66,7 +68,7 @@ def explain_task(facts: TaskFacts) -> TaskExplanation:
 def task_changes(facts: TaskFacts, gates: Sequence[Gate[TaskReason]]) -> tuple[Change, ...]:
     """The changes that open the closed gates, each once."""
     wanted = dict.fromkeys(change for gate in gates if gate.reason for change in _changes(facts, gate.reason))
-    if any(isinstance(change, Release | RestoreServer | StartDaemon) for change in wanted):
+    if any(isinstance(change, AddCluster | Release | RestoreServer | StartDaemon) for change in wanted):
         wanted.pop(Wait(None), None)
     return tuple(wanted)
 
@@ -74,6 +76,8 @@ def task_changes(facts: TaskFacts, gates: Sequence[Gate[TaskReason]]) -> tuple[C
 def _changes(facts: TaskFacts, reason: TaskReason) -> Iterator[Change]:
     if isinstance(reason, SharedReason):
         return iter((shared_change(reason, facts.graph.dag_id, facts.dag),))
+    if isinstance(reason, ClusterUnknown):
+        return iter((AddCluster(reason.cluster, reason.address, reason.hosts),))
     if isinstance(reason, BackfillLimit):
         return _backfill_limit(facts, reason)
     if isinstance(reason, RunLimit | PoolLimit | ActivityLimit):

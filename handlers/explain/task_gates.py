@@ -20,6 +20,7 @@ from tidegate.handlers.explain.task_facts import TaskFacts
 from tidegate.handlers.scheduling.run_limit import blockers_of_hold, blockers_of_inactivity, blockers_of_run
 from tidegate.handlers.tasks.previous_run import blocking_tasks
 from tidegate.handlers.tasks.upstream_counts import upstream_of
+from tidegate.schemas.cluster import ADDRESSES
 from tidegate.schemas.error import DUTY, RUNNERS, SPOOL
 from tidegate.schemas.explain.facts import AttemptFacts, OccupyingTask
 from tidegate.schemas.explain.gates import Gate
@@ -29,6 +30,7 @@ from tidegate.schemas.explain.reasons import (
     BackfillInactive,
     BackfillLimit,
     BackfillPaused,
+    ClusterUnknown,
     DagHeld,
     DagPaused,
     DagStale,
@@ -126,7 +128,20 @@ def submission_gates(facts: TaskFacts) -> Iterator[Gate[TaskReason]]:
     yield gate("submission", reason, _submission(attempt) if attempt and reached else None, reached=reached, since=since)
     backend = {"backend": attempt.backend} if attempt else {}
     yield outage_gate("backend", _outage(facts) if reason else None, backend, reached=reached)
+    if attempt is not None and attempt.cluster:
+        yield _cluster(facts, attempt, attempt.cluster, reached=reached)
     yield daemons_gate(facts.daemons, needed=state not in TASK_ENDED | {TaskState.RUNNING})
+
+
+def _cluster(facts: TaskFacts, attempt: AttemptFacts, cluster: str, *, reached: bool) -> Gate[TaskReason]:
+    """Closed while no host knows the cluster. A daemon of a former version claims tasks of every cluster."""
+    clusters = [(daemon.host, daemon.terms.clusters) for daemon in facts.daemons]
+    knowing = sorted({host for host, known in clusters if known is None or cluster in known.get(attempt.backend, ())})
+    reason = None
+    if clusters and not knowing and _is_unsubmitted(facts):
+        hosts = tuple(sorted({host for host, _ in clusters}))
+        reason = ClusterUnknown(cluster, ADDRESSES[attempt.backend], hosts)
+    return gate("cluster", reason, {"cluster": cluster, "known_on": tuple(knowing)}, reached=reached)
 
 
 def _is_unsubmitted(facts: TaskFacts) -> bool:

@@ -10,13 +10,14 @@ from tidegate.schemas.state import KillCause, SubmissionState
 
 
 class InsertSubmission(msgspec.Struct, frozen=True):
-    """The intent to run one attempt on a backend."""
+    """The intent to run one attempt on a backend; on the `cluster` that its task names, if it names one."""
 
     submission_id: UUID
     dag_run_id: int
     task_index: int
     try_number: int
     backend: str
+    cluster: str | None = None
 
 
 class KillSubmissions(msgspec.Struct, frozen=True):

@@ -79,7 +79,7 @@ class OccupyingTask(msgspec.Struct, frozen=True):
 class AttemptFacts(msgspec.Struct, frozen=True):
     """The newest attempt of a task instance. `ahead` intents are submitted to its backend first.
 
-    `has_owner`: the daemon that began to submit it is alive.
+    `has_owner`: the daemon that began to submit it is alive. `cluster`: the Spark cluster that its task names.
     """
 
     backend: str
@@ -94,6 +94,7 @@ class AttemptFacts(msgspec.Struct, frozen=True):
     kill_reason: str | None
     ahead: int
     has_owner: bool
+    cluster: str | None = None
 
 
 class OpenAttempt(msgspec.Struct, frozen=True):

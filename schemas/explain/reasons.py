@@ -164,6 +164,15 @@ class NotSubmitted(Reason, frozen=True, tag="not_submitted"):
     words = "backend {backend!r} to accept the attempt: its state is {state}"
 
 
+class ClusterUnknown(Reason, frozen=True, tag="cluster_unknown"):
+    """None of `hosts`, which have daemons, knows the `address` of the Spark cluster that the task names."""
+
+    cluster: str
+    address: str
+    hosts: tuple[str, ...]
+    words = "a host that knows the {address} of cluster {cluster!r}: it is not in TIDEGATE_SPARK_CLUSTERS of {hosts}"
+
+
 class DagPaused(Reason, frozen=True, tag="dag_paused"):
     """A paused DAG starts no runs and no tasks."""
 
@@ -329,7 +338,7 @@ SharedReason = (
 """Reasons with one remedy for DAGs and tasks."""
 
 DagReason = SharedReason | RunLimit | NotSatisfied | TimetableExhausted | NoSchedule | IntakeHalted
-TaskReason = SharedReason | RunLimit | BackfillLimit | PoolLimit | ActivityLimit | NotReady | NeedsClear
+TaskReason = SharedReason | ClusterUnknown | RunLimit | BackfillLimit | PoolLimit | ActivityLimit | NotReady | NeedsClear
 
 ProgressReason = RunBlocker | AdmissionBlocker | NotReady | NextTry | NoDaemon
 """Reasons in the progress of a run."""

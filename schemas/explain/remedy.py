@@ -180,6 +180,19 @@ class StartDaemon(Change, frozen=True, tag="start_daemon"):
     command = ("daemon",)
 
 
+class AddCluster(Change, frozen=True, tag="add_cluster"):
+    """Tell one of these hosts the address of the cluster."""
+
+    cluster: str
+    address: str
+    hosts: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        where = f"add cluster {self.cluster!r} with its {self.address} to TIDEGATE_SPARK_CLUSTERS of {' or '.join(self.hosts)}"
+        return f"{where}, and restart its daemon"
+
+
 class RestoreServer(Change, frozen=True, tag="bring_back"):
     """Restore the server, or the network between the daemons and it; report the failure of a duty."""
 

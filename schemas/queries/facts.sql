@@ -114,7 +114,7 @@ SELECT
           AND (other.created_at, other.dag_run_id, other.task_index)
               < (attempt.created_at, attempt.dag_run_id, attempt.task_index)
     ) AS ahead,
-    EXISTS (SELECT FROM live_job WHERE live_job.id = attempt.owner) AS has_owner
+    EXISTS (SELECT FROM live_job WHERE live_job.id = attempt.owner) AS has_owner, attempt.cluster
 FROM task_instance AS task
 JOIN submission AS attempt USING (dag_run_id, task_index, try_number)
 WHERE task.dag_run_id = $1 AND task.task_index = $2

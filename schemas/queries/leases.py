@@ -42,7 +42,8 @@ class Group(NamedTuple):
 class Terms(msgspec.Struct, frozen=True):
     """The settings that the decisions of a daemon depend on, the `backends` that it serves, and what it keeps.
 
-    It works with the leases of `groups`; without any it is of a former version, and claims those of all groups.
+    It works with the leases of `groups`; without any it is of a former version, and claims those of all groups. `clusters` are
+    the Spark clusters that its host knows, by backend; None for a former version, which claims tasks of every cluster.
     """
 
     parallelism: int = 0
@@ -51,6 +52,7 @@ class Terms(msgspec.Struct, frozen=True):
     backends: tuple[str, ...] = ()
     retention: Retention = Retention()
     groups: tuple[Group, ...] = ()
+    clusters: Mapping[str, tuple[str, ...]] | None = None
 
 
 class Away(msgspec.Struct, frozen=True):

@@ -110,10 +110,17 @@ async def killed_intents(db: Db, limit: int = 1000) -> list[KilledIntent]:
 
 
 async def claim_intents(
-    db: Db, owner: UUID, host: str, backend: str, limit: int, excluded: Collection[UUID] = ()
+    db: Db,
+    owner: UUID,
+    host: str,
+    backend: str,
+    limit: int,
+    excluded: Collection[UUID] = (),
+    clusters: Collection[str] = (),
 ) -> list[ClaimedAttempt]:
-    """Claim up to `limit` intents, except these. No two daemons ever claim the same one."""
-    return [ClaimedAttempt(*row) for row in await db.fetch(_SQL["claim_intents"], owner, host, backend, limit, list(excluded))]
+    """Claim up to `limit` intents whose tasks name no cluster or one of these, without `excluded`. No two daemons claim one."""
+    found = await db.fetch(_SQL["claim_intents"], owner, host, backend, limit, list(excluded), list(clusters))
+    return [ClaimedAttempt(*row) for row in found]
 
 
 async def earlier(db: Db, attempts: Sequence[ClaimedAttempt], limit: int = 3) -> Mapping[UUID, tuple[UUID, ...]]:
@@ -125,9 +132,9 @@ async def earlier(db: Db, attempts: Sequence[ClaimedAttempt], limit: int = 3) ->
     return found
 
 
-async def give_back(db: Db, submission_id: UUID, owner: UUID) -> None:
-    """Make a claim of this owner an intent again, unless it ended or another daemon has claimed it."""
-    await db.execute(_SQL["give_back"], submission_id, owner)
+async def give_back(db: Db, submission_id: UUID, owner: UUID, cluster: str | None = None) -> None:
+    """Make a claim of this owner an intent again, for hosts that know its `cluster`; not if it has ended or has another owner."""
+    await db.execute(_SQL["give_back"], submission_id, owner, cluster)
 
 
 async def claim_abandoned(

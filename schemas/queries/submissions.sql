@@ -32,8 +32,8 @@ FROM unnest($2::bigint[], $3::integer[]) AS target (dag_run_id, task_index)
 JOIN task_instance AS task USING (dag_run_id, task_index)
 
 -- name: insert_submissions
-INSERT INTO submission (submission_id, dag_run_id, task_index, try_number, backend, state)
-SELECT *, 'intent' FROM unnest($1::uuid[], $2::bigint[], $3::integer[], $4::integer[], $5::text[])
+INSERT INTO submission (submission_id, dag_run_id, task_index, try_number, backend, cluster, state)
+SELECT *, 'intent' FROM unnest($1::uuid[], $2::bigint[], $3::integer[], $4::integer[], $5::text[], $6::text[])
 
 -- name: end_submissions
 UPDATE submission
@@ -97,7 +97,7 @@ LIMIT $1
 
 -- name: claim_intents
 -- `submitting` is committed before the submit: an attempt in state `intent` was never submitted. ANY of an array: a plan that was
--- made on a small table would read all attempts, and the queue again for each.
+-- made on a small table would read all attempts, and the queue again for each. $6 are the clusters that the host knows.
 WITH claimed AS (
     UPDATE submission
     SET state = 'submitting', owner = $1, host = $2, submitted_at = clock_timestamp()
@@ -106,6 +106,7 @@ WITH claimed AS (
         FROM submission
         WHERE state = 'intent' AND backend = $3 AND desired_state = 'run'
           AND submission_id <> ALL ($5::uuid[])
+          AND (cluster IS NULL OR cluster = ANY ($6::text[]))
           AND NOT {held dag_run_id}
         ORDER BY created_at, dag_run_id, task_index
         LIMIT $4
@@ -128,9 +129,9 @@ WHERE before.try_number BETWEEN attempt.try_number - $5 AND attempt.try_number -
   AND before.started_at IS NOT NULL AND before.state::text <> 'succeeded'
 
 -- name: give_back
--- The attempt was not started: daemons of every host may claim it.
+-- The attempt was not started: daemons of every host may claim it, of every one that knows its cluster $3.
 UPDATE submission
-SET state = 'intent', owner = NULL, host = NULL, submitted_at = NULL
+SET state = 'intent', owner = NULL, host = NULL, submitted_at = NULL, cluster = coalesce($3, cluster)
 WHERE submission_id = $1 AND owner = $2 AND state::text = 'submitting'
 
 -- name: claim_abandoned
@@ -215,11 +216,16 @@ WHERE submission.state IN ('submitting', 'accepted')
 LIMIT $3
 
 -- name: stuck
--- Attempts that were not submitted within $1 s, nor within $1 s after the release of their DAG.
+-- Attempts that were not submitted within $1 s, nor within $1 s after the release of their DAG. One whose cluster no live daemon
+-- knows waits. A daemon of a former version does not tell its clusters, and may know all.
 SELECT submission_id
 FROM submission
 WHERE state IN ('intent', 'submitting') AND desired_state = 'run'
   AND created_at < clock_timestamp() - make_interval(secs => $1)
+  AND (cluster IS NULL OR EXISTS (
+      SELECT FROM live_job
+      WHERE coalesce(live_job.settings -> 'clusters' -> submission.backend ? submission.cluster, true)
+  ))
   AND NOT {held dag_run_id}
   AND NOT EXISTS (
       SELECT FROM dag_run AS run JOIN dag USING (dag_id)

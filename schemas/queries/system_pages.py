@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from tidegate.schemas.cluster import ADDRESSES
 from tidegate.schemas.queries.counting import COUNTED
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import JobRow
@@ -90,6 +91,18 @@ class UnconfirmedKill(msgspec.Struct, frozen=True):
     reason: str
 
 
+class UnknownCluster(msgspec.Struct, frozen=True):
+    """A Spark cluster that no live daemon knows, and the number of tasks that wait for its address."""
+
+    cluster: str
+    backend: str
+    tasks: int
+
+    @property
+    def address(self) -> str:
+        return ADDRESSES[self.backend]
+
+
 class ServerLine(msgspec.Struct, frozen=True):
     """The Postgres server that was read, and the size of its database."""
 
@@ -149,3 +162,8 @@ async def tables(db: Db) -> list[TableLine]:
 async def unconfirmed(db: Db, within_s: float, limit: int) -> list[UnconfirmedKill]:
     """The attempts that were killed within a time, and whose work may go on, the oldest first."""
     return [UnconfirmedKill(*row) for row in await db.fetch(_SQL["unconfirmed"], within_s, limit)]
+
+
+async def unknown_clusters(db: Db) -> list[UnknownCluster]:
+    """The Spark clusters that tasks wait for and no live daemon knows."""
+    return [UnknownCluster(*row) for row in await db.fetch(_SQL["unknown_clusters"])]

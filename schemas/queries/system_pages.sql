@@ -85,3 +85,16 @@ WHERE NOT EXISTS (
 )
 ORDER BY attempt.ended_at
 LIMIT $2
+
+-- name: unknown_clusters
+-- The Spark clusters that attempts wait for and no live daemon knows, by backend, with their attempts; as in submissions.stuck.
+SELECT cluster, backend, count(*) AS tasks
+FROM submission
+WHERE state = 'intent' AND desired_state = 'run' AND cluster IS NOT NULL
+  AND EXISTS (SELECT FROM live_job)
+  AND NOT EXISTS (
+      SELECT FROM live_job
+      WHERE coalesce(live_job.settings -> 'clusters' -> submission.backend ? submission.cluster, true)
+  )
+GROUP BY cluster, backend
+ORDER BY cluster, backend

@@ -87,7 +87,7 @@ def intents_not_locked() -> None:
     """Two daemons claim the same intent. In two statements, since the simulation interleaves statements, not parts of one."""
 
     async def claim_intents(
-        db: Db, owner: UUID, host: str, backend: str, limit: int, excluded: Collection[UUID]
+        db: Db, owner: UUID, host: str, backend: str, limit: int, excluded: Collection[UUID], _clusters: Collection[str]
     ) -> list[ClaimedAttempt]:
         intents = [row[0] for row in await db.fetch(INTENTS, backend, limit, list(excluded))]
         return [ClaimedAttempt(*row) for row in await db.fetch(CLAIM, owner, host, intents)] if intents else []

@@ -13,7 +13,7 @@ from tests.integration.engine.slots import command, dag, pool, waiting
 from tests.integration.engine.world import World
 from tidegate.daemon import outage
 from tidegate.daemon.context import Context
-from tidegate.daemon.duties import dispatch
+from tidegate.daemon.duties import active_claims, dispatch
 from tidegate.daemon.duties.dispatch import Dispatcher
 from tidegate.daemon.duties.submission_specs import Step, next_steps
 from tidegate.daemon.leases import HeldLeases, renew
@@ -107,7 +107,7 @@ async def test_a_host_that_can_start_nothing_tries_one_intent_at_a_time_and_give
     context = await daemon_on(world, tmp_path)
     submitted: list[str] = []
     is_full = True
-    monkeypatch.setattr(dispatch, "FIRST_PAUSE_S", dispatch.LONGEST_PAUSE_S)
+    monkeypatch.setattr(active_claims, "FIRST_PAUSE_S", active_claims.LONGEST_PAUSE_S)
     monkeypatch.setattr(outage, "LONGEST_PAUSE_S", 0.01)
 
     async def submit(spec: SubmissionSpec) -> dict[str, str]:
@@ -177,11 +177,11 @@ async def test_attempts_that_cannot_be_resolved_pause_and_starve_no_other(
 
     took_s = anyio.current_time() - began
     assert looks.count(last) == 1
-    assert max(Counter(looks).values()) <= 1 + log2(1 + took_s / dispatch.FIRST_PAUSE_S), "the pauses double"
+    assert max(Counter(looks).values()) <= 1 + log2(1 + took_s / active_claims.FIRST_PAUSE_S), "the pauses double"
 
 
 async def test_the_pauses_of_an_attempt_double(monkeypatch: pytest.MonkeyPatch) -> None:
-    claims, id_, now = dispatch.ActiveClaims(HeldLeases(Job(uuid4(), "here", 7, "test", Terms()))), uuid4(), 100.0
+    claims, id_, now = active_claims.ActiveClaims(HeldLeases(Job(uuid4(), "here", 7, "test", Terms()))), uuid4(), 100.0
     monkeypatch.setattr(anyio, "current_time", lambda: now)
     pauses: list[float] = []
 

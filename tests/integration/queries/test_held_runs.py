@@ -43,7 +43,7 @@ FROM dag_run AS run CROSS JOIN (
         ("clock.next_due", f"ARRAY{[*range(clock.SHARDS)]}, 'infinity', 1"),
         ("runs.to_reconsider", "100"),
         ("submissions.killed_intents", "100"),
-        ("submissions.claim_intents", "{me}, 'here', 'command', 8, {none}"),
+        ("submissions.claim_intents", "{me}, 'here', 'command', 8, {none}, {none}"),
         ("submissions.claim_abandoned", "{me}, 'here', 'command', NULL, {none}"),
         ("submissions.silent", "60, NULL, 100"),
         ("submissions.stuck", "60, 100"),

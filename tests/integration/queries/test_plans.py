@@ -196,7 +196,7 @@ WRITE = {
     "submissions.accept": ("{attempts}, {none}, {none}, {none}", ""),
     "submissions.end_submissions": (many(8), "submission_pkey"),
     "submissions.record_heartbeats": ("{attempts}, ARRAY[0.5, 1.5]", "submission_pkey"),
-    "submissions.claim_intents": ("{me}, 'here', 'command', 8, {none}", "submission_open submission_pkey"),
+    "submissions.claim_intents": ("{me}, 'here', 'command', 8, {none}, {none}", "submission_open submission_pkey"),
     "submissions.claim_abandoned": ("{me}, 'here', 'command', NULL, {none}", "submission_open submission_pkey"),
     "deadlines.meet_deadlines": (many(3), "deadline_run"),
     "deadlines.miss_deadlines": (many(3), "deadline_pkey"),

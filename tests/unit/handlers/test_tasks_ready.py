@@ -89,18 +89,23 @@ def test_admission_leaves_the_run_as_it_is_but_for_its_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "backend"),
+    ("task", "backend", "cluster"),
     [
-        (CommandTask(task_id="t", argv=("true",)), "command"),
-        (FunctionTask(task_id="t"), "spark-connect"),
-        (SqlTask(task_id="t", sql="SELECT 1"), "spark-connect"),
-        (SubmitTask(task_id="t", application="a.py"), "spark-submit"),
+        (CommandTask(task_id="t", argv=("true",)), "command", None),
+        (FunctionTask(task_id="t"), "spark-connect", None),
+        (FunctionTask(task_id="t", cluster="nightly"), "spark-connect", "nightly"),
+        (SqlTask(task_id="t", sql="SELECT 1"), "spark-connect", None),
+        (SubmitTask(task_id="t", application="a.py", cluster="nightly"), "spark-submit", "nightly"),
     ],
 )
-def test_each_kind_of_task_has_its_backend(task: TaskSpec, backend: str) -> None:
+def test_each_kind_of_task_has_its_backend_and_the_cluster_that_it_names(
+    task: TaskSpec, backend: str, cluster: str | None
+) -> None:
     effects = decide(READY, found(SimulatedRun(graph(task))))
 
-    assert [effect.backend for effect in effects if isinstance(effect, InsertSubmission)] == [backend]
+    assert [(effect.backend, effect.cluster) for effect in effects if isinstance(effect, InsertSubmission)] == [
+        (backend, cluster)
+    ]
 
 
 def test_no_two_attempts_have_one_stamp() -> None:

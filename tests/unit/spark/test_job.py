@@ -8,10 +8,10 @@ import pytest
 
 from tests.unit.spark.test_spool import prepared
 from tidegate.daemon.settings import Settings
-from tidegate.daemon.spark.runner_backend import RunnerBackend
+from tidegate.daemon.spark.job import job_of
 from tidegate.daemon.spark.spool import Job
 from tidegate.schemas.dag import FunctionTask, SubmitTask, TaskSpec
-from tidegate.schemas.error import RejectedError
+from tidegate.schemas.error import UnknownClusterError
 
 LOGIN: dict[str, Any] = {"kafka_security_protocol": "SASL_SSL", "kafka_sasl_username": "alice"}
 
@@ -26,7 +26,7 @@ def test_a_job_names_files_of_secrets_and_has_none_itself(tmp_path: Path, secret
     settings = Settings(postgres_dsn="", kafka_servers="k:1", spool_dir=str(tmp_path), **LOGIN, **secret)
 
     spool = prepared(tmp_path)
-    spool.prepare(RunnerBackend("command", settings)._job(first.spec))
+    spool.prepare(job_of(settings, first.spec))
 
     job = spool.job()
     assert job is not None
@@ -51,8 +51,8 @@ def test_a_job_has_the_addresses_of_its_cluster(tmp_path: Path, task: TaskSpec, 
     assert (job.spark_master, job.spark_remote) == addresses
 
 
-def test_a_cluster_that_the_host_does_not_know_is_refused_with_the_name_of_the_host(tmp_path: Path) -> None:
-    with pytest.raises(RejectedError) as refused:
+def test_a_cluster_that_the_host_does_not_know_is_left_to_other_hosts(tmp_path: Path) -> None:
+    with pytest.raises(UnknownClusterError) as refused:
         _job(tmp_path, FunctionTask(task_id="t", cluster="other"))
 
     assert str(refused.value) == "cluster 'other' is not in TIDEGATE_SPARK_CLUSTERS; there are nightly (on host worker)"
@@ -62,4 +62,4 @@ def _job(root: Path, task: TaskSpec) -> Job:
     first = prepared(root).job()
     assert first is not None
     settings = Settings(postgres_dsn="", kafka_servers="k:1", host="worker", spool_dir=str(root), spark_clusters=CLUSTERS)
-    return RunnerBackend("command", settings)._job(msgspec.structs.replace(first.spec, task=task))
+    return job_of(settings, msgspec.structs.replace(first.spec, task=task))

@@ -11,7 +11,7 @@ from tidegate.daemon.read_model.system import System, problems, verdict
 from tidegate.schemas.queries.counting import COUNTED
 from tidegate.schemas.queries.leases import Incident, Terms
 from tidegate.schemas.queries.losses import LossRow
-from tidegate.schemas.queries.system_pages import DaemonLine, LeaseLine, RelayLine, ServerLine, UnconfirmedKill
+from tidegate.schemas.queries.system_pages import DaemonLine, LeaseLine, RelayLine, ServerLine, UnconfirmedKill, UnknownCluster
 from tidegate.schemas.text import utc
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -44,6 +44,12 @@ NEWER = msgspec.structs.replace(DAEMON, version="1.1")
         (
             {"losses": (LossRow(3, NOW, NOW, "2", NOW, "d", None, None, None),)},
             [f"Postgres has lost commits of {AT} to {AT}; check that time, then `tidegate losses settle 3 --because TEXT`"],
+        ),
+        (
+            {"unknown_clusters": (UnknownCluster("nightly", "spark-submit", 2),)},
+            [
+                "2 tasks wait for the master of cluster 'nightly', which no host knows; add it to TIDEGATE_SPARK_CLUSTERS of a host"
+            ],
         ),
         (
             {"unconfirmed": (UnconfirmedKill("d", "r", "load", 3, "killed on request; its application on YARN may go on"),)},

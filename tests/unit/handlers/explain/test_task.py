@@ -28,7 +28,7 @@ from tidegate.schemas.backfill import BackfillCapacity
 from tidegate.schemas.dag import TriggerRule
 from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.explain.facts import InactiveDag, OccupyingTask, TaskRow
-from tidegate.schemas.queries.leases import Away
+from tidegate.schemas.queries.leases import Away, Terms
 from tidegate.schemas.state import BackfillState, RunState, TaskState
 from tidegate.schemas.timetable.spec import Continuous
 
@@ -50,6 +50,9 @@ INTENT = msgspec.structs.replace(ATTEMPT, state="intent")
 UNSUBMITTED = msgspec.structs.replace(INTENT, started_at=None, submitted_at=None)
 HELD = {"held_since": BEFORE, "hold_reason": "why"}
 CLEAR = remedy.Clear("d", "r1", ("b",))
+OF_CLUSTER = msgspec.structs.replace(ATTEMPT, backend="spark-submit", state="intent", cluster="nightly")
+KNOWING_NONE = msgspec.structs.replace(DAEMON, terms=Terms(clusters={"spark-submit": (), "spark-connect": ("nightly",)}))
+KNOWING_OTHERS = msgspec.structs.replace(DAEMON, host="other", terms=Terms(clusters={"spark-submit": ("weekly",)}))
 ONE_DAEMON_AWAY = msgspec.structs.replace(
     DAEMON,
     away={
@@ -304,6 +307,33 @@ GATES = [
         {"submission": reasons.NotSubmitted("command", "intent")},
         (remedy.Wait(None),),
         id="another daemon reaches the backend",
+    ),
+    pytest.param(
+        task_facts(graph("a"), QUEUED, attempt=OF_CLUSTER, daemons=[KNOWING_NONE, KNOWING_OTHERS]),
+        {
+            "submission": reasons.NotSubmitted("spark-submit", "intent"),
+            "cluster": reasons.ClusterUnknown("nightly", "master", ("h", "other")),
+        },
+        (remedy.AddCluster("nightly", "master", ("h", "other")),),
+        id="no host knows the cluster",
+    ),
+    pytest.param(
+        task_facts(graph("a"), QUEUED, attempt=OF_CLUSTER, daemons=[KNOWING_NONE, DAEMON]),
+        {"submission": reasons.NotSubmitted("spark-submit", "intent")},
+        (remedy.Wait(None),),
+        id="a daemon of a former version claims tasks of every cluster",
+    ),
+    pytest.param(
+        task_facts(graph("a"), QUEUED, attempt=OF_CLUSTER, daemons=[]),
+        {"submission": reasons.NotSubmitted("spark-submit", "intent"), "daemons": reasons.NoDaemon()},
+        (remedy.StartDaemon(),),
+        id="no daemon, whatever the cluster",
+    ),
+    pytest.param(
+        task_facts(graph("a"), RUNNING, attempt=msgspec.structs.replace(OF_CLUSTER, state="accepted"), daemons=[KNOWING_NONE]),
+        {},
+        (),
+        id="it runs on a cluster that its host has forgotten",
     ),
     pytest.param(task_facts(graph("a"), RUNNING, attempt=ATTEMPT, daemons=[ONE_DAEMON_AWAY]), {}, (), id="it runs all the same"),
     pytest.param(

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tests.shapes import NOW, graph, task
-from tests.unit.handlers.explain.test_task import HELD, INTENT, MAPPED, ONE_DAEMON_AWAY, ROOM
+from tests.unit.handlers.explain.test_task import HELD, INTENT, KNOWING_NONE, MAPPED, OF_CLUSTER, ONE_DAEMON_AWAY, ROOM
 from tests.unit.handlers.explain.test_task_facts import mapped
 from tests.unit.handlers.gates import gate_of, opened, shut, unreached
 from tests.unit.handlers.task_facts import (
@@ -33,6 +33,7 @@ from tidegate.schemas.explain import reasons
 from tidegate.schemas.explain.facts import TaskRow
 from tidegate.schemas.explain.gates import Gate, GateState
 from tidegate.schemas.graph import element_index
+from tidegate.schemas.queries.leases import Terms
 from tidegate.schemas.state import RunState, RunType, TaskState
 from tidegate.schemas.view import Instance, PreviousRun
 
@@ -187,6 +188,7 @@ def test_an_instance_outside_the_dates_of_its_mapped_task_is_not_ruled_out() -> 
 SUBMISSION = {"state": "accepted", "host": "h", "last_sign_of_life": NOW}
 NEW = msgspec.structs.replace(INTENT, created_at=CREATED, submitted_at=None, started_at=None)
 
+KNOWING_NIGHTLY = msgspec.structs.replace(KNOWING_NONE, host="b", terms=Terms(clusters={"spark-submit": ("nightly",)}))
 SUBMISSION_GATES = [
     (task_facts(graph("a"), NONE), unreached("submission")),
     (task_facts(graph("a"), SCHEDULED, attempt=ATTEMPT), unreached("submission")),
@@ -214,6 +216,15 @@ SUBMISSION_GATES = [
         task_facts(graph("a"), QUEUED, attempt=INTENT, daemons=[ONE_DAEMON_AWAY]),
         shut("backend", reasons.ServerUnreachable("the runners", BEFORE, "no space"), BEFORE, backend="command"),
     ),
+    (
+        task_facts(graph("a"), QUEUED, attempt=OF_CLUSTER, daemons=[KNOWING_NONE]),
+        shut("cluster", reasons.ClusterUnknown("nightly", "master", ("h",)), cluster="nightly"),
+    ),
+    (
+        task_facts(graph("a"), QUEUED, attempt=OF_CLUSTER, daemons=[KNOWING_NIGHTLY, KNOWING_NONE]),
+        opened("cluster", cluster="nightly", known_on=("b",)),
+    ),
+    (task_facts(graph("a"), SCHEDULED, attempt=OF_CLUSTER, daemons=[KNOWING_NONE]), unreached("cluster", cluster="nightly")),
     (task_facts(graph("a"), NONE), opened("daemons", alive=1, daemons=("h (pid 7)",))),
 ]
 

@@ -34,6 +34,10 @@ TEXTS: list[tuple[Reason, str]] = [
     (reasons.MaxActiveTisPerDagrun(1), "other instances of it in the run: max_active_tis_per_dagrun is 1"),
     (reasons.Parallelism(32), "other tasks of the installation: parallelism is 32"),
     (reasons.AttemptOpen(), "the end of an attempt that was open when a user changed the state of the task"),
+    (
+        reasons.ClusterUnknown("nightly", "master", ("h1", "h2")),
+        "a host that knows the master of cluster 'nightly': it is not in TIDEGATE_SPARK_CLUSTERS of h1, h2",
+    ),
     (reasons.NotSubmitted("command", "intent"), "backend 'command' to accept the attempt: its state is intent"),
     (reasons.DagPaused(), "the DAG to be unpaused"),
     (reasons.DagStale(), "the DAG to be in a DAG file again"),

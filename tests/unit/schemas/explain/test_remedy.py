@@ -56,6 +56,13 @@ CHANGES: list[tuple[remedy.Change, tuple[str, tuple[str, ...]]]] = [
     ),
     (remedy.Clear("d", "r", ("a", "b")), ("clear a, b of r", ("tidegate tasks clear d r a b --yes",))),
     (remedy.StartDaemon(), ("start a daemon", ("tidegate daemon",))),
+    (
+        remedy.AddCluster("nightly", "remote", ("h1", "h2")),
+        (
+            "add cluster 'nightly' with its remote to TIDEGATE_SPARK_CLUSTERS of h1 or h2, and restart its daemon",
+            (),
+        ),
+    ),
     (remedy.RestoreServer("the runners"), ("restore the runners, or the way to it", ())),
     (
         remedy.RestoreServer("duty dispatch"),
