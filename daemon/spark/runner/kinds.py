@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any
 from tidegate.daemon.spark import unconfirmed
 from tidegate.daemon.spark.contract import CallbackTask, SubmissionSpec
 from tidegate.daemon.spark.regular_file import DamagedError
-from tidegate.daemon.spark.runner import application_files, child, environment, own_python, sql_result, submit
+from tidegate.daemon.spark.runner import (
+    application_files,
+    child,
+    environment,
+    own_python,
+    sql_result,
+    stamped_application,
+    submit,
+)
 from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.runner.pinned_modules import cache_lines, install
@@ -56,7 +64,7 @@ def end(job: Job, spool: Spool, within_s: float = END_S, *, again: bool = False)
     """
     task = job.spec.task
     try:
-        if isinstance(task, SubmitTask):
+        if isinstance(task, SubmitTask) and stamped_application.is_stamped(job):
             return submit.end(Execution.again(job, spool), task, within_s)
         if isinstance(task, FunctionTask | SqlTask) and unconfirmed.has_begun(spool):
             return _end_session(job, spool, within_s, again=again)

@@ -35,7 +35,30 @@ EARLIER_S = 60.0
 """How long a server may take to end the session of an earlier try. A statement would hardly begin sooner on such a server."""
 
 RETRIES = 7
-"""About a minute, for network faults. A restarted server has lost the session, and retries cannot help."""
+"""Two minutes, for network faults. A restarted server has lost the session, and retries cannot help."""
+
+
+class ConnectPolicy(DefaultPolicy):
+    """Retries while the server may have the session: it has ended with one that refuses connections for `REFUSED_S`."""
+
+    def __init__(self, remote: str) -> None:
+        super().__init__(max_retries=RETRIES)
+        self._remote = remote
+        self._refused_at: float | None = None
+
+    def can_retry(self, e: BaseException) -> bool:
+        return bool(super().can_retry(e)) and not self._has_ended()
+
+    def _has_ended(self) -> bool:
+        try:
+            _connect(self._remote, REFUSED_S).close()
+        except ConnectionRefusedError:
+            self._refused_at = self._refused_at or time.monotonic()
+            return time.monotonic() - self._refused_at >= REFUSED_S
+        except OSError:
+            return False
+        self._refused_at = None
+        return False
 
 
 def begin(job: Job) -> SparkSession:
@@ -48,7 +71,7 @@ def begin(job: Job) -> SparkSession:
     for earlier in job.spec.earlier:
         _end_within(address(job, earlier), EARLIER_S, again=False)
     spark: SparkSession = SparkSession.builder.remote(address(job)).getOrCreate()
-    spark.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES)])
+    spark.client.set_retry_policies([ConnectPolicy(job.spark_remote)])
     spark.addTag(f"tidegate-{job.spec.submission_id}")
     return spark
 

@@ -37,6 +37,11 @@ def is_on_kubernetes(job: Job) -> bool:
     return job.spark_master.startswith("k8s://")
 
 
+def is_stamped(job: Job) -> bool:
+    """Whether the cluster keeps the application of a driver that was killed."""
+    return is_on_yarn(job) or is_on_kubernetes(job)
+
+
 def stamps(job: Job, tags: str) -> dict[str, str]:
     """The settings that stamp the application. `tags` are those of the author or the operator, which it has as well."""
     stamp = stamp_of(job.spec.submission_id)

@@ -97,7 +97,7 @@ def _end(
     execution: Execution, submissions: Iterable[UUID], chosen: Mapping[str, str], env: Mapping[str, str], within_s: float
 ) -> str:
     job = execution.job
-    if not (stamped_application.is_on_yarn(job) or stamped_application.is_on_kubernetes(job)):
+    if not stamped_application.is_stamped(job):
         return ""
     conf = execution.spool.work / stamped_application.PROPERTIES
     conf.parent.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,12 @@
 """Sessions on Spark Connect servers: one that is away, and one with the session of an earlier try."""
 
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
+import grpc
 import msgspec
 import pytest
 from pyspark.errors import PySparkException
@@ -41,6 +43,28 @@ def test_a_server_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch)
 
     with pytest.raises(TaskError, match=r"^Spark Connect does not answer at sc://127\.0\.0\.1:9: Connection refused$"):
         session.begin(job("sc://127.0.0.1:9/;token=s3cret"))
+
+
+class Unavailable(grpc.RpcError):  # type: ignore[misc]
+    """What a client gets without a server."""
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.UNAVAILABLE
+
+    def details(self) -> str:
+        return "failed to connect"
+
+
+def test_a_request_is_tried_again_until_its_server_has_refused_connections_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    at = iter([1.0, 1.0, 10.9, 11.0])  # twice at the first refusal, then at each
+    monkeypatch.setattr(time, "monotonic", lambda: next(at))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        policy = session.ConnectPolicy(f"sc://127.0.0.1:{listener.getsockname()[1]}")
+        answers = [policy.can_retry(Unavailable())]
+
+    answers += [policy.can_retry(Unavailable()) for _ in range(3)]
+
+    assert answers == [True, True, True, False]
 
 
 def test_ending_a_session_on_a_server_that_is_away_returns() -> None:

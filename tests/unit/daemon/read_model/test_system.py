@@ -48,7 +48,8 @@ NEWER = msgspec.structs.replace(DAEMON, version="1.1")
         (
             {"unknown_clusters": (UnknownCluster("nightly", "spark-submit", 2),)},
             [
-                "2 tasks wait for the master of cluster 'nightly', which no host knows; add it to TIDEGATE_SPARK_CLUSTERS of a host"
+                "2 tasks wait for the master of cluster 'nightly', which no host knows;"
+                " add it to TIDEGATE_SPARK_CLUSTERS of a host, and restart its daemon"
             ],
         ),
         (
