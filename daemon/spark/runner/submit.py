@@ -16,6 +16,7 @@ from tidegate.daemon.spark.runner import (
     pinned_application,
     spark_server,
     stamped_application,
+    yarn_rest,
 )
 from tidegate.daemon.spark.runner.execution import Execution
 from tidegate.daemon.spark.runner.failure_reason import TaskError
@@ -73,15 +74,18 @@ def run(execution: Execution, task: SubmitTask) -> None:
         *arguments,
     ]
     try:
-        child.run(argv, env | {OPTIONS: java_options(job, chosen, spool.work, env)}, execution, _named(job))
+        child.run(argv, env | {OPTIONS: java_options(job, chosen, spool.work, env)}, execution, _named(job, env, chosen))
     finally:
         conf.unlink(missing_ok=True)  # it may contain secrets
         _name_tables(spool.work)
 
 
-def _named(job: Job) -> str:
-    """The program for reasons, with its cluster."""
-    return "spark-submit" if is_local(job) else f"spark-submit on {spark_server.master(job)}"
+def _named(job: Job, env: Mapping[str, str], chosen: Mapping[str, str]) -> str:
+    """The program for reasons, with its cluster: of YARN, whose master has no address, that of its configuration."""
+    if is_local(job):
+        return "spark-submit"
+    places = yarn_rest.addresses(env, chosen) if stamped_application.is_on_yarn(job) else ()
+    return f"spark-submit on {spark_server.master(job)}" + (f" at {', '.join(places)}" if places else "")
 
 
 def end(execution: Execution, task: SubmitTask, within_s: float) -> str:

@@ -217,6 +217,23 @@ def test_an_application_has_the_stamp_of_its_cluster(master: str, tags: str, sta
 
 
 @pytest.mark.parametrize(
+    ("master", "name"),
+    [
+        ("local[2]", "spark-submit"),
+        ("spark://m:7077", "spark-submit on spark://m:7077"),
+        ("yarn", "spark-submit on yarn at {yarn}"),
+    ],
+)
+def test_a_reason_names_the_cluster_of_an_application(master: str, name: str, yarn: ScriptedYarn, make: MakeSpool) -> None:
+    job = job_of(make(master))
+    assert isinstance(job.spec.task, SubmitTask)
+
+    assert submit._named(job, {"HADOOP_CONF_DIR": str(job.spec.task.env["HADOOP_CONF_DIR"])}, {}) == name.format(
+        yarn=yarn.address
+    )
+
+
+@pytest.mark.parametrize(
     ("line", "tags"), [("spark.yarn.tags a,b", "a,b"), ("  spark.yarn.tags = a ", "a"), ("# spark.yarn.tags a", ""), ("", "")]
 )
 def test_the_tags_of_the_operator_are_kept(line: str, tags: str, tmp_path: Path) -> None:
