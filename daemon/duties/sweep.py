@@ -176,8 +176,10 @@ async def end_strays(context: Context) -> None:
         if context.in_doubt:
             return  # A commit that is lost may be found again.
         if strays:
-            await _kill_all(backend, strays)
-            await backend.status(strays)  # ends the processes of a runner that had to be killed by force
+            try:
+                await _kill_all(backend, strays)
+            finally:
+                await backend.status(strays)  # ends the processes of killed runners, and their work at clusters
 
 
 async def _strays(context: Context, backend: Backend) -> Mapping[UUID, Handle]:
