@@ -29,7 +29,9 @@ def test_what_reaches_the_machine_is_denied(key: str) -> None:
         check_conf({key: "x"})
 
 
-@pytest.mark.parametrize("key", ["spark.master", "spark.submit.deployMode", "spark.app.name", "spark.tidegate.submission_id"])
+@pytest.mark.parametrize(
+    "key", ["spark.master", "spark.submit.deployMode", "spark.app.name", "spark.app.id", "spark.tidegate.submission_id"]
+)
 def test_what_the_scheduler_sets_is_refused(key: str) -> None:
     with pytest.raises(TaskError, match=f"^conf '{key}' is set by the scheduler"):
         check_conf({key: "x"})
