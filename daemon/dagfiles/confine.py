@@ -14,6 +14,7 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
+from tidegate.daemon.dagfiles import libc
 from tidegate.daemon.dagfiles.message import Limits
 
 MIB = 1 << 20
@@ -32,40 +33,46 @@ PROCESSES_SHARED = 4096
 
 NOBODY = 65534
 
-_CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWPID, _CLONE_NEWNET = (
-    0x20000,
-    0x08000000,
-    0x10000000,
-    0x20000000,
-    0x40000000,
-)
+_CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWPID, _CLONE_NEWNET = 0x08000000, 0x10000000, 0x20000000, 0x40000000
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
 _CAPABILITY_VERSION_3 = 0x20080522
-_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 1, 2, 4, 32, 0x1000, 0x4000, 0x40000
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
-def leave_network() -> str | None:
+def leave_network() -> str:
     """Move this single-threaded process into a network namespace without any device.
 
-    Root keeps its user namespace, other users need a new one. Returns why it was not permitted, None if it was.
+    Root keeps its user namespace, other users need a new one. Returns why it was not permitted, nothing if it was.
     """
-    reason = None
+    user, group, reason = os.geteuid(), os.getegid(), ""
     for flags in (_CLONE_NEWNET, _CLONE_NEWNET | _CLONE_NEWUSER):
         try:
-            _call("unshare", flags | _CLONE_NEWIPC)
+            libc.call("unshare", flags | _CLONE_NEWIPC)
         except OSError as error:
             reason = f"unshare: {error.strerror}"
         else:
-            return None
+            if flags & _CLONE_NEWUSER:
+                _keep_ids(user, group)
+            return ""
     return reason
+
+
+def _keep_ids(user: int, group: int) -> None:
+    """Be the same user in a new user namespace: a user without a number makes no files in memory.
+
+    The files that say so belong to root alone while this process refuses inspection.
+    """
+    with suppress(OSError):
+        libc.prctl(_PR_SET_DUMPABLE, 1)
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    refuse_inspection()
 
 
 def enter_process_namespace() -> bool:
     """Make the next child the first process of a new process namespace; False if that is not permitted."""
     with suppress(OSError):
-        _call("unshare", _CLONE_NEWPID)
+        libc.call("unshare", _CLONE_NEWPID)
         return True
     return False
 
@@ -73,7 +80,7 @@ def enter_process_namespace() -> bool:
 def open_process_namespace() -> int:
     """A descriptor of the process namespace of this process. Raises OSError if it may not enter that."""
     home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-    _call("setns", home, _CLONE_NEWPID)
+    libc.call("setns", home, _CLONE_NEWPID)
     return home
 
 
@@ -82,13 +89,13 @@ def fork_contained(home: int) -> int:
 
     `home` is the namespace of this process, in which its user has to be privileged: its next child gets a further one.
     """
-    _call("unshare", _CLONE_NEWPID)
+    libc.call("unshare", _CLONE_NEWPID)
     pid = -1
     try:
         pid = os.fork()
     finally:
         if pid != 0:
-            _call("setns", home, _CLONE_NEWPID)
+            libc.call("setns", home, _CLONE_NEWPID)
     return pid
 
 
@@ -97,29 +104,12 @@ def refuse_inspection() -> None:
 
     The children inherit it until they execute a program.
     """
-    _prctl(_PR_SET_DUMPABLE, 0)
-
-
-def enter_mount_namespace() -> None:
-    """Move this process into a mount namespace whose mounts no other process sees. Raises OSError without the permission."""
-    _call("unshare", _CLONE_NEWNS)
-    _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
-
-
-def cover(directory: str) -> None:
-    """Mount an empty directory, which every user may enter, over this one."""
-    _mount(b"tmpfs", directory, b"tmpfs", _MS_NOSUID | _MS_NODEV, b"mode=755")
-
-
-def mount_at(descriptor: int, path: str) -> None:
-    """Mount an open directory at this path, read-only."""
-    _mount(f"/proc/self/fd/{descriptor}".encode(), path, None, _MS_BIND)
-    _mount(None, path, None, _MS_BIND | _MS_REMOUNT | _MS_RDONLY)
+    libc.prctl(_PR_SET_DUMPABLE, 0)
 
 
 def die_with_parent() -> None:
     """Be killed when the thread that forked this process ends."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def confine(limits: Limits, processes: int) -> None:
@@ -132,7 +122,7 @@ def confine(limits: Limits, processes: int) -> None:
     _limit(resource.RLIMIT_NOFILE, OPEN_FILES)
     _limit(resource.RLIMIT_NPROC, processes)
     _limit(resource.RLIMIT_CORE, 0)
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1)
     # The change of user resets both.
     refuse_inspection()
     die_with_parent()
@@ -183,11 +173,7 @@ def _become_nobody() -> None:
 def _drop_capabilities() -> None:
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     effective_permitted_inheritable = (ctypes.c_uint32 * 6)()
-    _call("capset", header, effective_permitted_inheritable)
-
-
-def _mount(source: bytes | None, target: str, kind: bytes | None, flags: int, options: bytes | None = None) -> None:
-    _call("mount", source, os.fsencode(target), kind, ctypes.c_ulong(flags), options)
+    libc.call("capset", header, effective_permitted_inheritable)
 
 
 def _limit(kind: int, soft: int, hard: int | None = None) -> None:
@@ -197,13 +183,3 @@ def _limit(kind: int, soft: int, hard: int | None = None) -> None:
     if highest != resource.RLIM_INFINITY:
         wanted = (min(wanted[0], highest), min(wanted[1], highest))
     resource.setrlimit(kind, wanted)
-
-
-def _prctl(option: int, value: int) -> None:
-    _call("prctl", option, *(ctypes.c_ulong(argument) for argument in (value, 0, 0, 0)))
-
-
-def _call(name: str, *arguments: object) -> None:
-    if _libc[name](*arguments) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))

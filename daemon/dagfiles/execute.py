@@ -6,19 +6,23 @@ import os
 import re
 import signal
 import sys
+import tempfile
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import NamedTuple, NoReturn
 
 import msgspec
 
 from tidegate.daemon.dagfiles.confine import MIB, PROCESSES, confine, use_reserve
 from tidegate.daemon.dagfiles.imports import ImportTracker
+from tidegate.daemon.dagfiles.isolation import Isolation, enclose
 from tidegate.daemon.dagfiles.message import Limits, Outcome, Request, Script, decode_script, encode
-from tidegate.daemon.dagfiles.module_paths import open_to_sandbox, unreadable
+from tidegate.daemon.dagfiles.module_paths import unreadable
+from tidegate.daemon.dagfiles.readable import Readable
 from tidegate.daemon.dagfiles.recognition import AUTHORING, compiled, dag_name
+from tidegate.daemon.dagfiles.scratch import View, enter_view
 from tidegate.daemon.spark.runner.pinned_modules import install
 from tidegate.schemas.authoring.build import build, build_code
 from tidegate.schemas.dag import ImportProblem
@@ -38,10 +42,18 @@ class OutOfTimeError(BaseException):
 
 
 class Host(NamedTuple):
-    """The facts of the host for the zygote: the limit of processes of a sandbox's user, and the result of `closed_folders`."""
+    """The facts of the host for the zygote.
+
+    `processes` is the limit of processes of a sandbox's user, `readable` the folders of modules, `closed` the result of
+    `closed_folders`, `places` that of `private_places`, `scratch` that of `private_folder`.
+    """
 
     processes: int
-    closed: Mapping[str, Sequence[str]]
+    isolation: Isolation
+    readable: Readable = Readable()
+    closed: View = MappingProxyType({})
+    places: View = MappingProxyType({})
+    scratch: str = ""
 
 
 def execute(request: Request, source: int, result: int, printed: int, host: Host) -> NoReturn:
@@ -78,9 +90,10 @@ def _set_up(request: Request, source: int, printed: int, host: Host) -> Script:
     _redirect(printed)
     script = decode_script(os.pread(source, os.fstat(source).st_size, 0))
     os.close(source)
-    open_to_sandbox(host.closed)
+    writable = enter_view(host.closed, host.places, request.limits.memory_mb) or _own_folder(host.scratch)
     _enter(request.root)
     confine(request.limits, host.processes)
+    enclose(host.isolation, host.readable.with_folder(request.root), writable)
     if script.modules:
         install(Path(request.root), request.filename.removeprefix(f"{request.root}/"), script.modules)
     return script
@@ -209,6 +222,14 @@ def _redirect(printed: int) -> None:
         os.dup2(printed, descriptor)
     os.close(printed)
     faulthandler.enable(2)
+
+
+def _own_folder(scratch: str) -> tuple[str, ...]:
+    """Make it the folder of temporary files."""
+    if not scratch:
+        return ()
+    os.environ["TMPDIR"] = tempfile.tempdir = scratch
+    return (scratch,)
 
 
 def _enter(root: str) -> None:

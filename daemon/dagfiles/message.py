@@ -2,6 +2,7 @@
 
 import msgspec
 
+from tidegate.daemon.dagfiles.isolation import Isolation
 from tidegate.schemas.dag import DagSpec, ImportProblem, ModuleSource
 
 MAX_BYTES = 1 << 20
@@ -27,9 +28,10 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Hello(msgspec.Struct, frozen=True):
-    """The zygote is ready. `reachable` is why DAG files can reach the network, None if they cannot."""
+    """The zygote is ready. `readable` are the folders of modules that DAG files may read."""
 
-    reachable: str | None
+    isolation: Isolation
+    readable: tuple[str, ...]
 
 
 class Script(msgspec.Struct, frozen=True):

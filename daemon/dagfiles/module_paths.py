@@ -9,10 +9,7 @@ import os
 import stat
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import NamedTuple
-
-from tidegate.daemon.dagfiles.confine import cover, enter_mount_namespace, mount_at
 
 
 def closed_folders(paths: Iterable[str]) -> Mapping[str, Sequence[str]]:
@@ -43,18 +40,6 @@ class Ways(dict[str, Way]):
         return way
 
 
-def open_to_sandbox(below: Mapping[str, Sequence[str]]) -> None:
-    """Make directories reachable for every user of this process's mount namespace. Call as root.
-
-    `below` has them by the closed directory that they are below. Without the permission for mounts these stay closed.
-    """
-    if below:
-        with suppress(OSError):
-            enter_mount_namespace()
-            for closed, inside in below.items():
-                _replace(closed, inside)
-
-
 def unreadable(paths: Iterable[str]) -> Sequence[str]:
     """The paths that exist, as far as this process can see, and that it may not read."""
     return [path for path in paths if _is_unreadable(path)]
@@ -68,18 +53,6 @@ def _link_and_closed(path: str) -> tuple[bool, bool]:
         return is_link, not (os.stat(path).st_mode if is_link else mode) & stat.S_IXOTH
     except OSError:
         return False, False
-
-
-def _replace(closed: str, paths: Sequence[str]) -> None:
-    opened = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in paths}
-    cover(closed)
-    mask = os.umask(0o022)
-    for path, descriptor in opened.items():
-        if not os.path.isdir(path):  # one that is below another of these is there already
-            os.makedirs(path)
-            mount_at(descriptor, path)
-        os.close(descriptor)
-    os.umask(mask)
 
 
 def _is_unreadable(path: str) -> bool:

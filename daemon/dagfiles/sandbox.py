@@ -12,7 +12,8 @@ import structlog
 from anyio.abc import Process
 
 from tidegate.daemon.dagfiles.confine import changes_user
-from tidegate.daemon.dagfiles.message import Reply, Request, decode_hello, decode_reply, encode
+from tidegate.daemon.dagfiles.isolation import MEANS, Isolation, hints, reachable
+from tidegate.daemon.dagfiles.message import Hello, Reply, Request, decode_hello, decode_reply, encode
 from tidegate.schemas.error import UnavailableError
 
 log = structlog.get_logger()
@@ -23,7 +24,7 @@ INHERITED = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PATH"
 SERVER = "the parser of DAG files"
 START_S = 30.0
 STOP_S = 2.0
-MAX_REPLY = 4096
+MAX_REPLY = 65_536
 
 
 class GoneError(Exception):
@@ -48,9 +49,9 @@ class Zygote:
             theirs.close()
             return decode_reply(await _receive(ours))
 
-    async def hello(self) -> str | None:
-        """Wait until the zygote is ready; returns why DAG files can reach the network, if they can. Raises GoneError."""
-        return decode_hello(await _receive(self._control)).reachable
+    async def hello(self) -> Hello:
+        """Wait until the zygote is ready; returns what isolates DAG files. Raises GoneError."""
+        return decode_hello(await _receive(self._control))
 
     async def is_dead(self) -> bool:
         """Whether the zygote ended, after the end of a socket suggested it."""
@@ -74,6 +75,7 @@ class Zygotes:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         self._zygote: Zygote | None = None
+        self.host: Hello | None = None
         self._lock = anyio.Lock()
         self._warned = False
 
@@ -114,17 +116,15 @@ class Zygotes:
             raise UnavailableError(f"the parser of DAG files does not start: {error}", server=SERVER) from error
         try:
             with anyio.fail_after(START_S):
-                reachable = await zygote.hello()
+                self.host = await zygote.hello()
         except BaseException as error:
             with anyio.CancelScope(shield=True):
                 await zygote.stop()
             if isinstance(error, GoneError | TimeoutError):
                 raise UnavailableError("the parser of DAG files does not start", server=SERVER) from error
             raise
-        if reachable is not None and not self._warned:
-            self._warned = True
-            hint = "permit unprivileged user namespaces on this host"
-            log.warning("dag_files_not_isolated", reason=reachable, reachable=_reachable(), hint=hint)
+        if not self._warned:
+            self._warned = warn(self.host.isolation)
         return zygote
 
     async def _replace(self, zygote: Zygote) -> None:
@@ -149,11 +149,13 @@ async def open_zygotes(environ: Mapping[str, str]) -> AsyncIterator[Zygotes]:
             await zygotes.stop()
 
 
-def _reachable() -> str:
-    """The parts of the host that a DAG file without namespaces can reach."""
-    if changes_user():
-        return "the network; files that all users may read"
-    return "the network; all files and processes of the user of this daemon, except its memory and environment"
+def warn(isolation: Isolation) -> bool:
+    """Log what DAG files reach because of what is missing on this host; False if that is nothing."""
+    if not (parts := reachable(isolation, as_nobody=changes_user())):
+        return False
+    reason = "; ".join(dict.fromkeys(filter(None, (getattr(isolation, means.field) for means in MEANS))))
+    log.warning("dag_files_not_isolated", reason=reason, reachable="; ".join(parts), hint=hints(isolation))
+    return True
 
 
 async def start(environ: Mapping[str, str]) -> Zygote:

@@ -39,12 +39,16 @@ from tidegate.daemon.dagfiles.confine import (
 )
 from tidegate.daemon.dagfiles.execute import Host, run
 from tidegate.daemon.dagfiles.imports import ImportTracker
+from tidegate.daemon.dagfiles.isolation import Isolation, kernel_isolation
 from tidegate.daemon.dagfiles.message import Hello, Limits, Request, Script, decode_request, decode_script, encode
 from tidegate.daemon.dagfiles.minder import Minder
 from tidegate.daemon.dagfiles.module_paths import closed_folders
+from tidegate.daemon.dagfiles.readable import module_folders, present
+from tidegate.daemon.dagfiles.scratch import View, permits_mounts, private_folder, private_places
 from tidegate.daemon.orphans import adopt_orphans
 
 DESCRIPTORS = 4
+REFUSED = "unshare: it is not permitted"
 MAX_REQUEST = 65_536
 
 COUNT_EVERY_S = 5.0
@@ -80,7 +84,7 @@ def main() -> NoReturn:
     close_others(control.fileno())
     for name in WARM:
         importlib.import_module(name)
-    reachable = leave_network()
+    network = leave_network()
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     practise()
@@ -88,9 +92,11 @@ def main() -> NoReturn:
     gc.enable()
     gc.set_threshold(GC_THRESHOLD)
     home = enter_namespace_of_its_own()
+    isolation = kernel_isolation(network=network, processes="" if home else REFUSED, mounts="" if permits_mounts() else REFUSED)
+    modules = (*module_folders(os.environ), *sys.argv[2:])
     with suppress(BrokenPipeError, ConnectionResetError):  # the daemon stopped while it started
-        control.send(encode(Hello(reachable)))
-        serve(control, home, alone=reachable is None)
+        control.send(encode(Hello(isolation, modules)))
+        serve(control, home, Hosting(isolation, modules))
     os._exit(0)
 
 
@@ -135,22 +141,28 @@ def _end_with(pid: int) -> NoReturn:
 
 
 class Hosting:
-    """The facts of the host that change. `alone`: see `process_limit`."""
+    """The facts of the host, of which some change."""
 
-    def __init__(self, *, alone: bool) -> None:
-        self._alone = alone
+    def __init__(self, isolation: Isolation, modules: Sequence[str]) -> None:
+        self._isolation, self._modules, self._readable = isolation, modules, present(modules)
         self._processes, self._counted_until = 0, 0.0
+        self._places: dict[str, View] = {}
 
     def at_present(self, root: str) -> Host:
         """The facts for a file below this DAG folder."""
         if time.monotonic() > self._counted_until:
-            self._processes, self._counted_until = process_limit(alone=self._alone), time.monotonic() + COUNT_EVERY_S
-        return Host(self._processes, closed_folders([root, *sys.path]) if os.geteuid() == 0 else {})
+            alone = not self._isolation.network
+            self._processes, self._counted_until = process_limit(alone=alone), time.monotonic() + COUNT_EVERY_S
+            self._places.clear()
+        paths = (root, *sys.path, *self._modules)
+        closed = closed_folders(paths) if os.geteuid() == 0 else {}
+        if root not in self._places:
+            self._places[root] = private_places(paths)
+        return Host(self._processes, self._isolation, self._readable, closed, self._places[root])
 
 
-def serve(control: socket.socket, home: int | None, *, alone: bool) -> None:
+def serve(control: socket.socket, home: int | None, hosting: Hosting) -> None:
     """Run a sandbox per request, until the daemon closes the socket. `home` is the process namespace, if there may be some."""
-    hosting = Hosting(alone=alone)
     minder = Minder(
         os.fork if home is None else partial(fork_contained, home), _nothing, [control.fileno(), *filter(None, [home])]
     )
@@ -185,9 +197,10 @@ def _start_apart(control: socket.socket, request: Request, descriptors: Sequence
         adopt_orphans()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         minder = Minder(os.fork, _kill_orphans, ())
-        minder.start(request, descriptors, host)
-        while minder.sandboxes:
-            minder.wait()
+        with private_folder() as scratch:
+            minder.start(request, descriptors, host._replace(scratch=scratch))
+            while minder.sandboxes:
+                minder.wait()
     except BaseException:  # noqa: BLE001 - this process must exit here
         traceback.print_exc()
     finally:

@@ -12,6 +12,7 @@ import psutil
 from anyio.abc import Process
 
 from tests.integration.dagfiles.conftest import Write, until
+from tests.integration.dagfiles.users import USERS, WITHOUT_ANYTHING, WITHOUT_NAMESPACES
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.standalone.process import runs
 from tidegate.schemas.dag import REPEAT_DIGEST, ParsedFile
@@ -34,21 +35,10 @@ anyio.run(main)
 
 COMMAND = "from tidegate.daemon.cli.entry import main; main()"
 
-FORBID_NAMESPACES = """
-import ctypes, os, sys
-libc = ctypes.CDLL(None, use_errno=True)
-assert libc.unshare(0x10000000) == 0
-for kind in ("user", "net", "pid"):
-    with open(f"/proc/sys/user/max_{kind}_namespaces", "w") as limit:
-        limit.write("0")
-os.execv(sys.executable, [sys.executable, "-c", *sys.argv[1:]])
-"""
-"""Runs a script in a user namespace that must not make any more; the exec takes away what rights it had there."""
 
-
-async def parse_without_namespaces(settings: Settings, *paths: str) -> tuple[list[ParsedFile], str]:
+async def parse_as(user: str, settings: Settings, *paths: str) -> tuple[list[ParsedFile], str]:
     """What each file gave, and the log."""
-    command = [sys.executable, "-c", FORBID_NAMESPACES, SCRIPT, msgspec.json.encode(settings).decode(), *paths]
+    command = [sys.executable, "-c", USERS[user], SCRIPT, msgspec.json.encode(settings).decode(), *paths]
     ended = await anyio.run_process(command, check=False)
     assert ended.returncode == 0, ended.stderr.decode()
     return [msgspec.json.decode(line, type=ParsedFile) for line in ended.stdout.splitlines()], ended.stderr.decode()
@@ -82,16 +72,26 @@ async def test_no_process_survives_a_daemon_that_is_killed(settings: Settings, w
         await until(lambda: not any(map(runs, family)))
 
 
-async def test_without_namespaces_files_are_parsed_and_the_log_says_once_what_is_missing(
+async def test_without_any_isolation_files_are_parsed_and_the_log_says_once_what_is_missing(
     settings: Settings, write: Write
 ) -> None:
     path = write("good.py", "import tidegate\ntidegate.Dag('d')\n")
 
-    parsed, log = await parse_without_namespaces(settings, path, path)
+    parsed, log = await parse_as(WITHOUT_ANYTHING, settings, path, path)
 
     assert [file.dags[0].dag_id for file in parsed] == ["d", "d"]
     assert log.count("dag_files_not_isolated") == 1
-    assert "the network; all files and processes of the user of this daemon, except its memory and environment" in log
+    assert "the network; Unix sockets that accept the user of this daemon, such as that of Postgres; " in log
+    assert "all files of the user of this daemon" in log
+
+
+async def test_without_namespaces_nothing_more_is_reachable_and_the_log_says_nothing(settings: Settings, write: Write) -> None:
+    text = "import tempfile, tidegate\ntempfile.TemporaryFile().write(b'x')\ntidegate.Dag('d')\n"
+
+    (parsed,), log = await parse_as(WITHOUT_NAMESPACES, settings, write("good.py", text))
+
+    assert parsed.problem is None
+    assert "dag_files_not_isolated" not in log
 
 
 async def test_without_namespaces_a_file_still_ends_at_its_limits(settings: Settings, write: Write) -> None:
@@ -99,7 +99,7 @@ async def test_without_namespaces_a_file_still_ends_at_its_limits(settings: Sett
     sleep = write("sleep.py", "import signal, tidegate, time\nsignal.setitimer(signal.ITIMER_REAL, 0)\ntime.sleep(60)\n")
     large = write("large.py", "import tidegate\nx = bytearray(10 * 2**30)\n")
 
-    parsed, _ = await parse_without_namespaces(settings, sleep, large)
+    parsed, _ = await parse_as(WITHOUT_NAMESPACES, settings, sleep, large)
 
     reasons = [file.problem.reason for file in parsed if file.problem is not None]
     assert [reason.partition(" (")[0] for reason in reasons] == [
@@ -117,19 +117,17 @@ async def test_without_namespaces_what_a_file_left_running_ends_with_it(settings
         subprocess.Popen(["sh", "-c", "sleep 60; : {left}"], start_new_session=True)
     """
 
-    parsed, _ = await parse_without_namespaces(settings, write("daemonizes.py", text))
+    parsed, _ = await parse_as(WITHOUT_NAMESPACES, settings, write("daemonizes.py", text))
 
     assert parsed[0].problem is None
     assert not [process for process in psutil.process_iter(["cmdline"]) if left in str(process.info)]
 
 
-async def test_without_namespaces_a_file_that_kills_its_minder_is_a_problem_and_the_next_one_parses(
-    settings: Settings, write: Write
-) -> None:
+async def test_a_file_that_kills_its_minder_is_a_problem_and_the_next_one_parses(settings: Settings, write: Write) -> None:
     killer = write("killer.py", "import os, tidegate\nos.kill(os.getppid(), 9)\n")
     good = write("good.py", "import tidegate\ntidegate.Dag('d')\n")
 
-    (killed, parsed), _ = await parse_without_namespaces(settings, killer, good)
+    (killed, parsed), _ = await parse_as(WITHOUT_ANYTHING, settings, killer, good)
 
     assert killed.problem is not None
     assert killed.problem.reason == "its parent process was killed while it ran"
@@ -150,8 +148,8 @@ open(f"/proc/{daemon}/environ", "rb").read()
 """
 
 
-async def test_without_namespaces_a_file_cannot_read_the_environment_of_a_command(settings: Settings, write: Write) -> None:
-    command = [sys.executable, "-c", FORBID_NAMESPACES, COMMAND, "check", f"{settings.dags_folder}/{write('spy.py', SPY)}"]
+async def test_without_any_isolation_a_file_cannot_read_the_environment_of_a_command(settings: Settings, write: Write) -> None:
+    command = [sys.executable, "-c", USERS[WITHOUT_ANYTHING], COMMAND, "check", f"{settings.dags_folder}/{write('spy.py', SPY)}"]
 
     ended = await anyio.run_process(command, check=False, env=os.environ | {"TIDEGATE_POSTGRES_DSN": "postgresql://:secret@db/x"})
 

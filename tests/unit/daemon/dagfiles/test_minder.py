@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 
 from tidegate.daemon.dagfiles.execute import Host
+from tidegate.daemon.dagfiles.isolation import Isolation
 from tidegate.daemon.dagfiles.message import Limits, Request
 from tidegate.daemon.dagfiles.minder import Minder, Sandbox
 
@@ -44,7 +45,7 @@ def test_a_sandbox_that_cannot_be_minded_is_ended_and_leaves_nothing_open(call: 
     minder, before = Minder(start, lambda: None, ()), set(os.listdir("/proc/self/fd"))
     monkeypatch.setattr(os, call, refuse)
     with pytest.raises(OSError, match="Too many open files in system"):
-        minder.start(REQUEST, (0, 0, 0, 0), Host(64, {}))
+        minder.start(REQUEST, (0, 0, 0, 0), Host(64, Isolation()))
 
     left = set(os.listdir("/proc/self/fd")) - before  # the garbage collector may have closed others meanwhile
     assert (minder.sandboxes, left) == ([], set())
