@@ -3,15 +3,16 @@
 import os
 import socket
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Literal, get_args, get_type_hints
+from typing import Annotated, Literal, get_type_hints
 
 import msgspec
 from msgspec import Meta
 
+from tidegate.daemon.dag_access import readable_paths, variable_names
 from tidegate.daemon.own_variables import own_variables
 from tidegate.daemon.postgres.address import is_postgres_address
+from tidegate.daemon.setting_text import hint, sentence
 from tidegate.schemas.cluster import Clusters, read_clusters
 from tidegate.schemas.error import RequestError, TidegateError
 from tidegate.schemas.kafka_security import DEFAULT_MECHANISM, KafkaSecurity, Mechanism, Protocol
@@ -152,6 +153,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     parse_cpu_s: Annotated[int, _count("CPU time limit for parsing one DAG file.", "seconds")] = 20
     parse_memory_mb: Annotated[int, _count("Memory limit for parsing one DAG file.", "MiB")] = 512
     parse_output_mb: Annotated[int, _count("Size limit of the serialised DAGs of one file.", "MiB")] = 4
+    dag_env: Annotated[
+        str,
+        _text(
+            "Environment variables that DAG files and tasks may read, separated by commas, such as `STAGE,REGION`. Settings never"
+            " are. Give them the same values on all hosts. A changed value counts from the next change of a file on."
+        ),
+    ] = ""
+    dag_reads: Annotated[
+        str, _text("Files and folders outside the DAG folder that DAG files may read, as absolute paths separated by commas.")
+    ] = ""
     dags_scan_s: Annotated[float, _seconds("Interval of full scans of the DAG folder, which complement the file watcher.")] = 30.0
 
     spark_remote: Annotated[str, _text("Address of the Spark Connect server.")] = "sc://127.0.0.1:15002"
@@ -281,7 +292,9 @@ def read(environ: Mapping[str, str], *, needs: Collection[str] = tuple(SERVERS))
     """
     values = {name: value for name, value in own_variables(environ, PREFIX).items() if value or name not in FOLDERS}
     if unknown := [name for name in values if name not in Settings.__struct_fields__]:
-        error = UnknownSettingError(f"{PREFIX}{unknown[0].upper()} is not a setting{_hint(unknown[0])}")
+        error = UnknownSettingError(
+            f"{PREFIX}{unknown[0].upper()} is not a setting{hint(PREFIX, unknown[0], Settings.__struct_fields__)}"
+        )
         error.names = frozenset(f"{PREFIX}{name.upper()}" for name in unknown)
         raise error
     for name in needs:
@@ -294,7 +307,7 @@ def read(environ: Mapping[str, str], *, needs: Collection[str] = tuple(SERVERS))
     try:
         settings = msgspec.convert(values, Settings, strict=False)
     except msgspec.ValidationError as error:
-        raise SettingsError(_sentence(str(error), values)) from error
+        raise SettingsError(sentence(PREFIX, str(error), values, get_type_hints(Settings))) from error
     _check_parts(settings)
     return settings
 
@@ -302,6 +315,7 @@ def read(environ: Mapping[str, str], *, needs: Collection[str] = tuple(SERVERS))
 def _check_parts(settings: Settings) -> None:
     try:
         settings.kafka_security, settings.clusters  # noqa: B018 - they are checked when they are made
+        variable_names(settings.dag_env), readable_paths(settings.dag_reads)
     except RequestError as error:
         raise SettingsError(str(error)) from error
     for often, times, limit in (("lease_renew_s", 2.5, "lease_ttl_s"), ("runner_heartbeat_s", 4, "runner_silent_s")):
@@ -337,19 +351,3 @@ def _check_dsn(name: str, dsn: str) -> None:
             f"{PREFIX}{name.upper()} is no Postgres address; write postgresql://user:password@host:5432/database, "
             "special characters of the password as %XX"
         )
-
-
-def _hint(name: str) -> str:
-    close = get_close_matches(name, Settings.__struct_fields__, n=1)
-    return f"; did you mean {PREFIX}{close[0].upper()}?" if close else ""
-
-
-def _sentence(problem: str, values: Mapping[str, str]) -> str:
-    """`Expected `float` > 0.0 - at `$.sweep_s`` as a sentence for the user."""
-    expected, _, path = problem.removeprefix("Expected ").rpartition(" - at `$.")
-    name = path.rstrip("`")
-    if problem.startswith("Invalid enum value"):
-        expected = " or ".join(get_args(get_type_hints(Settings)[name]))
-    for type_, words in {"int": "a whole number", "float": "a number", "bool": "true or false"}.items():
-        expected = expected.removesuffix(", got `str`").replace(f"`{type_}`", words)
-    return f"{PREFIX}{name.upper()} is {values[name]!r}, but must be {expected}"

@@ -1,13 +1,10 @@
 """Inside a sandbox: executes one DAG file and writes its DAGs or its problem."""
 
-import errno
 import faulthandler
 import os
-import re
 import signal
 import sys
 import tempfile
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType, MappingProxyType
@@ -15,30 +12,17 @@ from typing import NamedTuple, NoReturn
 
 import msgspec
 
-from tidegate.daemon.dagfiles.confine import MIB, PROCESSES, confine, use_reserve
+from tidegate.daemon.dagfiles import reasons
+from tidegate.daemon.dagfiles.confine import MIB, confine, use_reserve
 from tidegate.daemon.dagfiles.imports import ImportTracker
 from tidegate.daemon.dagfiles.isolation import Isolation, enclose
 from tidegate.daemon.dagfiles.message import Limits, Outcome, Request, Script, decode_script, encode
-from tidegate.daemon.dagfiles.module_paths import unreadable
 from tidegate.daemon.dagfiles.readable import Readable
 from tidegate.daemon.dagfiles.recognition import AUTHORING, compiled, dag_name
 from tidegate.daemon.dagfiles.scratch import View, enter_view
 from tidegate.daemon.spark.runner.pinned_modules import install
 from tidegate.schemas.authoring.build import build, build_code
 from tidegate.schemas.dag import ImportProblem
-from tidegate.schemas.error import DagError
-
-MAX_REASON = 2000
-
-_REPR = re.compile(r"<(?:[^<>]|<\w+>)*")
-"""The representation of an object, up to a further one inside it: `<function <lambda> at 0x7f…`."""
-_UNREACHABLE = re.compile("Network is unreachable|[Nn]ame resolution|Name or service not known")
-"""What the C library says in a sandbox about an address, and about a name."""
-_ADDRESS = re.compile(" at 0x[0-9a-f]*")
-
-
-class OutOfTimeError(BaseException):
-    """Not an Exception, so that `except Exception` in a DAG file does not catch it."""
 
 
 class Host(NamedTuple):
@@ -74,7 +58,7 @@ def _outcome(request: Request, source: int, printed: int, host: Host) -> Outcome
         imports = ImportTracker(request.root, request.filename)
         imports.track()
     except BaseException as error:  # noqa: BLE001 - none of them is the fault of the file
-        why = f"its sandbox could not be set up: {reason(error, request.filename, request.limits)}"
+        why = f"its sandbox could not be set up: {reasons.reason(error, request.filename, request.limits)}"
         return Outcome(problem=ImportProblem(reason=why), may_pass=True)
     outcome = run(script.text, request.filename, request.limits)
     try:
@@ -115,8 +99,8 @@ def run(source: str, filename: str, limits: Limits) -> Outcome:
         _disarm()
         if isinstance(error, MemoryError):
             use_reserve()
-        why = reason(error, filename, limits) + taken_for_a_dag_file(name)
-        return Outcome(problem=ImportProblem(reason=why, line=line(error, filename)), may_pass=may_pass(error))
+        why = reasons.reason(error, filename, limits) + taken_for_a_dag_file(name)
+        return Outcome(problem=ImportProblem(reason=why, line=reasons.line(error, filename)), may_pass=reasons.may_pass(error))
     finally:
         _disarm()
 
@@ -147,70 +131,7 @@ def write(result: int, outcome: Outcome, limits: Limits) -> None:
 def _out_of_memory(error: MemoryError, limits: Limits) -> Outcome:
     """The problem of a file that has built its DAGs with the last of its memory."""
     use_reserve()
-    return Outcome(problem=ImportProblem(reason=reason(error, "", limits)))
-
-
-def reason(error: BaseException, filename: str, limits: Limits) -> str:
-    """The reason of a problem, for the author of the file."""
-    match error:
-        case SyntaxError():
-            where = "" if error.filename in (filename, None) else f" in {error.filename}, line {error.lineno}"
-            text = f"{type(error).__name__}: {error.msg}{where}"
-        case DagError() | OutOfTimeError():
-            text = str(error)
-        case SystemExit():
-            text = f"it called sys.exit({error.code!r}); a DAG file only builds DAGs"
-        case MemoryError():
-            text = f"it needs more than {limits.memory_mb} MiB of memory (TIDEGATE_PARSE_MEMORY_MB); move the work into a task"
-        case ModuleNotFoundError():
-            text = f"{error}; {_advice(error.name)}"
-        case OSError(errno=errno.EFBIG):
-            text = f"it prints or writes more than {limits.output_mb} MiB (TIDEGATE_PARSE_OUTPUT_MB)"
-        case OSError(errno=errno.EAGAIN) | RuntimeError(args=("can't start new thread",)):
-            most = f"{PROCESSES} processes and threads in {limits.memory_mb} MiB of memory (TIDEGATE_PARSE_MEMORY_MB)"
-            text = f"it starts too many processes or threads; at most {most} are possible; move the work into a task"
-        case _:
-            text = ": ".join(filter(None, (type(error).__name__, _message(error)))) + _offline(error)
-    return without_addresses(text)[:MAX_REASON].encode(errors="replace").decode()
-
-
-def may_pass(error: BaseException) -> bool:
-    """Whether the host may be the cause: it lacks a package or a file, or another process takes what the file needs."""
-    match error:
-        case OSError(errno=errno.EFBIG | errno.EMFILE):
-            return False
-        case ImportError() | OSError() | RuntimeError(args=("can't start new thread",)):
-            return True
-        case _:
-            return False
-
-
-def without_addresses(text: str) -> str:
-    """The text without the addresses of objects: they differ at each parse, and the reason would be another one each time."""
-    return _REPR.sub(lambda shown: _ADDRESS.sub("", shown[0]), text)
-
-
-def line(error: BaseException, filename: str) -> int | None:
-    """The line of the file where the problem occurred, if known."""
-    if isinstance(error, SyntaxError) and error.filename == filename:
-        return error.lineno
-    if isinstance(error, DagError) and error.place is not None and error.place[0] == filename:
-        return error.place[1]
-    lines = [number for frame, number in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == filename]
-    return lines[-1] if lines else None
-
-
-def _advice(module: str | None) -> str:
-    """What to do about a module that is not found."""
-    if module == "airflow":
-        return "this is a DAG file of Airflow: tidegate import-airflow translates it"
-    return f"install it where the daemon runs, or put it into the DAG folder{_closed()}"
-
-
-def _closed() -> str:
-    """Why a module that exists may not be found: DAG files do not run as root."""
-    closed = ", ".join(unreadable(sys.path))
-    return closed and f"; DAG files run without the permissions of root: let all users read {closed}"
+    return Outcome(problem=ImportProblem(reason=reasons.reason(error, "", limits)))
 
 
 def _redirect(printed: int) -> None:
@@ -255,22 +176,6 @@ def _disarm() -> None:
 def _interrupt(text: str) -> Callable[[int, FrameType | None], None]:
     def interrupt(_: int, __: FrameType | None) -> None:
         _disarm()
-        raise OutOfTimeError(text)
+        raise reasons.OutOfTimeError(text)
 
     return interrupt
-
-
-def _offline(error: BaseException | None) -> str:
-    """The advice about a file that wants the network, which its exception or the cause of that tells."""
-    while error is not None:
-        if _UNREACHABLE.search(_message(error)):
-            return "; DAG files are read without network: do this in a task"
-        error = error.__cause__ or error.__context__
-    return ""
-
-
-def _message(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - the error's class is the file's own
-        return ""

@@ -11,6 +11,7 @@ import anyio
 import structlog
 from anyio.abc import Process
 
+from tidegate.daemon.dag_access import DAG_READS, readable_paths, variables
 from tidegate.daemon.dagfiles.confine import changes_user
 from tidegate.daemon.dagfiles.isolation import MEANS, Isolation, hints, reachable
 from tidegate.daemon.dagfiles.message import Hello, Reply, Request, decode_hello, decode_reply, encode
@@ -19,7 +20,7 @@ from tidegate.schemas.error import UnavailableError
 log = structlog.get_logger()
 
 INHERITED = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "TZ")
-"""The variables of the daemon's environment that a DAG file sees."""
+"""The variables of the daemon's environment that a DAG file sees, beside the ones that `TIDEGATE_DAG_ENV` names."""
 
 SERVER = "the parser of DAG files"
 START_S = 30.0
@@ -159,12 +160,13 @@ def warn(isolation: Isolation) -> bool:
 
 
 async def start(environ: Mapping[str, str]) -> Zygote:
-    """Start a zygote with the `INHERITED` variables of `environ`."""
+    """Start a zygote with the `INHERITED` variables of `environ`, and with what its settings let DAG files read."""
     ours, theirs = _socketpair()
-    shown = {name: environ[name] for name in INHERITED if name in environ}
+    shown = {**variables(environ), **{name: environ[name] for name in INHERITED if name in environ}}
+    readable = readable_paths(environ.get(DAG_READS, ""))
     with theirs:
         process = await anyio.open_process(
-            [sys.executable, "-P", "-m", "tidegate.daemon.dagfiles.zygote", str(theirs.fileno())],
+            [sys.executable, "-P", "-m", "tidegate.daemon.dagfiles.zygote", str(theirs.fileno()), *readable],
             stdin=DEVNULL,
             stdout=DEVNULL,
             stderr=None,

@@ -15,6 +15,7 @@ from uuid import UUID
 import anyio
 from anyio import to_thread
 
+from tidegate.daemon.dag_access import variables
 from tidegate.daemon.spark.process import STAMP
 from tidegate.daemon.spark.regular_file import DamagedError, open_regular
 from tidegate.daemon.spark.spool import Spool
@@ -55,13 +56,13 @@ FOR_SYSTEMD = ("PATH", "HOME", RUNTIME_DIR, "DBUS_SESSION_BUS_ADDRESS", "DBUS_SY
 
 
 def environment(environ: Mapping[str, str], spool: Spool) -> dict[str, str]:
-    """The environment of a runner and its task: an allow-list, and the stamp.
+    """The environment of a runner and its task: an allow-list, the variables of its DAG file, and the stamp.
 
     With SPT_NOENV, `setproctitle` does not write a title over the environment, and so over the stamp.
     """
     passed_on = {name: value for name, value in environ.items() if name in PASSED_ON or name.startswith("LC_")}
     own = {STAMP: str(spool.submission_id), "TMPDIR": str(spool.tmp), "PYTHONUNBUFFERED": "1", "SPT_NOENV": "1"}
-    return passed_on | own | {"PYSPARK_PYTHON": sys.executable}
+    return variables(environ) | passed_on | own | {"PYSPARK_PYTHON": sys.executable}
 
 
 def unit_name(action: str, submission_id: UUID) -> str:

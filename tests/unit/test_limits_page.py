@@ -7,7 +7,7 @@ import pytest
 
 from tidegate.daemon import notes
 from tidegate.daemon.cli.commands import pools, tokens
-from tidegate.daemon.dagfiles import archive, confine, execute, ignore, message, parse, source
+from tidegate.daemon.dagfiles import archive, confine, ignore, message, parse, reasons, source
 from tidegate.daemon.gateway import guard, lists
 from tidegate.daemon.gateway.endpoint import LONGEST_KEY
 from tidegate.daemon.read_model import run_progress
@@ -50,7 +50,7 @@ BOUNDS = {
         f" module and {archive.MAX_MODULES_BYTES >> 20} MiB for all of them"
     ),
     "The directory of an archive": f"{archive.MAX_READ_BYTES >> 20} MiB",
-    "The message of an import error": f"{execute.MAX_REASON:,} characters",
+    "The message of an import error": f"{reasons.MAX_REASON:,} characters",
     "Tasks of a DAG": f"{MAX_TASKS:,}",
     "Nesting of a condition": f"{condition.MAX_NESTING} levels",
     "A filter on events": f"{filter_syntax.MAX_LENGTH:,} characters, {filter_syntax.MAX_NESTING} levels",

@@ -19,7 +19,7 @@ from tests.fuzz.doors.record import check_storable
 from tests.shapes import dag_view
 from tests.unit.handlers import task_facts
 from tests.unit.handlers.simulated_run import READY, SimulatedRun
-from tidegate.daemon.dagfiles import execute
+from tidegate.daemon.dagfiles import execute, reasons
 from tidegate.daemon.dagfiles.message import Limits, Outcome, Reply
 from tidegate.daemon.dagfiles.parse import Parser, judge, open_parser
 from tidegate.daemon.read_model.inputs import timing_text
@@ -87,11 +87,11 @@ def parsed(source: str, filename: str, result: int) -> Outcome:
         raised.append(error)
         return told(error, filename, limits)
 
-    told, execute.reason = execute.reason, noted
+    told, reasons.reason = reasons.reason, noted
     try:
         outcome = execute.run(source, filename, LIMITS)
     finally:
-        execute.reason = told
+        reasons.reason = told
     for error in raised:
         check_raised_by_the_file(error, filename)
     os.ftruncate(result, 0)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import anyio
 import msgspec
@@ -19,7 +20,7 @@ from tidegate.daemon.dagfiles.sandbox import INHERITED
 from tidegate.daemon.dagfiles.source import decode
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.standalone.process import runs
-from tidegate.schemas.dag import ImportProblem, ParsedFile
+from tidegate.schemas.dag import REPEAT_DIGEST, ImportProblem, ParsedFile
 
 
 def closed(folder: Path) -> bool:
@@ -116,6 +117,48 @@ async def test_a_file_sees_an_environment_without_secrets(
     shown = {*INHERITED, "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED"}
     assert "TZ" in parsed.dags[0].tags
     assert set(parsed.dags[0].tags) <= shown
+
+
+async def test_a_file_reads_the_variables_that_are_allowed(
+    settings: Settings, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAGE", "test")
+    monkeypatch.setenv("TIDEGATE_DAG_ENV", "STAGE, REGION")
+    reads = "import os\nfrom tidegate import Dag\nDag('d', tags=[os.environ['STAGE']])\n"
+
+    allowed, missing, setting = await parse(
+        settings,
+        write("allowed.py", reads),
+        write("missing.py", reads.replace("STAGE", "ZONE")),
+        write("setting.py", reads.replace("STAGE", "TIDEGATE_HOST")),
+    )
+
+    assert allowed.dags[0].tags == ("test",)
+    assert problem(missing) == ImportProblem(
+        reason="KeyError: there is no environment variable ZONE; set it where the daemon runs, and add it to TIDEGATE_DAG_ENV,"
+        " which names the variables that DAG files may read",
+        line=3,
+    )
+    assert missing.digest == REPEAT_DIGEST
+    assert problem(setting).reason.endswith("TIDEGATE_HOST; DAG files never read settings; name the variable otherwise")
+
+
+async def test_a_file_reads_the_paths_that_are_allowed(
+    settings: Settings, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with TemporaryDirectory(dir="/var/tmp") as folder:
+        Path(folder).chmod(0o755)
+        (Path(folder) / "tables.txt").write_text("tables")
+        path = write("d.py", f"from tidegate import Dag\nDag('d', tags=[open('{folder}/tables.txt').read()])\n")
+        (closed,) = await parse(settings, path)
+        monkeypatch.setenv("TIDEGATE_DAG_READS", folder)
+        (opened,) = await parse(settings, path)
+
+    assert problem(closed).reason == (
+        f"PermissionError: [Errno 13] Permission denied: '{folder}/tables.txt'; DAG files read their folder and modules, "
+        "and write into temporary files only; TIDEGATE_DAG_READS opens other paths"
+    )
+    assert opened.dags[0].tags == ("tables",)
 
 
 async def test_a_file_cannot_read_the_environment_of_the_daemon(settings: Settings, write: Write) -> None:

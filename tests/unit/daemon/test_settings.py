@@ -167,3 +167,16 @@ def test_the_spool_is_below_the_home_directory_by_default() -> None:
 def test_a_spool_that_depends_on_the_working_directory_is_refused(relative: str) -> None:
     with pytest.raises(SettingsError, match=rf"^TIDEGATE_SPOOL_DIR is '{relative}', but must be an absolute path$"):
         spool_root(read({**SERVERS, "TIDEGATE_SPOOL_DIR": relative}))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("DAG_ENV", "STAGE, TIDEGATE_POSTGRES_DSN", "TIDEGATE_POSTGRES_DSN is a setting, which DAG files never read"),
+        ("DAG_ENV", "STAGE REGION", "'STAGE REGION' is no name of a variable; separate names by commas"),
+        ("DAG_READS", "/etc/etl,config", "'config' is no absolute path; separate paths by commas"),
+    ],
+)
+def test_what_dag_files_may_read_is_named_by_names_and_absolute_paths(name: str, value: str, problem: str) -> None:
+    with pytest.raises(SettingsError, match=f"^TIDEGATE_{name}: {problem}$"):
+        read({**SERVERS, f"TIDEGATE_{name}": value})

@@ -26,11 +26,14 @@ def test_the_environment_is_reduced_to_what_programs_need_and_the_stamp() -> Non
         "TIDEGATE_POSTGRES_DSN": "secret",
         "AWS_SECRET_ACCESS_KEY": "secret",
         "NOTIFY_SOCKET": "/n",
+        "TIDEGATE_DAG_ENV": "STAGE,REGION",
+        "STAGE": "test",
     }
 
     assert environment(daemon, Spool(Path("/spool"), ID)) == {
         "PATH": "/bin",
         "LC_ALL": "C.UTF-8",
+        "STAGE": "test",
         "TASK_SUBMISSION_ID": str(ID),
         "TMPDIR": f"/spool/work/{ID}/files",
         "PYTHONUNBUFFERED": "1",

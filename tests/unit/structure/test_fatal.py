@@ -8,7 +8,7 @@ import pytest
 from tests.structure.imports import FOLDERS, ROOT, nodes
 from tidegate.schemas.error import DagFaultError, blame
 
-IN_CHILD_PROCESS = ROOT / "daemon/dagfiles/execute.py"
+IN_CHILD_PROCESS = ROOT / "daemon/dagfiles/reasons.py"
 PASSED_ON = {"FATAL", "NOT_CONTAINED"}
 
 

@@ -5,8 +5,9 @@ import tempfile
 import pytest
 
 from tidegate.daemon.dagfiles import execute
-from tidegate.daemon.dagfiles.execute import may_pass, reason, write
+from tidegate.daemon.dagfiles.execute import write
 from tidegate.daemon.dagfiles.message import Limits, Outcome, decode_outcome, encode
+from tidegate.daemon.dagfiles.reasons import may_pass, reason
 from tidegate.schemas.error import DagError
 
 LIMITS = Limits(wall_s=30, cpu_s=20, memory_mb=512, output_mb=4)
