@@ -40,7 +40,7 @@ app.command(epilog=examples("tidegate daemon", "tidegate daemon --until-idle --r
 app.command(epilog=examples("tidegate web", "TIDEGATE_WEB_PORT=8080 tidegate web"))(servers.web)
 app.command(epilog=examples("tidegate migrate"))(servers.migrate)
 app.command(epilog=examples("tidegate doctor", "tidegate doctor --json | jq .problems"))(doctor.doctor)
-app.command(epilog=examples("tidegate check", "tidegate check dags/daily.py --json"))(check.check)
+app.command(epilog=examples("tidegate check", "tidegate check dags/daily.py --json", "tidegate check --sandbox"))(check.check)
 app.command("import-airflow", epilog=import_airflow.EXAMPLES)(import_airflow.import_airflow)
 _add_group("dags", "List, show, pause and delete DAGs; print their next runs, and why one has no run.", imported_group("dags"))
 _add_group("runs", "List, show, explain, trigger, clear, cancel and mark runs.", imported_group("runs"))

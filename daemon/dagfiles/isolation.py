@@ -91,9 +91,22 @@ def _reachable_by_calls(isolation: Isolation, user: str) -> Iterator[str]:
             yield f"signals to processes of {user}"
 
 
+class State(msgspec.Struct, frozen=True):
+    """A means on this host: what it holds back, and why it is missing, if it is."""
+
+    name: str
+    holds_back: str
+    missing: str
+
+
+def means(isolation: Isolation) -> tuple[State, ...]:
+    """All means, the strongest first."""
+    return tuple(State(each.name, each.holds_back, getattr(isolation, each.field)) for each in MEANS)
+
+
 def hints(isolation: Isolation) -> str:
     """How to permit what is missing."""
-    return "; ".join(dict.fromkeys(means.permit for means in MEANS if getattr(isolation, means.field)))
+    return "; ".join(dict.fromkeys(each.permit for each in MEANS if getattr(isolation, each.field)))
 
 
 def enclose(isolation: Isolation, readable: Readable, writable: tuple[str, ...]) -> None:

@@ -13,7 +13,7 @@ from anyio.abc import Process
 
 from tidegate.daemon.dag_access import DAG_READS, readable_paths, variables
 from tidegate.daemon.dagfiles.confine import changes_user
-from tidegate.daemon.dagfiles.isolation import MEANS, Isolation, hints, reachable
+from tidegate.daemon.dagfiles.isolation import Isolation, hints, means, reachable
 from tidegate.daemon.dagfiles.message import Hello, Reply, Request, decode_hello, decode_reply, encode
 from tidegate.schemas.error import UnavailableError
 
@@ -71,12 +71,12 @@ class Zygote:
 
 
 class Zygotes:
-    """The current zygote: started on demand, replaced after its death."""
+    """The current zygote: started on demand, replaced after its death. `host` is what it says of its host."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         self._zygote: Zygote | None = None
-        self.host: Hello | None = None
+        self.host = Hello(Isolation(), ())
         self._lock = anyio.Lock()
         self._warned = False
 
@@ -154,7 +154,7 @@ def warn(isolation: Isolation) -> bool:
     """Log what DAG files reach because of what is missing on this host; False if that is nothing."""
     if not (parts := reachable(isolation, as_nobody=changes_user())):
         return False
-    reason = "; ".join(dict.fromkeys(filter(None, (getattr(isolation, means.field) for means in MEANS))))
+    reason = "; ".join(dict.fromkeys(state.missing for state in means(isolation) if state.missing))
     log.warning("dag_files_not_isolated", reason=reason, reachable="; ".join(parts), hint=hints(isolation))
     return True
 

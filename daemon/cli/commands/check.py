@@ -45,20 +45,31 @@ Paths = Annotated[
 ]
 
 
-def check(context: typer.Context, paths: Paths = None, *, json: Json = False) -> None:
+InSandbox = Annotated[
+    bool, typer.Option("--sandbox", help="Print what isolates DAG files on this host, and what they reach; check no file.")
+]
+
+
+def check(context: typer.Context, paths: Paths = None, *, sandbox: InSandbox = False, json: Json = False) -> None:
     """Parse DAG files as a daemon does, and print their DAGs and tasks, or what is wrong with them.
 
     Also found: missing application files, templates that cannot be rendered, Spark settings that tasks may not set, clusters that
     TIDEGATE_SPARK_CLUSTERS lacks. Noted: dates that templates and functions read in DAGs whose runs have none, and
     filters that compare with a name where a text seems to be meant.
     Needs no server. With one (TIDEGATE_POSTGRES_DSN or --server), pools and datasets are compared with its state.
-    Exit code 1 if a file is broken or a folder cannot be read, else 3 if the server is away.
+    Exit code 1 if a file is broken or a folder cannot be read, else 3 if the server is away. With --sandbox, 1 if DAG files
+    reach something of this host.
     """
     import anyio
 
     from tidegate.daemon.cli.pages import dag_files
 
     settings = read_settings(context)
+    if sandbox:
+        from tidegate.daemon.cli.commands.check_sandbox import check_sandbox
+
+        check_sandbox(settings, json=json)
+        return
     chosen = select(paths, dags_root(settings))
     files = reject_duplicates(anyio.run(_parse, settings, chosen.files))
     installation, away = _ask(context, files)

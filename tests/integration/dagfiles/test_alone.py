@@ -154,3 +154,16 @@ async def test_without_any_isolation_a_file_cannot_read_the_environment_of_a_com
     ended = await anyio.run_process(command, check=False, env=os.environ | {"TIDEGATE_POSTGRES_DSN": "postgresql://:secret@db/x"})
 
     assert "spy.py:10: PermissionError: [Errno 13] Permission denied" in ended.stdout.decode()
+
+
+async def test_a_command_says_what_is_missing_and_what_files_reach() -> None:
+    answers = []
+    for user in (WITHOUT_NAMESPACES, WITHOUT_ANYTHING):
+        command = [sys.executable, "-c", USERS[user], COMMAND, "check", "--sandbox"]
+        answers.append(await anyio.run_process(command, check=False))
+
+    contained, open_ = answers
+    assert (contained.returncode, open_.returncode) == (0, 1)
+    assert b"DAG files reach\n  nothing\n" in contained.stdout
+    assert b"network namespace       unshare: " in contained.stdout
+    assert b"\n  Unix sockets that accept the user of this daemon, such as that of Postgres\n" in open_.stdout
