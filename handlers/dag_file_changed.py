@@ -143,7 +143,7 @@ def consumed_names(spec: DagSpec) -> frozenset[str]:
 
 def decide(messages: Sequence[Message[ParsedFile]], state: State) -> Iterator[Effect]:
     version_ids = iter(state.new_version_ids)
-    parsed = {path: _limited(file, state) for path, file in newest([message.body for message in messages]).items()}
+    parsed = {path: _judged(file, state) for path, file in newest([message.body for message in messages]).items()}
     homes = home_files(parsed, state)
     for path, file in parsed.items():
         if file.problem is not None:
@@ -155,6 +155,14 @@ def decide(messages: Sequence[Message[ParsedFile]], state: State) -> Iterator[Ef
         else:
             yield from _present(file, state, homes, version_ids)
     yield from (MarkStale(dag_id) for dag_id, dag in state.stored.items() if dag_id not in homes and not dag.is_stale)
+
+
+def _judged(file: ParsedFile, state: State) -> ParsedFile:
+    """The file; with a problem instead of its DAGs if it does not compile and had some, or if they have too long a history."""
+    if file.uncompiled is not None and any(dag.path == file.path and not dag.is_stale for dag in state.stored.values()):
+        reason = f"{file.uncompiled.reason}; if the file is to have no DAGs any more, delete it or exclude it by .tidegateignore"
+        return msgspec.structs.replace(file, problem=msgspec.structs.replace(file.uncompiled, reason=reason))
+    return _limited(file, state)
 
 
 def _limited(file: ParsedFile, state: State) -> ParsedFile:

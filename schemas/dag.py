@@ -300,6 +300,7 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
     `source` is the content, stored with each version. `imports` are the digests of the files that it depends on, by path;
     `modules` are the modules and the applications among them. An archive has its DAG files as `members`, and no DAGs.
     `is_awaited`: the parse goes on, and the problem and `AWAITED_DIGEST` say so; the file may be good.
+    `uncompiled` is why a file does not compile that names no DAGs: it is broken if it had DAGs, and else no DAG file.
     """
 
     path: str
@@ -312,6 +313,7 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
     modules: tuple[ModuleSource, ...] = ()
     members: tuple["ParsedFile", ...] = ()
     is_awaited: bool = False
+    uncompiled: ImportProblem | None = None
 
 
 def archive_of(path: str) -> str | None:

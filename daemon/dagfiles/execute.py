@@ -24,6 +24,9 @@ from tidegate.daemon.spark.runner.pinned_modules import install
 from tidegate.schemas.authoring.build import build, build_code
 from tidegate.schemas.dag import ImportProblem
 
+NO_DAG_FILE = Outcome()
+"""Of a file that was not executed, because no name in it speaks of DAGs."""
+
 
 class Host(NamedTuple):
     """The facts of the host for the zygote.
@@ -61,6 +64,8 @@ def _outcome(request: Request, source: int, printed: int, host: Host) -> Outcome
         why = f"its sandbox could not be set up: {reasons.reason(error, request.filename, request.limits)}"
         return Outcome(problem=ImportProblem(reason=why), may_pass=True)
     outcome = run(script.text, request.filename, request.limits)
+    if outcome is NO_DAG_FILE or outcome.uncompiled is not None:
+        return outcome
     try:
         imports.add_later(script, has_failed=outcome.problem is not None)
     except MemoryError as error:
@@ -89,8 +94,8 @@ def run(source: str, filename: str, limits: Limits) -> Outcome:
     name = AUTHORING
     try:
         code = compiled(source, filename)
-        if (name := dag_name(source, code) or "") == "":
-            return Outcome()
+        if (name := dag_name(source, code) or "") == "" and code is not None:
+            return NO_DAG_FILE
         dags = build(source, filename) if code is None else build_code(code, filename)
         specs = tuple(dag.spec() for dag in dags)
         sys.stdout.flush()
@@ -99,8 +104,11 @@ def run(source: str, filename: str, limits: Limits) -> Outcome:
         _disarm()
         if isinstance(error, MemoryError):
             use_reserve()
-        why = reasons.reason(error, filename, limits) + taken_for_a_dag_file(name)
-        return Outcome(problem=ImportProblem(reason=why, line=reasons.line(error, filename)), may_pass=reasons.may_pass(error))
+        problem = ImportProblem(reason=reasons.reason(error, filename, limits), line=reasons.line(error, filename))
+        if not name:
+            return Outcome(uncompiled=problem)
+        problem = msgspec.structs.replace(problem, reason=problem.reason + taken_for_a_dag_file(name))
+        return Outcome(problem=problem, may_pass=reasons.may_pass(error))
     finally:
         _disarm()
 

@@ -64,11 +64,13 @@ class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The DAGs of a file, or its problem. `imports` are the digests of the files below the DAG folder that it depends on.
 
     `may_pass`: the host may be the cause of the problem, and a further parse of the same content may succeed.
+    `uncompiled`: see `ParsedFile`.
     """
 
     dags: tuple[DagSpec, ...] = ()
     problem: ImportProblem | None = None
     may_pass: bool = False
+    uncompiled: ImportProblem | None = None
     imports: dict[str, str] = {}
 
 

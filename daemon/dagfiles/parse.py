@@ -14,7 +14,7 @@ from tidegate.daemon.dagfiles.message import DENIED, MAX_IMPORTS, Limits, Outcom
 from tidegate.daemon.dagfiles.reading import in_thread
 from tidegate.daemon.dagfiles.sandbox import GoneError, Zygotes, open_zygotes
 from tidegate.daemon.dagfiles.slots import Slots
-from tidegate.daemon.dagfiles.source import ReadImports, RefusedError, Source, can_hold_dags, read, read_imports, with_imports
+from tidegate.daemon.dagfiles.source import ReadImports, RefusedError, Source, is_blank, read, read_imports, with_imports
 from tidegate.daemon.settings import Settings, dags_root
 from tidegate.daemon.spark.process import signal_name
 from tidegate.schemas.authoring.validation import validate_dag
@@ -70,7 +70,7 @@ class Parser:
             return ParsedFile(path=path, digest=error.digest, problem=ImportProblem(reason=str(error)))
         if source is None:
             return ParsedFile(path=path, digest=None)
-        outcome, duration_s = await self._run(path, source) if can_hold_dags(source) else (Outcome(), 0.0)
+        outcome, duration_s = (Outcome(), 0.0) if is_blank(source) else await self._run(path, source)
         reported = {**dict.fromkeys(application_paths(outcome.dags), DENIED), **outcome.imports, **source.imports}
         imports = await in_thread(read_imports, self._root, reported) if reported else ReadImports()
         if imports is None:
@@ -84,6 +84,7 @@ class Parser:
             source=source.text,
             dags=tuple(with_digests(spec, modules) for spec in outcome.dags),
             problem=outcome.problem,
+            uncompiled=outcome.uncompiled,
             duration_s=duration_s,
         )
 
@@ -172,10 +173,13 @@ def judge(reply: Reply, result: bytes, printed: bytes, filename: str, limits: Li
         _check(outcome)
     except (msgspec.MsgspecError, DagError, RecursionError, UnicodeDecodeError) as error:
         return Outcome(problem=ImportProblem(reason=printable(f"its DAGs are not valid: {error}")))
-    if outcome.problem is None:
-        return outcome
-    problem = ImportProblem(reason=printable(outcome.problem.reason), line=outcome.problem.line)
-    return msgspec.structs.replace(outcome, dags=(), problem=problem)
+    found, uncompiled = _printable_problem(outcome.problem), _printable_problem(outcome.uncompiled)
+    dags = () if found is not None or uncompiled is not None else outcome.dags
+    return msgspec.structs.replace(outcome, dags=dags, problem=found, uncompiled=uncompiled)
+
+
+def _printable_problem(problem: ImportProblem | None) -> ImportProblem | None:
+    return problem and ImportProblem(reason=printable(problem.reason), line=problem.line)
 
 
 def crash_line(printed: bytes, filename: str) -> int | None:

@@ -253,10 +253,9 @@ def with_imports(digest: str, imports: Mapping[str, str]) -> str:
     return hashlib.sha256("\n".join((digest, *lines)).encode()).hexdigest()
 
 
-def can_hold_dags(source: Source) -> bool:
-    """False for a file without these texts, which no sandbox needs to look at; `recognition` decides about the others."""
-    text = source.text.lower()
-    return "dag" in text or "tidegate" in text
+def is_blank(source: Source) -> bool:
+    """Whether no sandbox needs to look at the file, such as many an `__init__.py`; `recognition` decides about the others."""
+    return not source.text or source.text.isspace()
 
 
 def _parts(path: str) -> list[str]:

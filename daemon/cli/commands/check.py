@@ -80,7 +80,7 @@ def check(context: typer.Context, paths: Paths = None, *, sandbox: InSandbox = F
     else:
         for line in dag_files.lines(shown, found):
             output.write(line)
-    for note in dag_files.notes(found):
+    for note in dag_files.notes(shown, found):
         output.say(note)
     _end(files, found, len(chosen.closed), away)
 

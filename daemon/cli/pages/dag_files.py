@@ -10,6 +10,8 @@ from tidegate.daemon.read_model.condition import Branch, schedule_text
 from tidegate.daemon.terminal import printable
 from tidegate.schemas.dag import BaseTask, DagSpec, ImportProblem, ParsedFile, kind_of
 
+NO_DAG_FILE = "it does not compile, and is broken if it had DAGs; no name in it speaks of any, so else it is no DAG file"
+
 
 def lines(files: Mapping[Path, ParsedFile], found: Mapping[Path, Findings]) -> Iterator[str]:
     for path, file in files.items():
@@ -22,9 +24,12 @@ def lines(files: Mapping[Path, ParsedFile], found: Mapping[Path, Findings]) -> I
             yield f"{printable(short_path(path))}  no DAGs"
 
 
-def notes(found: Mapping[Path, Findings]) -> Iterator[str]:
-    for path, findings in found.items():
-        yield from (tree.problem(short_path(path), note.line, f"note: {note.sentence}") for note in findings.notes)
+def notes(files: Mapping[Path, ParsedFile], found: Mapping[Path, Findings]) -> Iterator[str]:
+    for path, file in files.items():
+        if file.uncompiled is not None:
+            why = f"{NO_DAG_FILE}: {file.uncompiled.reason}"
+            yield tree.problem(short_path(path), file.uncompiled.line, f"note: {why}")
+        yield from (tree.problem(short_path(path), note.line, f"note: {note.sentence}") for note in found[path].notes)
 
 
 def document(path: Path, file: ParsedFile, found: Findings) -> dict[str, Any]:
@@ -36,6 +41,7 @@ def document(path: Path, file: ParsedFile, found: Findings) -> dict[str, Any]:
         "problem": file.problem or first,
         "mistakes": found.mistakes,
         "notes": found.notes,
+        "uncompiled": file.uncompiled,
         "duration_s": file.duration_s,
     }
 

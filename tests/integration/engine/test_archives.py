@@ -29,11 +29,11 @@ def pack(path: Path, *dag_ids: str, names: str = "") -> None:
             archive.writestr(f"{dag_id}.py", DAG.format(dag_id))
 
 
-async def change(world: World, settings: Settings) -> None:
-    """The event of the archive, as a daemon handles it."""
+async def change(world: World, settings: Settings, path: str = "team.zip") -> None:
+    """The event of the archive, or of another file, as a daemon handles it."""
     context = context_of(world.database, settings)
     async with open_parser(settings) as parser, anyio.create_task_group() as tg:
-        (parsed,) = await FileParsing(context, parser, tg).parse([message(DagFileChanged(path="team.zip"))])
+        (parsed,) = await FileParsing(context, parser, tg).parse([message(DagFileChanged(path=path))])
         tg.cancel_scope.cancel()
     await world.tell(parsed.body)
 
@@ -130,3 +130,25 @@ async def test_runs_keep_the_code_of_an_archive_and_a_change_of_it_is_one(world:
     assert known == [("team.zip/d.py", 2, False), ("team.zip/e.py", 1, True)]
     assert await dags(world) == [("team.zip/d.py", 2, True), ("team.zip/e.py", 1, True)]
     assert await world.rows("SELECT path FROM import_error") == []
+
+
+async def test_a_file_with_dags_that_is_broken_into_text_without_any_name_of_them_keeps_them(
+    world: World, tmp_path: Path
+) -> None:
+    settings = small_limits(tmp_path)
+    pack(tmp_path / "team.zip", "d")
+    (tmp_path / "daily.py").write_text(DAG.format("daily"))
+    for path in ("team.zip", "daily.py"):
+        await change(world, settings, path)
+
+    with ZipFile(tmp_path / "team.zip", "w") as archive:
+        archive.writestr("d.py", "def broken(:")
+        archive.writestr("other.py", "def broken(:")
+    (tmp_path / "daily.py").write_text("def broken(:")
+    for path in ("team.zip", "daily.py"):
+        await change(world, settings, path)
+
+    assert await dags(world) == [("team.zip/d.py", 1, False), ("daily.py", 1, False)]
+    errors = await world.rows("SELECT path, line, reason FROM import_error ORDER BY path")
+    why = "SyntaxError: invalid syntax; if the file is to have no DAGs any more, delete it or exclude it by .tidegateignore"
+    assert errors == [("daily.py", 1, why), ("team.zip/d.py", 1, why)]

@@ -132,6 +132,21 @@ def test_a_broken_file_keeps_its_dags() -> None:
     assert effects == [RecordFile("a.py", "2", 0, 0.0), RecordImportError("a.py", 3, "invalid syntax")]
 
 
+UNCOMPILED = ParsedFile(path="a.py", digest="2", uncompiled=ImportProblem(reason="invalid syntax", line=3))
+
+
+def test_a_file_that_had_dags_and_does_not_compile_is_broken_whatever_names_are_left_in_it() -> None:
+    effects = decided(UNCOMPILED, dags=[stored(D), stored(E, "b.py")])
+
+    reason = "invalid syntax; if the file is to have no DAGs any more, delete it or exclude it by .tidegateignore"
+    assert effects == [RecordFile("a.py", "2", 0, 0.0), RecordImportError("a.py", 3, reason)]
+
+
+@pytest.mark.parametrize("dags", [[], [stored(D, is_stale=True)], [stored(D, "b.py")]])
+def test_a_file_without_dags_that_does_not_compile_is_no_dag_file(dags: Sequence[StoredDag]) -> None:
+    assert decided(UNCOMPILED, dags=dags) == [RecordFile("a.py", "2", 0, 0.0), ClearImportError("a.py")]
+
+
 def test_a_file_that_is_being_parsed_keeps_its_dags_and_is_not_broken() -> None:
     effects = decided(msgspec.structs.replace(BROKEN, is_awaited=True), dags=[stored(D)])
 

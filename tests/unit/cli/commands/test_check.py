@@ -175,8 +175,21 @@ def test_mistakes_are_lines_before_the_tree_and_in_json_the_first_is_the_problem
     path, file = here / "d.py", parsed(SOURCE, "d.py")
 
     assert report({path: file}, FOUND)[:2] == ["d.py:5: DAG 'd', task 'first': argument 1 cannot be rendered", "d.py"]
-    assert list(notes({path: FOUND})) == ["d.py: note: DAG 'd': dataset s://a has had no event"]
+    assert list(notes({path: parsed(SOURCE, "d.py")}, {path: FOUND})) == ["d.py: note: DAG 'd': dataset s://a has had no event"]
     assert document(path, file, FOUND)["problem"] == ImportProblem(
         reason="DAG 'd', task 'first': argument 1 cannot be rendered", line=5
     )
     assert document(path, file, NOTHING)["problem"] is None
+
+
+def test_a_file_that_does_not_compile_is_noted_whatever_it_names(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "daily.py").write_text("def broken(:\n")
+
+    run(["check", "daily.py"])
+
+    said = capsys.readouterr()
+    assert "daily.py  no DAGs" in said.out
+    assert said.err == (
+        "daily.py:1: note: it does not compile, and is broken if it had DAGs; no name in it speaks of any, so else it is no DAG"
+        " file: SyntaxError: invalid syntax\n"
+    )
