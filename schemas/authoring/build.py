@@ -1,6 +1,9 @@
 """Running a DAG file."""
 
-from types import CodeType
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType, ModuleType
 
 from tidegate.schemas.authoring.dag import Dag, collect_dags
 
@@ -17,8 +20,25 @@ def build(source: str, filename: str) -> tuple[Dag, ...]:
 def build_code(code: CodeType, filename: str) -> tuple[Dag, ...]:
     """As `build`, of a file that is compiled already."""
     stem = filename.rpartition("/")[2].removesuffix(".py")
-    with collect_dags(filename) as dags:
-        exec(code, {"__name__": f"dagfile.{stem}", "__file__": filename})  # noqa: S102 - what a DAG file is for
+    with collect_dags(filename) as dags, _module(f"dagfile.{stem}", filename) as module:
+        exec(code, module.__dict__)  # noqa: S102 - what a DAG file is for
     for dag in dags.values():
         dag.spec()
     return tuple(dags.values())
+
+
+@contextmanager
+def _module(name: str, filename: str) -> Iterator[ModuleType]:
+    """The module of a DAG file, known by its name meanwhile: dataclasses look for the names of their annotations there.
+
+    Afterwards it is not: Spark sends executors the functions of a known module as a name alone, which they cannot import.
+    """
+    before, module = sys.modules.get(name), ModuleType(name)
+    module.__file__ = filename
+    sys.modules[name] = module
+    try:
+        yield module
+    finally:
+        sys.modules.pop(name, None)
+        if before is not None:
+            sys.modules[name] = before

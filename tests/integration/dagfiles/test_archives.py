@@ -149,3 +149,16 @@ async def test_a_deleted_archive_is_reported_until_its_files_are_recorded_as_gon
         await until(lambda: not database.known)
 
     assert database.reports == ["team.zip"] * 3
+
+
+async def test_files_and_modules_of_an_archive_and_of_the_folder_may_have_dataclasses_with_annotations_as_texts(
+    settings: Settings, root: Path, write: Write
+) -> None:
+    table = "from __future__ import annotations\nfrom dataclasses import dataclass\n@dataclass\nclass Table:\n    name: str\n"
+    text = f"{table}from lib.part import Table as Part\nfrom tidegate import Dag\nDag(Table(Part('daily').name).name)\n"
+    pack(root / "team.zip", {"daily.py": text, "lib/part.py": table})
+    write("lib/part.py", table)
+
+    found = await parse(settings, "team.zip/daily.py", write("daily.py", text))
+
+    assert [(file.problem, [spec.dag_id for spec in file.dags]) for file in found] == [(None, ["daily"])] * 2

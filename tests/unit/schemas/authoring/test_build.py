@@ -4,6 +4,7 @@ import sys
 import traceback
 from pathlib import Path
 from textwrap import dedent
+from types import ModuleType
 
 import pytest
 
@@ -55,6 +56,38 @@ def test_the_functions_of_a_file_can_be_called_and_see_its_globals() -> None:
     (dag,) = build(dedent(source), "dags/example.py")
 
     assert dag.functions["double"](None, 21) == 42
+
+
+DATACLASS = """
+from __future__ import annotations
+from dataclasses import dataclass
+from typing import ClassVar, get_type_hints
+
+@dataclass
+class Table:
+    KIND: ClassVar[str] = "table"
+    name: str = "flights"
+    after: Table | None = None
+
+assert get_type_hints(Table)["after"] == Table | None
+"""
+
+
+def test_a_file_may_have_dataclasses_whose_annotations_are_texts() -> None:
+    assert ids(f"{DATACLASS}\nfrom tidegate import Dag\nDag(Table().name)\n") == ["flights"]
+
+
+def test_the_module_of_a_file_is_known_only_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    former = ModuleType("dagfile.former")
+    monkeypatch.setitem(sys.modules, "dagfile.former", former)
+    text = "import sys\nassert sys.modules[__name__].__dict__ is globals()\n"
+
+    ids(text, "dags/example.py")
+    ids(text, "dags/former.py")
+    ids(f"{text}del sys.modules[__name__]\n", "dags/hidden.py")
+
+    assert sys.modules["dagfile.former"] is former
+    assert not {"dagfile.example", "dagfile.hidden"} & set(sys.modules)
 
 
 def test_a_file_knows_its_own_place_and_is_not_the_main_program() -> None:
