@@ -43,6 +43,9 @@ ABSENT_SCANS = 2
 MAX_HISTORY = 200_000
 """The most recorded events that become pending for the new consumers of a file: until they are, no other event is recorded."""
 
+MAX_TOLD = 9
+"""The most DAGs that a reason names beside the first one."""
+
 _ROUNDED = timedelta(seconds=1)
 """What texts of times lack."""
 
@@ -212,7 +215,7 @@ def _present(file: ParsedFile, state: State, homes: Mapping[str, str], version_i
     elsewhere = [spec.dag_id for spec in file.dags if homes[spec.dag_id] != file.path]
     if elsewhere:
         yield RecordFile(file.path, REPEAT_DIGEST, 0, file.duration_s, file.imports)
-        yield RecordImportError(file.path, None, _duplicate(elsewhere[0], homes))
+        yield RecordImportError(file.path, None, _duplicates(elsewhere, homes))
     else:
         yield RecordFile(file.path, file.digest, 0, file.duration_s, file.imports)
         yield ClearImportError(file.path)
@@ -221,8 +224,11 @@ def _present(file: ParsedFile, state: State, homes: Mapping[str, str], version_i
             yield from _store(file, spec, state, next(version_ids))
 
 
-def _duplicate(dag_id: str, homes: Mapping[str, str]) -> str:
-    return f"DAG {dag_id!r} is already defined in {homes[dag_id]}; rename one of them, or delete that file"
+def _duplicates(dag_ids: Sequence[str], homes: Mapping[str, str]) -> str:
+    first, *others = dag_ids
+    further = "".join(f", DAG {dag_id!r} in {homes[dag_id]}" for dag_id in others[:MAX_TOLD])
+    more = f", and {len(others) - MAX_TOLD} more" if len(others) > MAX_TOLD else ""
+    return f"DAG {first!r} is already defined in {homes[first]}{further}{more}; rename one of them, or delete that file"
 
 
 def _store(file: ParsedFile, spec: DagSpec, state: State, version_id: int) -> Iterator[Effect]:

@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType, MappingProxyType
 from typing import NamedTuple, NoReturn
@@ -22,7 +22,9 @@ from tidegate.daemon.dagfiles.recognition import AUTHORING, compiled, dag_name
 from tidegate.daemon.dagfiles.scratch import View, enter_view
 from tidegate.daemon.spark.runner.pinned_modules import install
 from tidegate.schemas.authoring.build import build, build_code
+from tidegate.schemas.authoring.mistakes import note_mistakes
 from tidegate.schemas.dag import ImportProblem
+from tidegate.schemas.error import DagError
 
 NO_DAG_FILE = Outcome()
 """Of a file that was not executed, because no name in it speaks of DAGs."""
@@ -101,16 +103,29 @@ def run(source: str, filename: str, limits: Limits) -> Outcome:
         sys.stdout.flush()
         return Outcome(dags=specs)
     except BaseException as error:  # noqa: BLE001 - a DAG file may raise anything
+        further = _further_mistakes(source, filename) if isinstance(error, DagError) else ()
         _disarm()
         if isinstance(error, MemoryError):
             use_reserve()
-        problem = ImportProblem(reason=reasons.reason(error, filename, limits), line=reasons.line(error, filename))
+        why = reasons.with_further(reasons.reason(error, filename, limits), further)
+        problem = ImportProblem(reason=why, line=reasons.line(error, filename))
         if not name:
             return Outcome(uncompiled=problem)
         problem = msgspec.structs.replace(problem, reason=problem.reason + taken_for_a_dag_file(name))
         return Outcome(problem=problem, may_pass=reasons.may_pass(error))
     finally:
         _disarm()
+
+
+def _further_mistakes(source: str, filename: str) -> Sequence[DagError]:
+    """All mistakes that a second run of the file meets, which goes on after each: the first one has ended the first run."""
+    noted: list[DagError] = []
+    try:
+        with note_mistakes(filename) as noted:
+            build(source, filename)
+    except BaseException:  # noqa: BLE001 - the file may not go on after a mistake
+        return noted
+    return noted
 
 
 def taken_for_a_dag_file(name: str) -> str:

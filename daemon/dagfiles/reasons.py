@@ -5,6 +5,7 @@ import os
 import re
 import sys
 import traceback
+from collections.abc import Sequence
 
 from tidegate.daemon.dag_access import DAG_ENV, DAG_READS
 from tidegate.daemon.dagfiles.confine import PROCESSES
@@ -13,6 +14,9 @@ from tidegate.daemon.dagfiles.module_paths import unreadable
 from tidegate.schemas.error import DagError
 
 MAX_REASON = 2000
+
+MAX_FURTHER = 9
+"""The most mistakes that a reason tells beside the first one."""
 
 _OF_SETTINGS = "TIDEGATE_"
 
@@ -31,6 +35,14 @@ def reason(error: BaseException, filename: str, limits: Limits) -> str:
     """The reason of a problem, for the author of the file."""
     text = _of_file(error, filename) or _of_sandbox(error, limits)
     return without_addresses(text)[:MAX_REASON].encode(errors="replace").decode()
+
+
+def with_further(first: str, mistakes: Sequence[DagError]) -> str:
+    """The reason, and further mistakes with their lines."""
+    others = [each for each in mistakes if (text := without_addresses(str(each))) and not first.startswith(text)]
+    told = (f"; also line {each.place[1]}: {each}" if each.place else f"; also {each}" for each in others[:MAX_FURTHER])
+    more = f"; and {len(others) - MAX_FURTHER} more" if len(others) > MAX_FURTHER else ""
+    return without_addresses(first + "".join(told) + more)[:MAX_REASON].encode(errors="replace").decode()
 
 
 def _of_file(error: BaseException, filename: str) -> str | None:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from tidegate.schemas.authoring.mistakes import notable
 from tidegate.schemas.conditions.condition import MAX_SECONDS
 from tidegate.schemas.dag import Secret, contains_nul
 from tidegate.schemas.error import DagError, did_you_mean
@@ -30,7 +31,8 @@ def refuse_unknown(where: str, unknown: Iterable[str], called: Callable[..., Any
     """Raises DagError for the first argument of a call that has no such argument."""
     for argument in unknown:
         known = [option.name for option in inspect.signature(called).parameters.values() if option.kind is option.KEYWORD_ONLY]
-        raise DagError(f"{where}: unknown argument {argument}{did_you_mean(argument, known)}")
+        with notable():
+            raise DagError(f"{where}: unknown argument {argument}{did_you_mean(argument, known)}")
 
 
 def seconds(where: str, option: str, value: object) -> float:

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import CodeType, ModuleType
 
-from tidegate.schemas.authoring.dag import Dag, collect_dags
+from tidegate.schemas.authoring.collection import collect_dags
+from tidegate.schemas.authoring.dag import Dag
+from tidegate.schemas.authoring.mistakes import notable
 
 
 def build(source: str, filename: str) -> tuple[Dag, ...]:
@@ -23,7 +25,8 @@ def build_code(code: CodeType, filename: str) -> tuple[Dag, ...]:
     with collect_dags(filename) as dags, _module(f"dagfile.{stem}", filename) as module:
         exec(code, module.__dict__)  # noqa: S102 - what a DAG file is for
     for dag in dags.values():
-        dag.spec()
+        with notable():
+            dag.spec()
     return tuple(dags.values())
 
 

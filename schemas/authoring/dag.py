@@ -15,14 +15,12 @@
 Every mistake raises DagError at the line of the DAG file that makes it.
 """
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from datetime import datetime, timedelta
 from importlib import import_module
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Never, Self, TypeVar, Unpack, overload
+from typing import Any, Literal, Never, Self, TypeVar, Unpack, overload
 
 from tidegate.schemas.authoring.arguments import (
     Texts,
@@ -39,6 +37,8 @@ from tidegate.schemas.authoring.arguments import (
 )
 from tidegate.schemas.authoring.assembly import assemble_spec
 from tidegate.schemas.authoring.callbacks import CallbackFunction, DagCallbacks, Deadline, Receivers, dag_time_zone
+from tidegate.schemas.authoring.collection import collect
+from tidegate.schemas.authoring.mistakes import notable
 from tidegate.schemas.authoring.options import (
     Options,
     ProgramOptions,
@@ -122,45 +122,49 @@ class Dag:
         tags: Iterable[str] = (),
         **unknown: Never,
     ) -> None:
-        self.dag_id = valid_name("dag_id", dag_id)
+        self.dag_id = dag_id
         where = self._where = f"DAG {dag_id!r}"
-        refuse_unknown(where, unknown, Dag)
-        timezone = time_zone(where, timezone)
-        condition, timing, timetable, together = schedule_parts(where, schedule, timezone, max_active_runs)
-        self._callbacks = DagCallbacks(dag_time_zone(timezone, timetable))
-        receivers = Options(on_success=on_success, on_failure=on_failure, on_timeout=on_timeout, on_deadline=on_deadline)
-        self._head = fits_type(
-            where,
-            DagSpec(
-                dag_id=dag_id,
-                description=description,
-                schedule=condition,
-                timing=in_time_zone(where, timing, self._callbacks.timezone),
-                mode=mode,
-                together=together,
-                on_paused=on_paused,
-                timetable=timetable,
-                start_date=aware_datetime(where, "start_date", start_date),
-                end_date=aware_datetime(where, "end_date", end_date),
-                missed="all" if catchup else missed,
-                missed_per_minute=max_missed_runs_per_minute,
-                run_immediately=run_immediately,
-                max_active_runs=max_active_runs,
-                max_active_tasks=max_active_tasks,
-                run_timeout_s=limit_seconds(where, "dagrun_timeout", dagrun_timeout),
-                max_failed_runs=max_consecutive_failed_dag_runs,
-                fail_fast=fail_fast,
-                allow_backfills=allow_backfills,
-                params=param_specs(where, params or {}, scheduled=condition is not None or timetable is not None),
-                **self._callbacks.serialise(where, spec_fields(where, {**receivers, "deadlines": deadlines})),
-                tags=string_tuple(where, "tags", tags, takes_sets=True),
-            ),
-        )
-        validate_schedule(where, self._head)
-        self._default_args = default_fields(f"{where}: default_args", default_args or {})
         self.tasks: dict[str, Task] = {}
         self._group: TaskGroup | None = None
-        _collect(self)
+        self._callbacks, self._head = DagCallbacks(timezone), DagSpec(dag_id=dag_id)
+        refuse_unknown(where, unknown, Dag)
+        with notable():
+            valid_name("dag_id", dag_id)
+            timezone = time_zone(where, timezone)
+            condition, timing, timetable, together = schedule_parts(where, schedule, timezone, max_active_runs)
+            self._callbacks = DagCallbacks(dag_time_zone(timezone, timetable))
+            receivers = Options(on_success=on_success, on_failure=on_failure, on_timeout=on_timeout, on_deadline=on_deadline)
+            self._head = fits_type(
+                where,
+                DagSpec(
+                    dag_id=dag_id,
+                    description=description,
+                    schedule=condition,
+                    timing=in_time_zone(where, timing, self._callbacks.timezone),
+                    mode=mode,
+                    together=together,
+                    on_paused=on_paused,
+                    timetable=timetable,
+                    start_date=aware_datetime(where, "start_date", start_date),
+                    end_date=aware_datetime(where, "end_date", end_date),
+                    missed="all" if catchup else missed,
+                    missed_per_minute=max_missed_runs_per_minute,
+                    run_immediately=run_immediately,
+                    max_active_runs=max_active_runs,
+                    max_active_tasks=max_active_tasks,
+                    run_timeout_s=limit_seconds(where, "dagrun_timeout", dagrun_timeout),
+                    max_failed_runs=max_consecutive_failed_dag_runs,
+                    fail_fast=fail_fast,
+                    allow_backfills=allow_backfills,
+                    params=param_specs(where, params or {}, scheduled=condition is not None or timetable is not None),
+                    **self._callbacks.serialise(where, spec_fields(where, {**receivers, "deadlines": deadlines})),
+                    tags=string_tuple(where, "tags", tags, takes_sets=True),
+                ),
+            )
+            validate_schedule(where, self._head)
+        self._default_args = default_fields(f"{where}: default_args", default_args or {})
+        with notable():
+            collect(dag_id, self)
 
     def __enter__(self) -> Self:
         return self
@@ -168,7 +172,8 @@ class Dag:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Check the complete DAG, unless the block raised."""
         if error is None:
-            self.spec()
+            with notable():
+                self.spec()
 
     def __repr__(self) -> str:
         return f"<Dag {self.dag_id}: {len(self.tasks)} tasks>"
@@ -193,18 +198,21 @@ class Dag:
         def decorate(function: Function) -> PythonTask[Function]:
             if not callable(function):
                 raise DagError(f"{self._where}: @dag.task decorates a function, not {function!r:.100}")
-            chosen = task_id if task_id is not None else getattr(function, "__name__", None)
-            where, fields = self._new_task(chosen, options, "env", "python", "cluster")
-            callable_with(where, function, "spark", "run")
-            spec = FunctionTask(**fields)
-            return self._add(PythonTask(self.dag_id, fits_type(where, spec), function))
+            with notable():
+                chosen = task_id if task_id is not None else getattr(function, "__name__", None)
+                where, fields = self._new_task(chosen, options, "env", "python", "cluster")
+                callable_with(where, function, "spark", "run")
+                return self._add(PythonTask(self.dag_id, fits_type(where, FunctionTask(**fields)), function))
+            return self._add(PythonTask(self.dag_id, FunctionTask(task_id=self._free_id()), function))
 
         return decorate if function is None else decorate(function)
 
     def sql(self, task_id: str, sql: str, **options: Unpack[SparkOptions]) -> Task:
         """Add a task that runs one SQL statement, a template, and logs 200 rows: Spark computes no more. Raises DagError."""
-        where, fields = self._new_task(task_id, options, "cluster")
-        return self._add_spec(where, SqlTask(sql=sql, **fields))
+        with notable():
+            where, fields = self._new_task(task_id, options, "cluster")
+            return self._add_spec(where, SqlTask(sql=sql, **fields))
+        return self._placeholder()
 
     def submit(
         self,
@@ -228,19 +236,21 @@ class Dag:
         scheme. `packages`: Maven coordinates. All but `application` are templates. `deploy_mode`: the driver runs on the host of
         the daemon, which follows and ends it. Raises DagError.
         """
-        where, fields = self._new_task(task_id, options, "env", "python", "cluster")
-        client_mode(where, deploy_mode)
-        spec = SubmitTask(
-            application=application,
-            args=string_tuple(where, "args", args),
-            conf=string_dict(where, "conf", conf),
-            py_files=string_tuple(where, "py_files", py_files),
-            files=string_tuple(where, "files", files),
-            jars=string_tuple(where, "jars", jars),
-            packages=string_tuple(where, "packages", packages),
-            **fields,
-        )
-        return self._add_spec(where, spec)
+        with notable():
+            where, fields = self._new_task(task_id, options, "env", "python", "cluster")
+            client_mode(where, deploy_mode)
+            spec = SubmitTask(
+                application=application,
+                args=string_tuple(where, "args", args),
+                conf=string_dict(where, "conf", conf),
+                py_files=string_tuple(where, "py_files", py_files),
+                files=string_tuple(where, "files", files),
+                jars=string_tuple(where, "jars", jars),
+                packages=string_tuple(where, "packages", packages),
+                **fields,
+            )
+            return self._add_spec(where, spec)
+        return self._placeholder()
 
     def command(self, task_id: str, argv: Sequence[str], *, cwd: str = "", **options: Unpack[ProgramOptions]) -> Task:
         """Add a task that starts a local program without a shell.
@@ -248,13 +258,17 @@ class Dag:
         `argv`: the program and its arguments. `cwd`: its working folder, relative to the DAG folder, which is the default.
         All are templates. Raises DagError.
         """
-        where, fields = self._new_task(task_id, options, "env", "python")
-        return self._add_spec(where, CommandTask(argv=string_tuple(where, "argv", argv), cwd=cwd, **fields))
+        with notable():
+            where, fields = self._new_task(task_id, options, "env", "python")
+            return self._add_spec(where, CommandTask(argv=string_tuple(where, "argv", argv), cwd=cwd, **fields))
+        return self._placeholder()
 
     def empty(self, task_id: str, **options: Unpack[Options]) -> Task:
         """Add a task that does no work: it joins branches, or updates outlets. Raises DagError."""
-        where, fields = self._new_task(task_id, options)
-        return self._add_spec(where, EmptyTask(**fields))
+        with notable():
+            where, fields = self._new_task(task_id, options)
+            return self._add_spec(where, EmptyTask(**fields))
+        return self._placeholder()
 
     @contextmanager
     def group(self, group_id: str) -> Iterator[TaskGroup]:
@@ -306,45 +320,15 @@ class Dag:
     def _add_spec(self, where: str, spec: TaskSpec) -> Task:
         return self._add(Task(self.dag_id, fits_type(where, spec)))
 
+    def _placeholder(self) -> Task:
+        """A task in the place of one with a noted mistake, for the links of the file."""
+        return self._add(Task(self.dag_id, EmptyTask(task_id=self._free_id())))
+
+    def _free_id(self) -> str:
+        return f"mistake-{len(self.tasks)}"
+
     def _add(self, task: AnyTask) -> AnyTask:
         self.tasks[task.task_id] = task
         if self._group:
             self._group.add(task)
         return task
-
-
-class _Collection(NamedTuple):
-    filename: str | None
-    dags: dict[str, Dag]
-
-
-_collection: ContextVar[_Collection | None] = ContextVar("dag_collection", default=None)
-
-
-@contextmanager
-def collect_dags(filename: str | None = None) -> Iterator[Mapping[str, Dag]]:
-    """The DAGs built inside the block, by id; with a `filename`, only the DAGs that its top-level code builds."""
-    collection = _Collection(filename, {})
-    token = _collection.set(collection)
-    try:
-        yield collection.dags
-    finally:
-        _collection.reset(token)
-
-
-def _collect(dag: Dag) -> None:
-    """Raises DagError for an id that the file has used before."""
-    collection = _collection.get()
-    if collection is None or collection.filename not in (None, _building_file()):
-        return
-    if dag.dag_id in collection.dags:
-        raise DagError(f"dag_id {dag.dag_id!r} is used twice in this file; each DAG needs a name of its own")
-    collection.dags[dag.dag_id] = dag
-
-
-def _building_file() -> str | None:
-    """The file whose top-level code is running."""
-    frame = sys._getframe(1)
-    while frame.f_code.co_name != "<module>" and frame.f_back is not None:
-        frame = frame.f_back
-    return frame.f_code.co_filename

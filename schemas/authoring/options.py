@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 from tidegate.schemas.authoring.arguments import Texts, aware_datetime, environment, in_order, limit_seconds, seconds
 from tidegate.schemas.authoring.callbacks import CALLBACK_OPTIONS, Deadline, Receivers, callback_options, deadline_specs
 from tidegate.schemas.authoring.dataset import Dataset, Expression
+from tidegate.schemas.authoring.mistakes import notable
 from tidegate.schemas.authoring.resources import ResourceLimits, resources
 from tidegate.schemas.dag import TriggerRule, WeightRule
 from tidegate.schemas.error import DagError, did_you_mean
@@ -115,10 +116,11 @@ def spec_fields(where: str, options: Options, more: Iterable[str] = ()) -> dict[
         raise DagError(f"{where} is a dict of options like {{'retries': 2}}, not {options!r:.100}")
     fields = {}
     for option, value in options.items():
-        if option not in known:
-            raise DagError(f"{where}: unknown option {option}{did_you_mean(str(option), known)}")
-        field, convert = known[option]
-        fields[field] = convert(where, option, value)
+        with notable():
+            if option not in known:
+                raise DagError(f"{where}: unknown option {option}{did_you_mean(str(option), known)}")
+            field, convert = known[option]
+            fields[field] = convert(where, option, value)
     return fields
 
 

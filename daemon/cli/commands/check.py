@@ -157,9 +157,9 @@ def reject_duplicates(files: ParsedFiles) -> ParsedFiles:
     homes: dict[str, Path] = {}
     checked = {}
     for path, file in files.items():
-        taken = next((spec.dag_id for spec in file.dags if homes.setdefault(spec.dag_id, path) != path), None)
-        problem = None if taken is None else f"DAG {taken!r} is also in {short_path(homes[taken])}"
-        checked[path] = file if problem is None else _with_problem(file, problem)
+        taken = [spec.dag_id for spec in file.dags if homes.setdefault(spec.dag_id, path) != path]
+        problem = ", ".join(f"DAG {dag_id!r} is also in {short_path(homes[dag_id])}" for dag_id in taken)
+        checked[path] = _with_problem(file, problem) if problem else file
     return checked
 
 

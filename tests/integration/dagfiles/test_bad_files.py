@@ -89,6 +89,18 @@ BAD: dict[str, tuple[str, int | None, str]] = {
         2,
         "DAG 'd': a text is not valid Unicode: ",
     ),
+    "several mistakes": (
+        "from tidegate import Dag\nwith Dag('d', retries=1) as dag:\n  dag.empty('a', pool=1)\n  dag.empty('b', colour=1)\n"
+        "Dag('e', tags=1)\n",
+        2,
+        "DAG 'd': unknown argument retries; also line 3: DAG 'd', task 'a': pool: expected `str`, got `int`; "
+        "also line 4: DAG 'd', task 'b': unknown option colour; also line 5: DAG 'e': tags ",
+    ),
+    "a mistake that another one follows from": (
+        "from tidegate import Dag\nwith Dag('d') as dag:\n  dag.sql('a', 1) >> 1 / 0\n",
+        3,
+        "DAG 'd', task 'a': sql: expected `str`, got `int`",
+    ),
     "credentials": (
         "import os, tidegate\nos.environ['TIDEGATE_POSTGRES_DSN']\n",
         2,

@@ -262,6 +262,19 @@ def test_a_file_with_a_dag_of_another_is_looked_at_again() -> None:
     assert RecordFile("b.py", REPEAT_DIGEST, 0, 0.1) in effects
 
 
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [(2, "DAG 'd0' is already defined in a.py, DAG 'd1' in a.py; "), (12, ", DAG 'd9' in a.py, and 2 more; rename one of them")],
+)
+def test_a_file_with_several_dags_of_others_is_told_all(count: int, told: str) -> None:
+    dags = [spec("t", dag_id=f"d{number}") for number in range(count)]
+
+    effects = decided(parsed("b.py", *dags), dags=[stored(dag) for dag in dags])
+
+    (reason,) = [effect.reason for effect in effects if isinstance(effect, RecordImportError)]
+    assert told in reason
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_dag_may_move_from_file_to_file(order: int) -> None:
     effects = decided(*(parsed("a.py", E), parsed("b.py", D))[::order], dags=[stored(D), stored(E)])

@@ -158,7 +158,7 @@ def test_the_second_file_with_a_dag_is_to_blame(here: Path) -> None:
     judged = reject_duplicates({one: parsed(SOURCE, "a.py"), two: parsed(SOURCE, "b.py")})
 
     assert judged[one].problem is None
-    assert report(dict(judged))[-1] == "b.py: DAG 'd' is also in a.py"
+    assert report(dict(judged))[-1] == "b.py: DAG 'd' is also in a.py, DAG 'by_hand' is also in a.py"
 
 
 def test_a_path_elsewhere_is_shown_whole(here: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tidegate.daemon.dagfiles import execute
 from tidegate.daemon.dagfiles.execute import write
 from tidegate.daemon.dagfiles.message import Limits, Outcome, decode_outcome, encode
-from tidegate.daemon.dagfiles.reasons import may_pass, reason
+from tidegate.daemon.dagfiles.reasons import may_pass, reason, with_further
 from tidegate.schemas.error import DagError
 
 LIMITS = Limits(wall_s=30, cpu_s=20, memory_mb=512, output_mb=4)
@@ -36,6 +36,15 @@ def test_an_exception_of_the_file_and_an_exit_code_are_shown_without_addresses()
     raised = [ValueError(object()), SystemExit(object()), ModuleNotFoundError(f"no {object()}")]
 
     assert [" at 0x" in reason(error, FILE, LIMITS) for error in raised] == [False] * 3
+
+
+def test_further_mistakes_are_told_with_their_lines_up_to_nine() -> None:
+    mistakes = [DagError("one", (FILE, 1)), DagError("no place"), *(DagError(f"m{n}", (FILE, n)) for n in range(10, 20))]
+
+    told = with_further("one; advice", mistakes)
+
+    assert told.startswith("one; advice; also no place; also line 10: m10; also line 11: m11; ")
+    assert told.endswith("; also line 17: m17; and 2 more")
 
 
 def caused_by(cause: BaseException) -> ValueError:

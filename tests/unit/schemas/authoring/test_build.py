@@ -5,12 +5,14 @@ import traceback
 from pathlib import Path
 from textwrap import dedent
 from types import ModuleType
+from unittest.mock import ANY
 
 import pytest
 
 from tidegate import Dag, DagError
 from tidegate.schemas.authoring.build import build
-from tidegate.schemas.authoring.dag import collect_dags
+from tidegate.schemas.authoring.collection import collect_dags
+from tidegate.schemas.authoring.mistakes import note_mistakes
 
 
 def ids(source: str, filename: str = "dags/example.py") -> list[str]:
@@ -191,3 +193,60 @@ def test_a_collection_ends_with_its_block() -> None:
     Dag("late")
 
     assert not dags
+
+
+WRONG = """
+from datetime import timedelta
+from tidegate import Dag, Dataset
+with Dag("one", schedule="whenever", colour="red") as dag:
+    first = dag.command("first", ["true"], retry_delay=5, trigger_rule="never", colour="red")
+    second = dag.command("second", "true")
+    third = dag.sql("no name", "SELECT 1")
+    @dag.task(retries=-1)
+    def fourth(spark, run): ...
+    @dag.task
+    def fifth(): ...
+    first >> second >> third >> fourth >> dag.submit("sixth", "x.py", args=1)
+with Dag("two", default_args={"retry_delay": 5}) as dag:
+    a, b = dag.empty("a", outlets="lake://x"), dag.empty("b")
+    a >> b >> a
+Dag("one")
+Dag("bad name")
+Dag("three", schedule=Dataset("no uri"))
+Dag("unreached", schedule=1)
+"""
+
+
+MISTAKES = [
+    (4, "DAG 'one': unknown argument colour"),
+    (4, "DAG 'one': cron 'whenever' has 1 fields"),
+    (5, "DAG 'one', task 'first': retry_delay must be a timedelta"),
+    (5, "DAG 'one', task 'first': 'never' is no trigger_rule"),
+    (5, "DAG 'one', task 'first': unknown option colour"),
+    (6, "DAG 'one', task 'second': argv must be a list of strings"),
+    (7, "DAG 'one': task_id 'no name': a name is"),
+    (8, "DAG 'one', task 'fourth': retries: expected `int` >= 0"),
+    (10, "DAG 'one', task 'fifth': the function is called with (spark, run)"),
+    (12, "DAG 'one', task 'sixth': args must be a list of strings"),
+    (13, "DAG 'two': default_args: retry_delay must be a timedelta"),
+    (14, "DAG 'two', task 'a': outlets is a list of datasets"),
+    (15, "DAG 'two': its tasks form a cycle: a >> b >> a"),
+    (16, "dag_id 'one' is used twice in this file"),
+    (17, "dag_id 'bad name': a name is"),
+    (18, "Dataset('no uri'): a URI is"),
+]
+
+
+def test_all_mistakes_are_noted_as_far_as_the_file_can_go_on() -> None:
+    with note_mistakes("dags/wrong.py") as noted:
+        build(WRONG, "dags/wrong.py")
+
+    assert [(each.place, str(each)) for each in noted] == [(("dags/wrong.py", line), ANY) for line, _ in MISTAKES]
+    assert [str(each) for each, (_, begins) in zip(noted, MISTAKES, strict=True) if not str(each).startswith(begins)] == []
+
+
+def test_a_file_without_mistakes_has_none_to_note() -> None:
+    with note_mistakes("dags/good.py") as noted:
+        build("from tidegate import Dag\nwith Dag('d') as dag:\n    dag.empty('a') >> dag.empty('b')\n", "dags/good.py")
+
+    assert noted == []
