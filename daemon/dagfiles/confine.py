@@ -2,7 +2,7 @@
 
 The zygote leaves the network once (`leave_network`). Each sandbox is the first process of its own process namespace
 (`fork_contained`): it can signal no other process, and its descendants end with it. It drops privileges and sets limits
-(`confine`). Without permission for namespaces only limits, process groups and the wall clock remain.
+(`confine`). Without permission for namespaces the means of `isolation` remain, and limits, process groups and the wall clock.
 
 The daemon and the zygote refuse inspection, because a sandbox may run as their user.
 """

@@ -18,11 +18,13 @@ FACTS = (
     *("/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ssl/cert.pem", "/etc/pki/tls/certs", "/etc/pki/tls/openssl.cnf"),
     *("/etc/pki/ca-trust/extracted", "/etc/crypto-policies"),
     *("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/uptime", "/proc/loadavg", "/proc/version", "/proc/filesystems"),
-    *("/proc/sys/kernel", "/proc/sys/vm", "/sys/devices/system"),
+    *("/proc/sys/kernel", "/proc/sys/vm", "/sys/devices/system", "/sys/fs/cgroup"),
 )
 """Files of the host that hold no secret, and that the C library and Python look for."""
 
 _INSTALLED = ("site-packages", "dist-packages")
+_ARCHIVES = "archive-v"
+"""The folder of all unpacked packages in the cache of uv begins so: one path in place of hundreds."""
 
 OWN = "/proc/self"
 """What the kernel knows of the process; what it knows of others is not readable."""
@@ -89,7 +91,9 @@ def _linked_installations(folder: str) -> Iterator[str]:
         if entry.is_symlink():
             yield entry.path
         elif entry.name.endswith(".dist-info") and os.path.islink(metadata := f"{entry.path}/METADATA"):
-            yield os.path.dirname(os.path.dirname(os.path.realpath(metadata)))
+            unpacked = os.path.dirname(os.path.dirname(os.path.realpath(metadata)))
+            cache = os.path.dirname(unpacked)
+            yield cache if os.path.basename(cache).startswith(_ARCHIVES) else unpacked
 
 
 def _entries(folder: str) -> Sequence["os.DirEntry[str]"]:

@@ -25,7 +25,7 @@ INHERITED = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "PATH"
 SERVER = "the parser of DAG files"
 START_S = 30.0
 STOP_S = 2.0
-MAX_REPLY = 65_536
+MAX_REPLY = 1 << 18
 
 
 class GoneError(Exception):

@@ -18,8 +18,11 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_links_of_modules_and_whole_packages_that_an_installer_has_linked_are_followed(modules: Path, tmp_path: Path) -> None:
-    cached = tmp_path / "cache/abc"
+@pytest.mark.parametrize(("cache", "readable"), [("cache", "cache/abc"), ("archive-v0", "archive-v0")])
+def test_links_of_modules_and_whole_packages_that_an_installer_has_linked_are_followed(
+    cache: str, readable: str, modules: Path, tmp_path: Path
+) -> None:
+    cached = tmp_path / cache / "abc"
     (cached / "etl-1.dist-info").mkdir(parents=True)
     (cached / "etl-1.dist-info/METADATA").touch()
     (modules / "etl-1.dist-info").mkdir()
@@ -29,7 +32,7 @@ def test_links_of_modules_and_whole_packages_that_an_installer_has_linked_are_fo
 
     found = module_folders({})
 
-    assert {str(modules), str(cached), str(tmp_path / "one.py")} <= set(found)
+    assert {str(modules), str(tmp_path / readable), str(tmp_path / "one.py")} <= set(found)
     assert str(tmp_path) not in found
 
 
