@@ -28,10 +28,11 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Hello(msgspec.Struct, frozen=True):
-    """The zygote is ready. `readable` are the folders of modules that DAG files may read."""
+    """The zygote is ready. `readable` are the folders of modules that DAG files may read. `as_nobody`: see `changes_user`."""
 
     isolation: Isolation
     readable: tuple[str, ...]
+    as_nobody: bool
 
 
 class Script(msgspec.Struct, frozen=True):

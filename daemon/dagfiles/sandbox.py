@@ -12,7 +12,6 @@ import structlog
 from anyio.abc import Process
 
 from tidegate.daemon.dag_access import DAG_READS, readable_paths, variables
-from tidegate.daemon.dagfiles.confine import changes_user
 from tidegate.daemon.dagfiles.isolation import Isolation, hints, means, reachable
 from tidegate.daemon.dagfiles.message import Hello, Reply, Request, decode_hello, decode_reply, encode
 from tidegate.schemas.error import UnavailableError
@@ -76,7 +75,7 @@ class Zygotes:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         self._zygote: Zygote | None = None
-        self.host = Hello(Isolation(), ())
+        self.host = Hello(Isolation(), (), as_nobody=False)
         self._lock = anyio.Lock()
         self._warned = False
 
@@ -125,7 +124,7 @@ class Zygotes:
                 raise UnavailableError("the parser of DAG files does not start", server=SERVER) from error
             raise
         if not self._warned:
-            self._warned = warn(self.host.isolation)
+            self._warned = warn(self.host)
         return zygote
 
     async def _replace(self, zygote: Zygote) -> None:
@@ -150,12 +149,12 @@ async def open_zygotes(environ: Mapping[str, str]) -> AsyncIterator[Zygotes]:
             await zygotes.stop()
 
 
-def warn(isolation: Isolation) -> bool:
+def warn(host: Hello) -> bool:
     """Log what DAG files reach because of what is missing on this host; False if that is nothing."""
-    if not (parts := reachable(isolation, as_nobody=changes_user())):
+    if not (parts := reachable(host.isolation, as_nobody=host.as_nobody)):
         return False
-    reason = "; ".join(dict.fromkeys(state.missing for state in means(isolation) if state.missing))
-    log.warning("dag_files_not_isolated", reason=reason, reachable="; ".join(parts), hint=hints(isolation))
+    reason = "; ".join(dict.fromkeys(state.missing for state in means(host.isolation) if state.missing))
+    log.warning("dag_files_not_isolated", reason=reason, reachable="; ".join(parts), hint=hints(host.isolation))
     return True
 
 

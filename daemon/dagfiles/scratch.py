@@ -1,9 +1,10 @@
 """Where a DAG file may write: a place of its own that is gone with its sandbox."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from tempfile import TemporaryDirectory
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from tidegate.daemon.dagfiles import mounts
 from tidegate.daemon.dagfiles.confine import NOBODY, changes_user
@@ -46,12 +47,27 @@ def permits_mounts() -> bool:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
-@contextmanager
-def private_folder() -> Iterator[str]:
-    """A temporary folder of the user of the sandbox, where nothing can be mounted; empty if there can be none."""
-    with suppress(OSError), TemporaryDirectory(prefix="tidegate-dag-", ignore_cleanup_errors=True) as folder:
+def share_folder() -> str:
+    """A temporary folder for the private folders of all sandboxes, where nothing can be mounted; empty if there can be none."""
+    with suppress(OSError):
+        tempfile.tempdir = folder = tempfile.mkdtemp(prefix="tidegate-dags-")
+        os.chmod(folder, 0o711)  # noqa: S103 - a sandbox of root enters its own folder there, and lists none
+        return folder
+    return ""
+
+
+def private_folder() -> str:
+    """A temporary folder of the user of the sandbox; empty if there can be none."""
+    with suppress(OSError):
+        folder = tempfile.mkdtemp()
         if changes_user():
             os.chown(folder, NOBODY, NOBODY)
-        yield folder
-        return
-    yield ""
+        return folder
+    return ""
+
+
+def remove(folder: str) -> None:
+    """Delete a temporary folder, whatever a DAG file has put there. What cannot be deleted stays until the host cleans up."""
+    if folder:
+        with suppress(RecursionError):
+            shutil.rmtree(folder, ignore_errors=True)

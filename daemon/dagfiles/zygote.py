@@ -29,6 +29,7 @@ from typing import NoReturn
 import msgspec
 
 from tidegate.daemon.dagfiles.confine import (
+    changes_user,
     die_with_parent,
     enter_process_namespace,
     fork_contained,
@@ -44,7 +45,7 @@ from tidegate.daemon.dagfiles.message import Hello, Limits, Request, Script, dec
 from tidegate.daemon.dagfiles.minder import Minder
 from tidegate.daemon.dagfiles.module_paths import closed_folders
 from tidegate.daemon.dagfiles.readable import module_folders, present
-from tidegate.daemon.dagfiles.scratch import View, permits_mounts, private_folder, private_places
+from tidegate.daemon.dagfiles.scratch import View, permits_mounts, private_folder, private_places, remove, share_folder
 from tidegate.daemon.orphans import adopt_orphans
 
 DESCRIPTORS = 4
@@ -95,8 +96,10 @@ def main() -> NoReturn:
     isolation = kernel_isolation(network=network, processes="" if home else REFUSED, mounts="" if permits_mounts() else REFUSED)
     modules = (*module_folders(os.environ), *sys.argv[2:])
     with suppress(BrokenPipeError, ConnectionResetError):  # the daemon stopped while it started
-        control.send(encode(Hello(isolation, modules)))
+        control.send(encode(Hello(isolation, modules, changes_user())))
+        scratch = share_folder() if isolation.mounts else ""
         serve(control, home, Hosting(isolation, modules))
+        remove(scratch)
     os._exit(0)
 
 
@@ -196,11 +199,11 @@ def _start_apart(control: socket.socket, request: Request, descriptors: Sequence
         die_with_parent()
         adopt_orphans()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        minder = Minder(os.fork, _kill_orphans, ())
-        with private_folder() as scratch:
-            minder.start(request, descriptors, host._replace(scratch=scratch))
-            while minder.sandboxes:
-                minder.wait()
+        scratch = private_folder()
+        minder = Minder(os.fork, partial(_clean_up, scratch), ())
+        minder.start(request, descriptors, host._replace(scratch=scratch))
+        while minder.sandboxes:
+            minder.wait()
     except BaseException:  # noqa: BLE001 - this process must exit here
         traceback.print_exc()
     finally:
@@ -209,6 +212,12 @@ def _start_apart(control: socket.socket, request: Request, descriptors: Sequence
 
 def _nothing() -> None:
     """Nothing is left running in a process namespace that ended."""
+
+
+def _clean_up(scratch: str) -> None:
+    """Before the reply: after it, the daemon may end this process."""
+    _kill_orphans()
+    remove(scratch)
 
 
 def _kill_orphans() -> None:

@@ -8,7 +8,6 @@ import typer
 
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.sandbox import Sandbox, print_sandbox
-from tidegate.daemon.dagfiles.confine import changes_user
 from tidegate.daemon.dagfiles.isolation import hints, means, reachable
 from tidegate.daemon.dagfiles.message import Hello
 from tidegate.daemon.dagfiles.readable import PROGRAMS, outermost
@@ -21,18 +20,18 @@ CLOSED = ("spool_dir", "secrets_dir", "kafka_sasl_password_file", "kafka_ssl_key
 
 def check_sandbox(settings: Settings, *, json: bool) -> None:
     """Print the page. Raises Exit with 1 if a means is missing, so that something is reachable, or if a secret is readable."""
-    found = sandbox_of(settings, anyio.run(_hello), as_nobody=changes_user())
+    found = sandbox_of(settings, anyio.run(_hello))
     output.write_page(found, lambda: print_sandbox(found), json=json)
     if found.reachable or found.exposed:
         raise typer.Exit(1)
 
 
-def sandbox_of(settings: Settings, host: Hello, *, as_nobody: bool) -> Sandbox:
+def sandbox_of(settings: Settings, host: Hello) -> Sandbox:
     """The page of the sandboxes on this host."""
     readable = outermost(map(os.path.realpath, (str(dags_root(settings)), *host.readable)))
     return Sandbox(
         means=means(host.isolation),
-        reachable=reachable(host.isolation, as_nobody=as_nobody),
+        reachable=reachable(host.isolation, as_nobody=host.as_nobody),
         hint=hints(host.isolation),
         readable=readable,
         exposed=tuple(_exposed(settings, (*readable, *PROGRAMS))),

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from subprocess import PIPE
 
 import anyio
@@ -86,12 +87,15 @@ async def test_without_any_isolation_files_are_parsed_and_the_log_says_once_what
 
 
 async def test_without_namespaces_nothing_more_is_reachable_and_the_log_says_nothing(settings: Settings, write: Write) -> None:
-    text = "import tempfile, tidegate\ntempfile.TemporaryFile().write(b'x')\ntidegate.Dag('d')\n"
+    text = (
+        "import tempfile, tidegate\ntempfile.NamedTemporaryFile(delete=False)\ntidegate.Dag('d', tags=[tempfile.gettempdir()])\n"
+    )
 
     (parsed,), log = await parse_as(WITHOUT_NAMESPACES, settings, write("good.py", text))
 
     assert parsed.problem is None
     assert "dag_files_not_isolated" not in log
+    assert not os.path.exists(parsed.dags[0].tags[0])
 
 
 async def test_without_namespaces_a_file_still_ends_at_its_limits(settings: Settings, write: Write) -> None:
@@ -123,8 +127,11 @@ async def test_without_namespaces_what_a_file_left_running_ends_with_it(settings
     assert not [process for process in psutil.process_iter(["cmdline"]) if left in str(process.info)]
 
 
-async def test_a_file_that_kills_its_minder_is_a_problem_and_the_next_one_parses(settings: Settings, write: Write) -> None:
-    killer = write("killer.py", "import os, tidegate\nos.kill(os.getppid(), 9)\n")
+async def test_a_file_that_kills_its_minder_is_a_problem_and_the_next_one_parses(
+    settings: Settings, root: Path, write: Write
+) -> None:
+    seen = "open('seen.txt', 'w').write(tempfile.gettempdir())"
+    killer = write("killer.py", f"import os, tempfile, tidegate\n{seen}\nos.kill(os.getppid(), 9)\n")
     good = write("good.py", "import tidegate\ntidegate.Dag('d')\n")
 
     (killed, parsed), _ = await parse_as(WITHOUT_ANYTHING, settings, killer, good)
@@ -132,6 +139,9 @@ async def test_a_file_that_kills_its_minder_is_a_problem_and_the_next_one_parses
     assert killed.problem is not None
     assert killed.problem.reason == "its parent process was killed while it ran"
     assert killed.digest == REPEAT_DIGEST
+    left = Path((root / "seen.txt").read_text())
+    assert "tidegate-dags-" in left.parent.name
+    assert not left.exists()
     assert parsed.dags[0].dag_id == "d"
 
 

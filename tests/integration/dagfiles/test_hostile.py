@@ -51,7 +51,7 @@ Dag("d", tags=[
 PARSE = """
 import sys
 import anyio, msgspec, structlog
-from tidegate.daemon.dagfiles.confine import changes_user, refuse_inspection
+from tidegate.daemon.dagfiles.confine import refuse_inspection
 from tidegate.daemon.dagfiles.isolation import reachable
 from tidegate.daemon.dagfiles.parse import open_parser
 from tidegate.daemon.settings import Settings
@@ -61,10 +61,10 @@ structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 
 async def main():
     async with open_parser(msgspec.json.decode(sys.argv[1], type=Settings)) as parser:
-        isolation = parser._zygotes.host.isolation
-        named = reachable(isolation, as_nobody=changes_user())
+        host = parser._zygotes.host
+        named = reachable(host.isolation, as_nobody=host.as_nobody)
         files = [await parser.parse(path) for path in sys.argv[2:]]
-        print(msgspec.json.encode([isolation, named, files]).decode())
+        print(msgspec.json.encode([host.isolation, named, files]).decode())
 
 anyio.run(main)
 """

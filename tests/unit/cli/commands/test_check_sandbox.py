@@ -16,7 +16,7 @@ def settings(dags: Path, spool: Path) -> Settings:
 
 
 def test_a_host_that_permits_all_leaves_nothing_open(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = sandbox_of(settings(tmp_path / "dags", tmp_path / "spool"), Hello(Isolation(landlock=7), ()), as_nobody=False)
+    found = sandbox_of(settings(tmp_path / "dags", tmp_path / "spool"), Hello(Isolation(landlock=7), (), as_nobody=False))
 
     print_sandbox(found)
 
@@ -28,8 +28,8 @@ def test_a_host_that_permits_all_leaves_nothing_open(tmp_path: Path, capsys: pyt
 
 
 def test_what_is_open_and_how_to_close_it_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    host = Hello(Isolation(files="landlock: Function not implemented"), (str(tmp_path),))
-    found = sandbox_of(settings(tmp_path / "dags", tmp_path / "spool"), host, as_nobody=True)
+    host = Hello(Isolation(files="landlock: Function not implemented"), (str(tmp_path),), as_nobody=True)
+    found = sandbox_of(settings(tmp_path / "dags", tmp_path / "spool"), host)
 
     print_sandbox(found)
 
