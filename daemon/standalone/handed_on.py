@@ -9,7 +9,7 @@ from tidegate.schemas.kafka_security import KafkaSecurity
 DECIDED = ("postgres_dsn", "kafka_servers", "spark_remote", "dags_folder", "spool_dir", "host", "topic_prefix")
 """Standalone gives its processes the addresses, the folders and the name of the host that it uses itself."""
 
-OF_SHELLS = ("spark_master", "spark_clusters", "secrets_dir")
+OF_SHELLS = ("spark_master", "spark_clusters", "secrets_dir", "dag_env", "dag_reads")
 """What `tidegate check` and `tidegate tasks test` need in another shell to say what the daemon would do."""
 
 OF_COMMANDS = ("cache", "server", "token")

@@ -79,6 +79,7 @@ def test_a_path_means_the_same_in_the_folder_of_the_process(setting: str, value:
         ({}, {}),
         ({"secrets_dir": "secrets"}, {"secrets_dir": str(Path("secrets").absolute())}),
         ({"spark_clusters": "{}", "spark_master": "yarn", "parallelism": "3"}, {"spark_clusters": "{}", "spark_master": "yarn"}),
+        ({"dag_env": "STAGE", "dag_reads": "/etc/etl"}, {"dag_env": "STAGE", "dag_reads": "/etc/etl"}),
     ],
 )
 def test_another_shell_gets_what_its_commands_need_to_agree_with_the_daemon(values: dict[str, str], told: dict[str, str]) -> None:
