@@ -143,6 +143,7 @@ async def _start(tg: TaskGroup, context: Context, parser: Parser, systemd: Syste
         await prepare_database(context)
         waiting.cancel_scope.cancel()
     systemd.say(READY=1, STATUS="starting")
+    await Retry(context.outages, ends_outages=True).until_done(refuse_emptied, context)
     await _start_duties(tg, context, parser)
     systemd.say(STATUS="running")
     started.set()
@@ -172,16 +173,12 @@ async def sweep_after(observed: anyio.Event, context: Context, *, task_status: T
 
 
 async def prepare_database(context: Context) -> None:
-    """Wait for Postgres, check its schema, the commits of ended daemons and what it has forgotten; create the leases.
-
-    Raises SchemaError.
-    """
+    """Wait for Postgres, check its schema and the commits of ended daemons, create the leases. Raises SchemaError."""
     database, retry = context.database, Retry(context.outages, ends_outages=True)
     if missing := await retry.until_done(database.run, _pending):
         raise SchemaError(f"the database lacks migration {missing[0]}; run `tidegate migrate`")
     await retry.until_done(check_ended_daemons, database, spool_root(context.settings), context.held_leases.job.host)
     await retry.until_done(database.reconnect)  # what ended daemons lack may hold the database
-    await retry.until_done(refuse_emptied, context)
     await retry.until_done(register, database, [*relay_leases(), *clock_leases()])
 
 

@@ -8,6 +8,7 @@ import pytest
 from tests.integration.engine.chains import clear, command, started
 from tests.integration.engine.world import World
 from tests.tokens import token_of
+from tidegate.handlers.task_finished import NOT_ON_RECORD
 from tidegate.schemas.dag import DagSpec, TaskSpec
 from tidegate.schemas.message import AttemptSilent, DagDeleteRequested, RunEndRequested, SubmissionAccepted
 from tidegate.schemas.queries import submissions
@@ -146,9 +147,10 @@ async def delete(world: World) -> None:
 
 
 async def ended(world: World, attempts: Sequence[UUID]) -> list[str]:
-    """Why the ends of these attempts are rejected, in one batch."""
+    """Why the ends of these attempts are ignored, in one batch. None is rejected, or kept for a run that is gone."""
     applied = await world.tell(*(TaskFinished(submission_id=id_, token=token_of(id_), outcome="killed") for id_ in attempts))
-    return [rejection.reason for rejection in applied.rejected]
+    assert (applied.rejected, await world.rows("SELECT FROM restored_end")) == ((), [])
+    return [reason for (reason,) in await world.rows("SELECT reason FROM ignored_finish")]
 
 
 async def test_attempts_of_a_deleted_dag_are_accepted_and_end(world: World, cancelled: Sequence[UUID]) -> None:
@@ -156,7 +158,7 @@ async def test_attempts_of_a_deleted_dag_are_accepted_and_end(world: World, canc
 
     await accept(world, cancelled)
 
-    assert await ended(world, cancelled) == ["unknown_attempt"] * 3
+    assert await ended(world, cancelled) == [NOT_ON_RECORD] * 3
 
 
 async def test_a_dag_is_deleted_while_attempts_of_it_end(
@@ -172,4 +174,4 @@ async def test_a_dag_is_deleted_while_attempts_of_it_end(
 
     monkeypatch.setattr(submissions, "refs", deleted_meanwhile)
 
-    assert await ended(world, cancelled) == ["unknown_attempt"] * 3
+    assert await ended(world, cancelled) == [NOT_ON_RECORD] * 3
