@@ -19,10 +19,19 @@ from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database
 from tidegate.handlers import tasks_ready
 from tidegate.schemas.dag import ImportProblem, ParsedFile
-from tidegate.schemas.error import FATAL, DagFaultError, FencedError, InvariantError, TooSlowError, UnavailableError, described
-from tidegate.schemas.message import DatasetUpdateDeferred, Message, TasksReady
+from tidegate.schemas.error import (
+    FATAL,
+    DagFaultError,
+    FencedError,
+    InvariantError,
+    LockedError,
+    TooSlowError,
+    UnavailableError,
+    described,
+)
+from tidegate.schemas.message import DatasetUpdateDeferred, EndLockedOut, Message, TasksReady
 from tidegate.schemas.queries import holds
-from tidegate.schemas.wire.event import DatasetUpdated
+from tidegate.schemas.wire.event import DatasetUpdated, TaskFinished
 
 log = structlog.get_logger()
 
@@ -92,6 +101,8 @@ class Containment:
         """One try of the component."""
         try:
             yield
+        except LockedError:
+            pass  # it is tried again: the server answers, and everything else can go on
         except UnavailableError as error:
             self._lost.add(error.server)
             self._outages.begin(error)
@@ -150,6 +161,18 @@ def substitute(body: Any, error: Exception) -> Any | None:
             return msgspec.structs.replace(body, dags=(), problem=problem, members=members)
         case _:
             return None
+
+
+def deferred(batch: Batch) -> Batch | None:
+    """The batch of a single message without its decision, which needs a row that another session holds; None: it cannot wait."""
+    match batch.messages:
+        case [Message(body=DatasetUpdated() as update) as message]:
+            body: Any = DatasetUpdateDeferred(update=update)
+        case [Message(body=TaskFinished() as end) as message]:
+            body = EndLockedOut(end=end)
+        case _:
+            return None
+    return msgspec.structs.replace(batch, messages=[msgspec.structs.replace(message, body=body)])
 
 
 async def apply_substitutes(

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from tidegate.daemon.busy_intake import BusyIntake
-from tidegate.daemon.containment import apply_holding, apply_without_owner, bisect, message_halves
+from tidegate.daemon.containment import apply_holding, apply_without_owner, bisect, deferred, halves, message_halves
 from tidegate.daemon.decision_log import DecisionLog
 from tidegate.daemon.engine import NOTHING, Applied, Batch, merged
 from tidegate.daemon.leases import HeldLeases
@@ -17,7 +17,7 @@ from tidegate.daemon.postgres.low_watermark import LowWatermark, advance_events
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import Backend
 from tidegate.daemon.wake import Signals
-from tidegate.schemas.error import POSTGRES, TooSlowError
+from tidegate.schemas.error import POSTGRES, LockedError, TooSlowError
 from tidegate.schemas.message import Message
 from tidegate.schemas.wire.event import EventId
 
@@ -44,6 +44,15 @@ class Context(msgspec.Struct, frozen=True):
         await advance_events(self.database, self.events)
         return applied
 
+    async def apply_or_defer(self, batch: Batch) -> Applied:
+        """As `apply`. The decision about a single record that needs a row of another session is left to the clock."""
+        try:
+            return await self.apply(batch)
+        except LockedError:
+            if (later := deferred(batch)) is None:
+                raise
+            return await self.apply(later)
+
     async def submit_messages(self, bodies: Sequence[Any], ids: Sequence[EventId | None] = ()) -> Applied:
         """Apply internal messages of one type, at least one. A message that fails holds the DAG that it is about.
 
@@ -56,7 +65,8 @@ class Context(msgspec.Struct, frozen=True):
             try:
                 return await self._apply_messages(part)
             except TooSlowError as error:
-                if message_halves(part) is not None:
+                split = halves if isinstance(error, LockedError) else message_halves  # fewer tasks need the same row of a pool
+                if split(part) is not None:
                     raise
                 slow.append(error)
                 return NOTHING

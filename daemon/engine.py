@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 import msgspec
+import structlog
 
 from tidegate.daemon.decision_log import Noted, noted
 from tidegate.daemon.lineage import Lineage
@@ -31,6 +32,8 @@ from tidegate.handlers import (
     dataset_update_deferred,
     dataset_updated,
     deadline_due,
+    end_deferred,
+    end_locked_out,
     pause_requested,
     release_requested,
     retry_due,
@@ -61,6 +64,8 @@ from tidegate.schemas.message import (
     DagDeleteRequested,
     DatasetUpdateDeferred,
     DeadlineDue,
+    EndDeferred,
+    EndLockedOut,
     Message,
     PauseRequested,
     ReleaseRequested,
@@ -81,6 +86,8 @@ from tidegate.schemas.queries.unit_of_work import UnitOfWork
 from tidegate.schemas.wire.dead_letter import DeadLetter
 from tidegate.schemas.wire.event import DatasetUpdated, TaskFinished
 
+log = structlog.get_logger()
+
 
 class Handler(Protocol):
     """A handler module."""
@@ -98,6 +105,8 @@ HANDLERS: Mapping[type, Handler] = {
     DatasetUpdated: dataset_updated,
     DatasetUpdateDeferred: dataset_update_deferred,
     TaskFinished: task_finished,
+    EndDeferred: end_deferred,
+    EndLockedOut: end_locked_out,
     AttemptSilent: attempt_silent,
     AttemptTimedOut: attempt_timed_out,
     AttemptStuck: attempt_stuck,
@@ -126,8 +135,33 @@ KINDS: Mapping[type, str] = {type_: str(handler.__name__).rpartition(".")[2] for
 """The name of each message type where the cause of a change is recorded."""
 
 
-SCOPES: Mapping[type, str] = {DatasetUpdated: "data", DatasetUpdateDeferred: "data", ParsedFile: "file", TaskFinished: "end"}
+SCOPES: Mapping[type, str] = {
+    DatasetUpdated: "data",
+    DatasetUpdateDeferred: "data",
+    ParsedFile: "file",
+    TaskFinished: "end",
+    EndLockedOut: "end",
+}
 """The scope of the ids of each kind of event; with a slash and the token for ends."""
+
+
+PATIENT = (
+    ParsedFile,
+    RunRequested,
+    BackfillRequested,
+    BackfillActed,
+    BackfillChanged,
+    PauseRequested,
+    ReleaseRequested,
+    DagDeleteRequested,
+    ClearRequested,
+    RunEndRequested,
+    TaskMarked,
+)
+"""What waits for the rows that other sessions hold: requests come one at a time, and daemons store files in turn.
+
+While rows are known to be held, a file waits no longer than other messages.
+"""
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,7 +183,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 class Applied(msgspec.Struct, frozen=True):
     """The result of a batch. `rejected` are the rejected messages that became no dead letter.
 
-    `noted` are its effects for the log of the daemon.
+    `noted` are its effects for the log of the daemon. `has_skipped`: it left out rows that other sessions hold.
     """
 
     work: Work
@@ -157,6 +191,7 @@ class Applied(msgspec.Struct, frozen=True):
     rejected: tuple[RejectMessage, ...]
     statements: int
     noted: tuple[Noted, ...] = ()
+    has_skipped: bool = False
 
 
 NOTHING = Applied(Work(0), 0, (), 0)
@@ -172,6 +207,7 @@ def merged(parts: Sequence[Applied]) -> Applied:
         tuple(rejected for part in parts for rejected in part.rejected),
         sum(part.statements for part in parts),
         tuple(effect for part in parts for effect in part.noted),
+        any(part.has_skipped for part in parts),
     )
 
 
@@ -180,9 +216,20 @@ async def apply(database: Database, batch: Batch) -> Applied:
 
     Raises DagFaultError for DAGs whose decisions fail, and FencedError when the committed offsets are not those the batch
     expects. Raises UnavailableError when Postgres does not answer: then the batch is applied or not, and the fence rejects a
-    second application.
+    second application. Raises LockedError if another session holds a row that the batch needs.
     """
-    return await database.run(_apply, batch, database.author, database.writer)
+    skipped_before = database.skips_locked
+    run = database.run_for_many if _is_for_many(batch, skips_locked=skipped_before) else database.run
+    try:
+        return await run(_apply, batch, database.author, database.writer)
+    finally:
+        if database.skips_locked and not skipped_before:
+            log.warning("rows_locked", hint="`tidegate doctor` names the sessions that hold them")
+
+
+def _is_for_many(batch: Batch, *, skips_locked: bool) -> bool:
+    body = batch.messages[0].body if batch.messages else None
+    return body is not None and (not isinstance(body, PATIENT) or (isinstance(body, ParsedFile) and skips_locked))
 
 
 async def _apply(db: Db, batch: Batch, author: UUID | None = None, writer: str | None = None) -> Applied:
@@ -205,7 +252,7 @@ async def _apply(db: Db, batch: Batch, author: UUID | None = None, writer: str |
     await unit.flush()
     unanswered = () if batch.dead_letter_of else tuple(rejected)
     work = work_of(effects) | (Work.RELAY if dead_letters else Work.NONE)
-    return Applied(work, len(effects), unanswered, db.statements, noted(effects))
+    return Applied(work, len(effects), unanswered, db.statements, noted(effects), bool(db.skipped))
 
 
 async def rehearse(db: Db, messages: Sequence[Message[Any]]) -> list[Effect]:
@@ -234,8 +281,9 @@ def identity(message: Message[Any]) -> Identity | None:
     if id_ is None:
         return None
     scope = SCOPES[type(body)]
-    if isinstance(body, TaskFinished):
-        scope += f"/{body.token or ''}"
+    end = body.end if isinstance(body, EndLockedOut) else body
+    if isinstance(end, TaskFinished):
+        scope += f"/{end.token or ''}"
     return Identity(id_.source, id_.id, scope)
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, ParamSpec, TypeVar
 import anyio
 import structlog
 
-from tidegate.schemas.error import DUTY, UnavailableError
+from tidegate.schemas.error import DUTY, LockedError, UnavailableError
 from tidegate.schemas.queries.leases import Away
 
 log = structlog.get_logger()
@@ -76,8 +76,9 @@ class Outages:
         return self._away
 
     def begin(self, error: UnavailableError) -> None:
-        """Start an outage, or give the one that the server has its newest reason."""
-        self._begin(_Component(_SERVER, error.server), str(error))
+        """Start an outage, or give the one that the server has its newest reason. A locked row is none."""
+        if not isinstance(error, LockedError):
+            self._begin(_Component(_SERVER, error.server), str(error))
 
     def begin_failure(self, duty: str, reason: str) -> None:
         """A duty of this daemon fails, until `end_failure`."""

@@ -28,6 +28,7 @@ from tidegate.schemas.effect.dag import (
     ClearImportError,
     ConsumeEvents,
     CountFailures,
+    DeferDag,
     DeleteDag,
     DeleteHistory,
     DescribeDataset,
@@ -48,11 +49,13 @@ from tidegate.schemas.effect.deadline import InsertDeadline, MeetDeadlines, Miss
 from tidegate.schemas.effect.run import ChangeVersion, InsertRun, Reconsider, ReconsiderAfter, RunMoved, UpdateRun
 from tidegate.schemas.effect.submission import (
     AcceptSubmission,
+    DeferEnd,
     EndSubmission,
     IgnoreFinish,
     InsertSubmission,
     KeepEnd,
     KillSubmissions,
+    TakeDeferredEnd,
 )
 from tidegate.schemas.effect.task import (
     CountAdmitted,
@@ -102,6 +105,7 @@ PERFORM: Sequence[tuple[tuple[type, ...], Perform]] = (
     ((CountFailures,), Statement("dags.count_failures", at_once=True)),
     ((UpdateSchedule,), Statement("dags.update_schedule", at_once=True)),
     ((WakeDag,), Statement("dags.wake", at_once=True)),
+    ((DeferDag,), Statement("dags.defer", at_once=True)),
     ((ReleaseDag,), Statement("dags.release", at_once=True)),
     ((StoreVersion,), files.store),
     ((SetReferences,), references.replace),
@@ -148,6 +152,8 @@ PERFORM: Sequence[tuple[tuple[type, ...], Perform]] = (
     ((Notify,), Statement("notifications.insert_notifications")),
     ((KeepEnd,), Statement("installation.store_ends", installation.end_columns, at_once=True)),
     ((IgnoreFinish,), Statement("inbox.insert_ignored_finishes")),
+    ((DeferEnd,), Statement("inbox.defer_ends")),
+    ((TakeDeferredEnd,), Statement("inbox.take_deferred_ends")),
     ((NotifyBackfill,), Statement("backfill_dates.notify", at_once=True)),
     ((RecordAudit,), Statement("audit_log.record", signed=True, tells_request=True)),
     ((RunMoved, TaskMoved, OutletUpdated), Statement("outbox.insert_outbox", outbox.event_columns)),

@@ -7,10 +7,10 @@ from typing import Any
 
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import InsertBackfill, NotifyBackfill, UpdateBackfill, WakeBackfills
-from tidegate.schemas.effect.dag import ReleaseDag, StoreVersion, UpdateSchedule, WakeDag
+from tidegate.schemas.effect.dag import DeferDag, ReleaseDag, StoreVersion, UpdateSchedule, WakeDag
 from tidegate.schemas.effect.deadline import InsertDeadline, Notify
 from tidegate.schemas.effect.run import ChangeVersion, InsertRun, Reconsider, ReconsiderAfter, RunMoved, UpdateRun
-from tidegate.schemas.effect.submission import AcceptSubmission, InsertSubmission
+from tidegate.schemas.effect.submission import AcceptSubmission, DeferEnd, InsertSubmission
 from tidegate.schemas.effect.task import AdmitAgain, InsertTask, OutletUpdated, TaskMoved, UpdateTask
 
 
@@ -54,6 +54,8 @@ WORK: Mapping[type, Work] = {
     Notify: Work.NOTIFY,
     StoreVersion: Work.CLOCK,
     WakeDag: Work.CLOCK,
+    DeferDag: Work.CLOCK,
+    DeferEnd: Work.CLOCK,
     ReleaseDag: Work.CLOCK,
     Reconsider: Work.RECONSIDER,
     ReconsiderAfter: Work.RECONSIDER,

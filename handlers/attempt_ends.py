@@ -49,8 +49,9 @@ class State(msgspec.Struct, frozen=True):
     """What the ends of these attempts may affect, under the locks of their DAGs and runs.
 
     `dags` are the DAGs whose runs may end now. `tasks` are by run and index; so are `lengths`, the numbers of elements of the
-    lists that tasks have returned and others are mapped over. `held` are the attempts of held DAGs, with their DAG. `tokens` are
-    those of attempts without a row. `failures` are the first failed tasks, by run, where this batch may have to name them.
+    lists that tasks have returned and others are mapped over. `held` are the attempts of held DAGs, with their DAG; `locked_out`
+    those of DAGs and runs whose rows other sessions hold. `tokens` are those of attempts without a row. `failures` are the first
+    failed tasks, by run, where this batch may have to name them.
     """
 
     now: datetime
@@ -61,6 +62,7 @@ class State(msgspec.Struct, frozen=True):
     tasks: Mapping[tuple[int, int], Instance]
     lengths: Mapping[tuple[int, int], int] = {}
     held: Mapping[UUID, str] = {}
+    locked_out: frozenset[UUID] = frozenset()
     tokens: Mapping[UUID, str] = {}
     failures: Mapping[int, tuple[FailedTask, ...]] = {}
 
@@ -74,28 +76,35 @@ async def load(db: Db, finishes: Sequence[TaskFinished]) -> State:
     """Lock the rows that the ends may affect. Of unknown attempts only the tokens are read."""
     ids = {finish.submission_id for finish in finishes}
     found = await submissions.refs(db, ids)
-    locked_dags = await dags.lock(db, {place.dag_id for place in found.values()})
-    locked = await lock_runs(db, {place.dag_run_id for place in found.values()}, locked_dags)
+    locked_dags = await dags.lock(db, {place.dag_id for place in found.values()}, skips=True)
+    locked = await lock_runs(db, {place.dag_run_id for place in found.values()}, locked_dags, skips=True)
     if any(has_moved(place, locked.get(place.dag_run_id)) for place in found.values()):
         found = await submissions.refs(db, ids)
-    held = {id_: place.dag_id for id_, place in found.items() if place.dag_run_id not in locked}
-    places = {id_: place for id_, place in found.items() if id_ not in held}
+    places = {id_: place for id_, place in found.items() if place.dag_run_id in locked}
+    locked_out = frozenset(id_ for id_ in found.keys() - places.keys() if is_locked_out(found[id_], db.skipped))
+    held = {id_: found[id_].dag_id for id_ in found.keys() - places.keys() - locked_out}
     graphs = await versions.of_runs(db, locked.values())
     affected = affected_by(finishes, places, graphs)
     own = {(place.dag_run_id, place.task_index) for place in places.values()}
-    attempts, instances = await submissions.read_with_tasks(db, places.keys(), affected - own) if places else ({}, {})
+    known = places.keys() | locked_out
+    attempts, instances = await submissions.read_with_tasks(db, known, affected - own) if known else ({}, {})
     may_end = runs_that_may_end(locked.values(), affected)
     freed = await read_dags(db, {dag_id: locked_dags[dag_id] for dag_id in may_end}, ReadReason(ending_runs=may_end))
     lengths = await _load_lengths(db, affected, locked, graphs)
     failures = await tasks.failures(db, runs_that_may_fail(locked.values(), affected, instances), MAX_FAILED_TASKS)
     unknown = ids - found.keys()
     tokens = await installation.tokens(db, unknown) if unknown else {}
-    return State(db.now, freed, locked, graphs, attempts, instances, lengths, held, tokens, failures)
+    return State(db.now, freed, locked, graphs, attempts, instances, lengths, held, locked_out, tokens, failures)
 
 
 def has_moved(place: AttemptRef, run: RunView | None) -> bool:
     """Whether the run changed to another version or was deleted before it was locked, or its DAG is held."""
     return run is None or place.version_id != run.version_id
+
+
+def is_locked_out(place: AttemptRef, skipped: Collection[object]) -> bool:
+    """Whether another session holds the row of the DAG or of the run."""
+    return place.dag_id in skipped or place.dag_run_id in skipped
 
 
 def affected_by(

@@ -15,7 +15,7 @@ from tidegate.schemas.wire.event import TaskFinished
 
 
 class State(msgspec.Struct, frozen=True):
-    """The attempts under the locks of their runs; `silent` ones still have no heartbeat."""
+    """The attempts under the locks of their runs; `silent` ones still have no heartbeat. None is of a locked run."""
 
     ends: attempt_ends.State
     silent: frozenset[UUID]
@@ -24,7 +24,8 @@ class State(msgspec.Struct, frozen=True):
 async def load(db: Db, messages: Sequence[Message[AttemptSilent]]) -> State:
     ends = await attempt_ends.load(db, [_lost(message.body) for message in messages])
     limit = max(message.body.silent_s for message in messages)
-    return State(ends, frozenset(await submissions.silent(db, limit, among=ends.submissions.keys())))
+    free = ends.submissions.keys() - ends.locked_out
+    return State(ends, frozenset(await submissions.silent(db, limit, among=free)))
 
 
 def decide(messages: Sequence[Message[AttemptSilent]], state: State) -> Iterator[Effect]:

@@ -38,11 +38,16 @@ class State(msgspec.Struct, frozen=True):
 
 
 async def load(db: Db, messages: Sequence[Message[BackfillDue]]) -> State:
-    """A backfill whose stage has just begun is left out: the DAG of the stage is not locked. The clock visits it again."""
+    """A backfill whose stage has just begun is left out: the DAG of the stage is not locked. The clock visits it again.
+
+    So it does one whose row, or that of a DAG of it, another session holds.
+    """
     found = await backfills.dag_ids(db, {message.body.backfill_id for message in messages})
     wanted = {dag_id for ids in found.values() for dag_id in (ids.dag_id, *ids.stage_dag_ids)}
-    locked_dags = await dags.lock_unread(db, wanted)
-    locked = (await backfills.lock(db, found)).values()
+    locked_dags = await dags.lock_unread(db, wanted, skips=True)
+    wanted -= db.skipped
+    free = [id_ for id_, ids in found.items() if db.skipped.isdisjoint((ids.dag_id, *ids.stage_dag_ids))]
+    locked = (await backfills.lock(db, free, skips=True)).values()
     active = [backfill for backfill in locked if backfill.stage_dag_id in wanted and is_decidable(backfill, locked_dags)]
     ended = await backfills.ended_dates(db, [backfill.id for backfill in active], MAX_ENDS)
     on_hold = [backfill for backfill in active if _is_held(backfill.stage_dag_id, locked_dags)]

@@ -1,4 +1,7 @@
-"""A dataset was updated, but a decision about a consumer fails: record the event, and let the clock visit each consumer alone."""
+"""A dataset was updated, and a decision about a consumer fails or needs a locked row: record the event for the clock.
+
+The clock visits each consumer alone.
+"""
 
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
@@ -6,7 +9,7 @@ from datetime import datetime
 import msgspec
 
 from tidegate.schemas.effect import Effect
-from tidegate.schemas.effect.dag import WakeDag
+from tidegate.schemas.effect.dag import DeferDag
 from tidegate.schemas.message import DatasetUpdateDeferred, Message
 from tidegate.schemas.queries import datasets
 from tidegate.schemas.queries.db import Db
@@ -26,4 +29,4 @@ async def load(db: Db, messages: Sequence[Message[DatasetUpdateDeferred]]) -> St
 
 
 def decide(_messages: Sequence[Message[DatasetUpdateDeferred]], state: State) -> Iterator[Effect]:
-    yield from (WakeDag(dag_id, state.now) for dag_id in state.dag_ids)
+    yield from (DeferDag(dag_id, state.now) for dag_id in state.dag_ids)

@@ -24,10 +24,11 @@ OfAttempt = TypeVar("OfAttempt", AttemptStuck, AttemptTimedOut, SubmissionAccept
 
 
 class LockedDags(msgspec.Struct, frozen=True):
-    """DAGs, locked. Ids that do not exist are left out."""
+    """DAGs, locked. Ids that do not exist are left out. `skipped`: other sessions hold their rows."""
 
     now: datetime
     dags: tuple[DagView, ...]
+    skipped: Sequence[str] = ()
 
 
 class WholeRun(msgspec.Struct, frozen=True):
@@ -64,6 +65,12 @@ async def lock_dags(db: Db, dag_ids: Collection[str], reason: ReadReason = ANY_R
     return LockedDags(db.now, found)
 
 
+async def lock_free_dags(db: Db, dag_ids: Collection[str], reason: ReadReason = ANY_REASON) -> LockedDags:
+    """As `lock_dags`; after a lock timeout, without the DAGs whose rows other sessions hold."""
+    found = await read_dags(db, await dags.lock(db, dag_ids, skips=True), reason)
+    return LockedDags(db.now, found, tuple(sorted(db.skipped.intersection(dag_ids))))
+
+
 async def read_dags(db: Db, locked: Mapping[str, LockedDag], reason: ReadReason = ANY_REASON) -> tuple[DagView, ...]:
     """Read DAGs that are locked already."""
     if not locked:
@@ -93,9 +100,12 @@ def larger_plans(found: Mapping[str, DagView], plans: Mapping[str, ReadPlan], no
     return larger
 
 
-async def lock_runs(db: Db, ids: Collection[int], locked_dags: Collection[str]) -> Mapping[int, RunView]:
-    """Lock runs under the locks of their DAGs. Unfinished runs of DAGs that were held when the DAGs were locked are left out."""
-    locked = await runs.lock(db, ids)
+async def lock_runs(db: Db, ids: Collection[int], locked_dags: Collection[str], *, skips: bool = False) -> Mapping[int, RunView]:
+    """Lock runs under the locks of their DAGs. Unfinished runs of DAGs that were held when the DAGs were locked are left out.
+
+    `skips` as in `Db.lock`, also for the runs of DAGs that were skipped.
+    """
+    locked = await runs.lock(db, ids, skips=skips)
     return {id_: run for id_, run in locked.items() if run.state in RUN_ENDED or run.dag_id in locked_dags}
 
 

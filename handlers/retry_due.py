@@ -29,7 +29,7 @@ class State(msgspec.Struct, frozen=True):
 
 async def load(db: Db, messages: Sequence[Message[RetryDue]]) -> State:
     keys = {(message.body.dag_run_id, message.body.task_index) for message in messages}
-    locked = await runs.lock(db, {dag_run_id for dag_run_id, _ in keys})
+    locked = await runs.lock(db, {dag_run_id for dag_run_id, _ in keys}, skips=True)
     instances: dict[int, list[Instance]] = defaultdict(list)
     for (dag_run_id, _), instance in (await tasks.instances(db, keys)).items():
         instances[dag_run_id].append(instance)
@@ -39,7 +39,7 @@ async def load(db: Db, messages: Sequence[Message[RetryDue]]) -> State:
 def decide(_messages: Sequence[Message[RetryDue]], state: State) -> Iterator[Effect]:
     for dag_run_id, instances in state.tasks.items():
         due = [instance for instance in instances if _is_due(instance, state.now)]
-        run = state.runs.get(dag_run_id)  # None: its DAG is held meanwhile
+        run = state.runs.get(dag_run_id)  # None: its DAG is held meanwhile, or another session holds it
         if due and run is not None and run.state is RunState.RUNNING:
             yield from _schedule(run, due, state)
 

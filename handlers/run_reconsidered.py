@@ -50,8 +50,8 @@ class State(msgspec.Struct, frozen=True):
 
 async def load(db: Db, messages: Sequence[Message[RunReconsidered]]) -> State:
     ids = [message.body.dag_run_id for message in messages]
-    locked_dags = await dags.lock(db, await runs.dags_of(db, ids))
-    locked = await lock_runs(db, ids, locked_dags)
+    locked_dags = await dags.lock(db, await runs.dags_of(db, ids), skips=True)
+    locked = await lock_runs(db, ids, locked_dags, skips=True)
     reasons = await runs.dequeue_reconsiderations(db, ids, locked)  # a held DAG keeps its requests for its release
     graphs = await versions.of_runs(db, locked.values())
     instances = await tasks.of_runs(db, locked)

@@ -32,8 +32,8 @@ class State(msgspec.Struct, frozen=True):
 
 async def load(db: Db, messages: Sequence[Message[RunTimedOut]]) -> State:
     ids = [message.body.dag_run_id for message in messages]
-    locked_dags = await dags.lock(db, await runs.dags_of(db, ids))
-    locked = await lock_runs(db, ids, locked_dags)
+    locked_dags = await dags.lock(db, await runs.dags_of(db, ids), skips=True)
+    locked = await lock_runs(db, ids, locked_dags, skips=True)
     late = [run for run in locked.values() if run.state is RunState.RUNNING and run.is_late(db.now)]
     instances = await tasks.of_runs(db, [run.id for run in late])
     freed = await read_dags(db, locked_dags, ReadReason(ending_runs=Counter(run.dag_id for run in late if run.is_live)))

@@ -1,4 +1,7 @@
-"""Attempts ended. Each end counts once; late, repeated and unknown ones change nothing and are recorded."""
+"""Attempts ended. Each end counts once; late, repeated and unknown ones change nothing and are recorded.
+
+The end of an attempt whose DAG or run another session holds is deferred: the clock applies it.
+"""
 
 from collections.abc import Iterator, Sequence
 from uuid import UUID
@@ -9,7 +12,7 @@ from tidegate.handlers import attempt_ends
 from tidegate.handlers.admission.select import run_of
 from tidegate.handlers.attempt_ends import ATTEMPT_ENDED, State, already_ended, end_attempts, end_superseded, superseded
 from tidegate.schemas.effect import Effect, RejectMessage
-from tidegate.schemas.effect.submission import IgnoreFinish, KeepEnd
+from tidegate.schemas.effect.submission import DeferEnd, IgnoreFinish, KeepEnd
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.wire.event import EventId, Rejection, TaskFinished
@@ -32,7 +35,11 @@ def decide(messages: Sequence[Message[TaskFinished]], state: State) -> Iterator[
         if finish.submission_id not in state.submissions:
             yield _keep(finish, index)
             yield _ignore(message, NOT_ON_RECORD)
-        elif reason := ATTEMPT_ENDED if finish.submission_id in seen else already_ended(finish, state):
+            continue
+        if finish.submission_id in state.locked_out:
+            yield _defer(message, state)
+            continue
+        if reason := ATTEMPT_ENDED if finish.submission_id in seen else already_ended(finish, state):
             yield _ignore(message, reason)
         elif reason := superseded(finish, state):
             yield _ignore(message, reason)
@@ -66,6 +73,13 @@ def _keep(finish: TaskFinished, index: int) -> KeepEnd:
     """Keep the end for an attempt that gets the same id again."""
     token, body = finish.token or "", msgspec.to_builtins(finish)
     return KeepEnd(finish.submission_id, token, run_of(finish.submission_id), body, index)
+
+
+def _defer(message: Message[TaskFinished], state: State) -> DeferEnd:
+    id_ = message.id or EventId("", "")
+    dag_run_id = state.submissions[message.body.submission_id].dag_run_id
+    body = msgspec.json.encode(message.body)
+    return DeferEnd(message.body.submission_id, dag_run_id, id_.source, id_.id, message.at, body, state.now)
 
 
 def _ignore(message: Message[TaskFinished], reason: str) -> IgnoreFinish:

@@ -76,6 +76,10 @@ class TooSlowError(UnavailableError):
     """The server answers, but a transaction exceeds its time. A smaller batch may succeed; of one message it is an outage."""
 
 
+class LockedError(TooSlowError):
+    """Another session holds a row that the transaction needs. A smaller batch may succeed; this is no outage of Postgres."""
+
+
 class FencedError(TidegateError):
     """Another daemon moved the offset or owns the lease. The caller drops the batch and reads the offsets again."""
 

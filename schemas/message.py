@@ -11,7 +11,7 @@ import msgspec
 from tidegate.schemas.backfill import BackfillSpec
 from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.state import RunState, TaskState
-from tidegate.schemas.wire.event import DatasetUpdated, EventId
+from tidegate.schemas.wire.event import DatasetUpdated, EventId, TaskFinished
 
 Body = TypeVar("Body")
 
@@ -197,9 +197,10 @@ class TasksReady(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScheduleDue(msgspec.Struct, frozen=True, kw_only=True):
-    """The `due_at` of a DAG may have come."""
+    """The `due_at` of a DAG may have come, or the DAG got events while another session had its row."""
 
     dag_id: str
+    is_deferred: bool = False
 
 
 class RunReconsidered(msgspec.Struct, frozen=True, kw_only=True):
@@ -241,9 +242,23 @@ class DeadlineDue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DatasetUpdateDeferred(msgspec.Struct, frozen=True, kw_only=True):
-    """A dataset was updated, and the decisions about its consumers failed together: the clock makes them one by one."""
+    """A dataset was updated, and the decisions about its consumers failed, or need a row that another session holds: the clock
+    makes them one by one.
+    """
 
     update: DatasetUpdated
+
+
+class EndLockedOut(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt has ended, and another session has a row that the end changes: the clock applies it later."""
+
+    end: TaskFinished
+
+
+class EndDeferred(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt has ended while another session had the row of its DAG or run, which may be free now."""
+
+    deferred_id: int
 
 
 class SubmissionAccepted(msgspec.Struct, frozen=True, kw_only=True):

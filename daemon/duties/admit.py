@@ -9,6 +9,7 @@ from tidegate.daemon.containment import NOT_CONTAINED
 from tidegate.daemon.context import Context
 from tidegate.daemon.duties.run_on_signal import run_on_signal
 from tidegate.daemon.work import Work
+from tidegate.schemas.error import LockedError
 from tidegate.schemas.message import TasksReady
 from tidegate.schemas.queries import pools
 
@@ -33,6 +34,8 @@ async def admit_pools(context: Context, rotation: "PoolRotation") -> bool:
         try:
             if await admit_pool(context, pool):
                 rotation.record(pool)
+        except LockedError as error:
+            errors.append(error)
         except NOT_CONTAINED:
             raise
         except Exception as error:  # noqa: BLE001 - any fault of a pool concerns this pool alone

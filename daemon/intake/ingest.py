@@ -42,7 +42,7 @@ from tidegate.events.source import (
     UnreadableBatchError,
 )
 from tidegate.events.stall_detector import StallDetector
-from tidegate.schemas.error import KAFKA, FencedError, RejectedError, TooSlowError, UnavailableError, described
+from tidegate.schemas.error import KAFKA, FencedError, LockedError, RejectedError, TooSlowError, UnavailableError, described
 from tidegate.schemas.message import Message
 from tidegate.schemas.queries import idle, leases
 from tidegate.schemas.queries.leases import PARTITION, Incident, Lease, LeaseSpec
@@ -274,14 +274,15 @@ class Reader:
 
     @contextmanager
     def _leaving_out(self, batches: Sequence[PartitionBatch]) -> Iterator[None]:
-        """Leave out the partition of a single record that is too slow: the source is assigned anew before the next batch.
+        """Leave out the partition of a single record that is too slow, or needs a row that another session holds.
 
-        Raises the TooSlowError of several records.
+        The source is assigned anew before the next batch. Raises the TooSlowError of several records.
         """
         try:
             yield
         except TooSlowError as error:
-            self.size.shrink(sum(len(batch.records) for batch in batches))
+            if not isinstance(error, LockedError):
+                self.size.shrink(sum(len(batch.records) for batch in batches))
             if split(batches) is not None:
                 raise
             (batch,) = batches
@@ -293,7 +294,7 @@ class Reader:
         if self.kind is Kind.DATASET_UPDATED and self.context.settings.unknown_datasets == "reject":
             batches = await reject_unknown_datasets(self.context.database, batches)
         batch = batch_of(batches, self.positions)
-        await self.context.apply(msgspec.structs.replace(batch, messages=await self.enrich(batch.messages)))
+        await self.context.apply_or_defer(msgspec.structs.replace(batch, messages=await self.enrich(batch.messages)))
 
     async def _contain(self, batches: Sequence[PartitionBatch], error: Exception) -> None:
         """As `_apply`, for a record whose decision failed."""

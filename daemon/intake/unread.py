@@ -14,7 +14,7 @@ import structlog
 from tidegate.daemon.context import Context
 from tidegate.daemon.outage import Outages, ReportedOutages, Retry
 from tidegate.events.source import Partition
-from tidegate.schemas.error import UNREAD, TooSlowError
+from tidegate.schemas.error import UNREAD, LockedError, TooSlowError
 from tidegate.schemas.queries import installation
 from tidegate.schemas.queries.leases import Lease
 
@@ -24,6 +24,9 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 15.0, 600.0
 """Each try of a record that is too slow takes some 10 s, in which the daemon applies no other record of the topic."""
 
 FILES_READ_EVERY_S = 0.1
+
+LOCKED_PAUSE_S = 1.0
+"""The pause of a record that needs a row which another session holds. A try of it is short."""
 
 
 async def files_read(context: Context) -> None:
@@ -95,6 +98,9 @@ class SlowPartitions:
 
         Raises the error if the last record of another partition was too slow as well, and none was applied since.
         """
+        if isinstance(error, LockedError):
+            self._records[partition] = SlowRecord(offset, LOCKED_PAUSE_S, self._clock() + LOCKED_PAUSE_S, error)
+            return
         if self._last not in {None, partition}:
             raise error
         pause_s = self._next_pause_s(partition, offset)
@@ -130,6 +136,8 @@ class UnreadPartitions:
 
 
 def _slow(partition: Partition, record: SlowRecord) -> str:
+    if isinstance(record.error, LockedError):
+        return f"{waits_at(record.offset)}{record.error}"
     step = f"tidegate topics skip {shlex.quote(f'{partition.topic}/{partition.partition}')} --offset {record.offset}"
     return f"{waits_at(record.offset)}{record.error}; `{step}` makes it a dead letter"
 

@@ -22,6 +22,7 @@ import msgspec
 from tidegate.daemon.postgres import array_elements, primary
 from tidegate.daemon.postgres.commit_loss import CommitLossDetector
 from tidegate.daemon.postgres.deadline import Deadline
+from tidegate.daemon.postgres.locked_rows import SHORT_WAIT, LockedRows
 from tidegate.daemon.postgres.server_clock import ServerClock
 from tidegate.daemon.postgres.session_settings import FOR_PEOPLE, SERVER_SETTINGS, reading
 from tidegate.daemon.postgres.types import Connection
@@ -48,7 +49,6 @@ AWAY = (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.CannotC
 AGAIN = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
-    asyncpg.LockNotAvailableError,
     asyncpg.InvalidCachedStatementError,
 )
 
@@ -90,6 +90,7 @@ class _Cache:
 
     def __init__(self) -> None:
         self.memory = Memory()
+        self.locked_rows = LockedRows()
 
 
 class Database:
@@ -132,10 +133,33 @@ class Database:
     async def run(self, work: Callable[Concatenate[Db, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work(db, *args, **kwargs)` in one transaction; repeat it after a serialization failure, deadlock or lock timeout.
 
-        Raises UnavailableError when Postgres does not answer or the outcome of the commit is unknown, and TooSlowError when it
-        answers too slowly. The caller can repeat the call later, because every transaction compares the state that it expects.
+        Raises UnavailableError when Postgres does not answer or the outcome of the commit is unknown, TooSlowError when it
+        answers too slowly, and LockedError when another session holds a row for longer than all tries wait.
+        The caller can repeat the call later, because every transaction compares the state that it expects.
         """
         return await self._with_retries(lambda db: work(db, *args, **kwargs), in_transaction=True)
+
+    async def run_for_many(self, work: Callable[Concatenate[Db, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """As `run`, for work on behalf of many, which does not wait again for a row that another session holds.
+
+        After a lock timeout these transactions skip locked rows where they can, for a while, this one first. Raises LockedError
+        for a row that cannot be skipped.
+        """
+
+        async def skipping(db: Db) -> T:
+            if db.skips_locked:
+                await db.execute(SHORT_WAIT)
+            result = await work(db, *args, **kwargs)
+            if db.skipped:
+                self._cache.locked_rows.meet("rows are left out", for_many=True)
+            return result
+
+        return await self._with_retries(skipping, in_transaction=True, for_many=True)
+
+    @property
+    def skips_locked(self) -> bool:
+        """Whether transactions for many skip locked rows now."""
+        return self._cache.locked_rows.are_met
 
     async def autocommit(self, work: Callable[Concatenate[Db, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """As `run` but without BEGIN and COMMIT, which saves two of three round trips.
@@ -160,22 +184,25 @@ class Database:
         """Drop the cached rows: another server may lack them, or they were mended. Running transactions keep the old cache."""
         self.memory = Memory()
 
-    async def _with_retries(self, work: Callable[[Db], Awaitable[T]], *, in_transaction: bool) -> T:
+    async def _with_retries(self, work: Callable[[Db], Awaitable[T]], *, in_transaction: bool, for_many: bool = False) -> T:
         commit = _Commit()
         try:
-            return await self._repeated(work, commit, in_transaction=in_transaction)
+            return await self._repeated(work, commit, in_transaction=in_transaction, for_many=for_many)
         except UnavailableError as error:
             error.may_be_done = commit.is_asked
             raise
 
-    async def _repeated(self, work: Callable[[Db], Awaitable[T]], commit: _Commit, *, in_transaction: bool) -> T:
+    async def _repeated(self, work: Callable[[Db], Awaitable[T]], commit: _Commit, *, in_transaction: bool, for_many: bool) -> T:
         attempt = 0
         while True:
             attempt += 1
+            skips = for_many and self.skips_locked
             await anyio.lowlevel.checkpoint()
             try:
                 with anyio.fail_after(TRANSACTION_S + LATE_S, shield=True):
-                    return await self._once(work, commit, in_transaction=in_transaction)
+                    return await self._once(work, commit, in_transaction=in_transaction, skips_locked=skips)
+            except asyncpg.LockNotAvailableError as error:
+                self._cache.locked_rows.meet(describe(error), for_many=for_many, is_last=skips or attempt == TRIES)
             except AGAIN as error:
                 if attempt == TRIES:
                     raise UnavailableError(f"Postgres refused {TRIES} times: {describe(error)}", server=POSTGRES) from error
@@ -216,7 +243,9 @@ class Database:
         """Whether all connections are."""
         return self.pool.get_size() >= self.pool.get_max_size() and not self.pool.get_idle_size()
 
-    async def _once(self, work: Callable[[Db], Awaitable[T]], commit: _Commit, *, in_transaction: bool) -> T:
+    async def _once(
+        self, work: Callable[[Db], Awaitable[T]], commit: _Commit, *, in_transaction: bool, skips_locked: bool = False
+    ) -> T:
         commit.is_asked = False
         async with self._connection() as (connection, deadline):
             receipts = self.commit_loss.receipts if self.commit_loss else None
@@ -224,7 +253,7 @@ class Database:
             marker = losses.marker(receipts.daemon, connection.get_server_pid(), number) if receipts else None
             async with connection.transaction(**self._transaction) if in_transaction else nullcontext():
                 now, told = await self.clock.now(connection), self.clock.told
-                db = Db(connection, self.memory, now, told, marker, self.run_events, self.request)
+                db = Db(connection, self.memory, now, told, marker, self.run_events, self.request, skips_locked=skips_locked)
                 deadline.db = db
                 result = await work(db)
                 commit.is_asked = True

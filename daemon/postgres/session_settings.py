@@ -3,6 +3,9 @@
 STATEMENT_S = 10
 """The time of a statement, after which the server cancels it: a server that works answers at least as often."""
 
+LOCK_S, LOCK_FOR_PEOPLE_S = 1, 5
+"""The time of a wait for a lock. Transactions of ours hold a row for milliseconds; the request of a user has more patience."""
+
 # Every frequent statement has an index for all its parameters. By default Postgres scans small tables, keeps that plan while they
 # grow, or plans a statement at each execution, which can take longer than executing it.
 BY_INDEX = {
@@ -30,7 +33,7 @@ SERVER_SETTINGS = {
     "timezone": "UTC",
     **SNAPSHOT_OF_EACH_STATEMENT,
     "statement_timeout": f"{STATEMENT_S}s",
-    "lock_timeout": "5s",
+    "lock_timeout": f"{LOCK_S}s",
     "idle_in_transaction_session_timeout": "5s",
     "jit": "off",
     **ENDED_WITH_CLIENT,
@@ -46,7 +49,7 @@ MIGRATING = {
 }
 """A statement of a migration takes as long as it takes, whatever the role has as its default."""
 
-FOR_PEOPLE = {**SERVER_SETTINGS, "plan_cache_mode": "force_custom_plan"}
+FOR_PEOPLE = {**SERVER_SETTINGS, "plan_cache_mode": "force_custom_plan", "lock_timeout": f"{LOCK_FOR_PEOPLE_S}s"}
 """Plans for the parameters at hand: of the filters of a list, most are unset."""
 
 

@@ -11,13 +11,25 @@ from tidegate.daemon.read_model.audit_log import problems_of_newest
 from tidegate.daemon.read_model.clusters import ServerOutage, outages_of
 from tidegate.daemon.read_model.lookup import broken_files
 from tidegate.daemon.read_model.retention import Retained, retained
-from tidegate.schemas.queries import dag_pages, dead_letters, inbox, installation, leases, losses, pools, system_pages
+from tidegate.schemas.explain.remedy import EndTransaction
+from tidegate.schemas.queries import (
+    dag_pages,
+    dead_letters,
+    inbox,
+    installation,
+    leases,
+    losses,
+    pools,
+    row_holders,
+    system_pages,
+)
 from tidegate.schemas.queries.counting import counted_to_bound, tasks_wait
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import IgnoredRow
 from tidegate.schemas.queries.installation import Installation
 from tidegate.schemas.queries.leases import Incident
 from tidegate.schemas.queries.losses import LossRow
+from tidegate.schemas.queries.row_holders import MAX_DAGS, RowHolder
 from tidegate.schemas.queries.system_pages import (
     DaemonLine,
     LeaseLine,
@@ -43,8 +55,8 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     `missing` are the migrations of this version that the database lacks. `missing_pools` counts the tasks that wait for each
     pool that does not exist. `unknown_clusters` are the Spark clusters that tasks wait for and no host knows. `broken_files`
     counts the DAG files that cannot be parsed, `dead_letters` the open ones. `installation` is None for a schema without it.
-    `unconfirmed` are kills of the last day that no cluster has confirmed.
-    `changed_entries` say what is wrong with the newest entries of the audit log. `verdict` is all of it in a line.
+    `unconfirmed` are kills of the last day that no cluster has confirmed. `row_holders` are sessions of Postgres that hold rows
+    for long. `changed_entries` say what is wrong with the newest entries of the audit log. `verdict` is all of it in a line.
     """
 
     now: datetime
@@ -62,6 +74,7 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     dead_letters: int = 0
     installation: Installation | None = None
     unconfirmed: Sequence[UnconfirmedKill] = ()
+    row_holders: Sequence[RowHolder] = ()
     changed_entries: Sequence[str] = ()
     missing: Sequence[str] = ()
     migrations: Sequence[MigrationLine] = ()
@@ -89,6 +102,7 @@ async def read_system(db: Db) -> System:
         dead_letters=await dead_letters.count_open(db),
         installation=await installation.read(db.connection),
         unconfirmed=await system_pages.unconfirmed(db, UNCONFIRMED_S, UNCONFIRMED),
+        row_holders=await row_holders.sessions(db),
         changed_entries=await problems_of_newest(db),
         missing=[name for name in known() if name not in {migration.name for migration in applied}],
         migrations=applied,
@@ -169,6 +183,13 @@ def _of_tasks(system: System) -> Iterator[str]:
     for kill in system.unconfirmed:
         task = kill.task_id if kill.map_index is None else f"{kill.task_id}[{kill.map_index}]"
         yield f"task {task} of {kill.dag_id} {kill.run_id} may go on: {kill.reason}; look there, and end it"
+    for holder in system.row_holders:
+        rows = f"rows of {', '.join(holder.tables)}{f', of DAG {_names(holder.dags)}' if holder.dags else ''}"
+        yield f"a session holds {rows}, and what needs them waits: {holder.text}; {EndTransaction(holder.pid).text}"
+
+
+def _names(dags: Sequence[str]) -> str:
+    return f"{', '.join(dags)}{' and maybe others' if len(dags) == MAX_DAGS else ''}"
 
 
 def _of_input(system: System) -> Iterator[str]:

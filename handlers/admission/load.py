@@ -12,6 +12,9 @@ from tidegate.schemas.queries import backfills, dags, installation, pools, runs,
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.view import NO_LIMIT, Candidate, PoolView, RunView, TaskKey
 
+PASSED_OVER = 1000
+"""The candidates of locked runs that others are admitted in place of."""
+
 GROWTH = 8
 """Factor by which the search for starving tasks grows while too few of the tasks found fit into their limits together."""
 
@@ -19,19 +22,21 @@ GROWTH = 8
 async def lock_admission(db: Db, ready: TasksReady) -> AdmissionState:
     """Lock the runs of the candidates and the pool. A pool without free slots is not locked.
 
-    Candidates that another transaction moved to another pool before their runs were locked are left out.
+    Candidates that another transaction moved to another pool before their runs were locked are left out; after a lock timeout
+    also those whose rows other sessions hold, in place of which more are read.
     """
     pool = await pools.read(db, ready.pool, ready.parallelism)
     if not pool.free:
         return AdmissionState(db.now, pool)
-    wanted = min(pool.free, ready.limit)
+    wanted = min(pool.free, ready.limit) + (PASSED_OVER if db.skips_locked else 0)
     first = await tasks.ready(db, ready.pool, wanted, NO_LIMIT if pool.open is None else pool.open)
     oldest = await _starving(db, ready, pool, wanted) if first else []
     candidates = {*first, *oldest}
     if limited := {candidate.limited_in for candidate in candidates if candidate.limited_in}:
         # The runs of a DAG are counted together while no other daemon admits to them; a held one may be released meanwhile.
-        await dags.lock_unread(db, limited)
-    locked_runs = await runs.lock(db, {candidate.dag_run_id for candidate in candidates})
+        await dags.lock_unread(db, limited, skips=True)
+    free = {candidate.dag_run_id for candidate in candidates if candidate.limited_in not in db.skipped}
+    locked_runs = await runs.lock(db, free, skips=True)
     pool = await pools.lock(db, ready.pool, ready.parallelism)
     state = await _state(db, pool, _keys(first), _keys(oldest), locked_runs, pool.name, has_more=len(first) >= wanted)
     graphs = await versions.graphs(db, {run.version_id for run in locked_runs.values()})

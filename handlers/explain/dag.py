@@ -15,6 +15,7 @@ from tidegate.handlers.explain.gate import (
     daemons_gate,
     file_gate,
     gate,
+    lock_gates,
     outage_gate,
     pause_gate,
     run_limit_gate,
@@ -63,9 +64,10 @@ from tidegate.schemas.explain.reasons import (
 )
 from tidegate.schemas.explain.remedy import Change, CorrectCondition, EndRun, Publish, RaiseRuns, RestoreServer, Resume, Trigger
 from tidegate.schemas.queries import facts as fact_rows
-from tidegate.schemas.queries import leases
+from tidegate.schemas.queries import leases, row_holders
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import Incident, JobRow
+from tidegate.schemas.queries.row_holders import HeldRow
 from tidegate.schemas.timetable.tick import was_missed
 from tidegate.schemas.view import DagView, Input
 
@@ -75,13 +77,14 @@ EVENTS_TOPIC = "dataset-updated"
 
 
 class DagFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A DAG with its pending events. `incidents` are halted partitions."""
+    """A DAG with its pending events. `incidents` are halted partitions; `held_row` is one that another session holds."""
 
     now: datetime
     dag: DagView
     status: DagStatus
     incidents: Sequence[Incident] = ()
     daemons: Sequence[JobRow] = ()
+    held_row: HeldRow | None = None
 
     def inputs(self) -> tuple[Input, ...]:
         """The pending events that count for the condition. Raises FilterError for a condition that cannot be evaluated."""
@@ -96,6 +99,7 @@ async def load(db: Db, dag_id: str) -> DagFacts:
         status=await fact_rows.dag_status(db, dag_id),
         incidents=await leases.incidents(db),
         daemons=await leases.live(db),
+        held_row=await row_holders.of_dag(db, dag_id),
     )
 
 
@@ -119,7 +123,7 @@ def _explained(facts: DagFacts) -> DagExplanation:
     shared = (*own, queue, *services)
     return DagExplanation(
         dag_id=facts.dag.graph.dag_id,
-        starts=bool(facts.daemons) and would_run(facts.dag, facts.now),
+        starts=bool(facts.daemons) and facts.held_row is None and would_run(facts.dag, facts.now),
         gates=(*by_datasets, *by_time, *shared),
         change=dag_changes(facts, (*needed, *shared)),
         instead=dag_changes(facts, (*instead, *shared)) if instead else (),
@@ -175,10 +179,11 @@ def dag_gates(facts: DagFacts) -> Iterator[Gate[DagReason]]:
 
 
 def service_gates(facts: DagFacts) -> Iterator[Gate[DagReason]]:
-    """The services around a DAG: the intake of events, for DAGs with datasets, and daemons."""
+    """The services around a DAG: the intake of events, for DAGs with datasets, daemons, and Postgres where a row is locked."""
     if facts.dag.graph.schedule is not None:
         yield _intake_gate(facts)
     yield daemons_gate(facts.daemons)
+    yield from lock_gates(facts.held_row)
 
 
 def _intake_gate(facts: DagFacts) -> Gate[DagReason]:

@@ -1,6 +1,6 @@
 """Gates, and changes that open them, that the explanations of DAGs and of tasks share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from tidegate.schemas.explain.facts import DagStatus
@@ -18,11 +18,13 @@ from tidegate.schemas.explain.reasons import (
     NotSubmitted,
     NotYetDue,
     RateLimited,
+    RowLocked,
     ServerUnreachable,
     SharedReason,
 )
 from tidegate.schemas.explain.remedy import (
     Change,
+    EndTransaction,
     Release,
     RestoreFile,
     RestoreServer,
@@ -32,6 +34,7 @@ from tidegate.schemas.explain.remedy import (
     Wait,
 )
 from tidegate.schemas.queries.leases import Away, JobRow
+from tidegate.schemas.queries.row_holders import HeldRow
 
 Fact = str | int | float | datetime | tuple[str, ...] | None
 GateFacts = Mapping[str, Fact]
@@ -84,6 +87,13 @@ def daemons_gate(daemons: Sequence[JobRow], *, needed: bool = True) -> Gate[NoDa
     return gate("daemons", NoDaemon() if needed and not hosts else None, {"alive": len(hosts), "daemons": hosts})
 
 
+def lock_gates(held: HeldRow | None) -> Iterator[Gate[RowLocked]]:
+    """Closed while another session holds the row of the DAG or of one of its runs; else there is no such gate."""
+    if held is not None:
+        facts = {"query_since": held.holder.query_since, "tables": tuple(held.holder.tables)}
+        yield gate("lock", RowLocked(held.what, held.holder.text, held.holder.pid), facts, since=held.holder.since)
+
+
 def shared_change(reason: SharedReason, dag_id: str, dag: DagStatus) -> Change:
     match reason:
         case DagPaused():
@@ -98,8 +108,16 @@ def shared_change(reason: SharedReason, dag_id: str, dag: DagStatus) -> Change:
             return Wait(None)
         case BackfillPaused() | BackfillInactive():
             return _resume(reason)
+        case _:
+            return _restore(reason)
+
+
+def _restore(reason: NoDaemon | RowLocked | ServerUnreachable) -> Change:
+    match reason:
         case NoDaemon():
             return StartDaemon()
+        case RowLocked(pid=pid):
+            return EndTransaction(pid)
         case _:
             return RestoreServer(reason.server)
 

@@ -12,9 +12,10 @@ from tidegate.schemas.backfill import BackfillCapacity
 from tidegate.schemas.explain.facts import AttemptFacts, DagStatus, OccupyingTask, RunFacts, TaskRow
 from tidegate.schemas.graph import MAX_ELEMENTS, Graph, element_index, element_of
 from tidegate.schemas.message import TasksReady
-from tidegate.schemas.queries import facts, leases, pools, runs, tasks, versions
+from tidegate.schemas.queries import facts, leases, pools, row_holders, runs, tasks, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import JobRow, Terms
+from tidegate.schemas.queries.row_holders import HeldRow
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import Instance, PreviousRun, TaskKey
 
@@ -33,7 +34,8 @@ class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
     none before it starts; `undone` are the first instances of the task, if it is mapped, that have not ended. `admission`, while
     the task waits for slots: what an admission would see, with the queue ahead of the task, and the task last. `occupied` slots
     of the `pool` are taken; `active` tasks of the installation are active. `in_pool`,
-    `in_run` and `of_task` are the first few tasks that occupy the pool, the run, and the task's own limits.
+    `in_run` and `of_task` are the first few tasks that occupy the pool, the run, and the task's own limits. Another session holds
+    the `held_row` of the DAG or of a run of it.
     """
 
     now: datetime
@@ -55,6 +57,7 @@ class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
     in_run: Sequence[OccupyingTask] = ()
     of_task: Sequence[OccupyingTask] = ()
     daemons: Sequence[JobRow] = ()
+    held_row: HeldRow | None = None
 
     @property
     def label(self) -> str:
@@ -119,6 +122,7 @@ async def load(db: Db, dag_id: str, run_id: str, index: int, terms: Terms) -> Ta
         in_run=await facts.occupying(db, dag_run_id=id_),
         of_task=await facts.occupying(db, limited=(dag_id, graph.node(index).task.task_id)),
         daemons=daemons,
+        held_row=await row_holders.of_dag(db, dag_id),
     )
 
 

@@ -11,6 +11,7 @@ from tidegate.handlers.explain.gate import (
     daemons_gate,
     file_gate,
     gate,
+    lock_gates,
     outage_gate,
     pause_gate,
     run_limit_gate,
@@ -131,6 +132,7 @@ def submission_gates(facts: TaskFacts) -> Iterator[Gate[TaskReason]]:
     if attempt is not None and attempt.cluster:
         yield _cluster(facts, attempt, attempt.cluster, reached=reached)
     yield daemons_gate(facts.daemons, needed=state not in TASK_ENDED | {TaskState.RUNNING})
+    yield from lock_gates(None if state in TASK_ENDED else facts.held_row)
 
 
 def _cluster(facts: TaskFacts, attempt: AttemptFacts, cluster: str, *, reached: bool) -> Gate[TaskReason]:

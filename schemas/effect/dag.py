@@ -145,6 +145,13 @@ class WakeDag(msgspec.Struct, frozen=True):
     at: datetime
 
 
+class DeferDag(msgspec.Struct, frozen=True):
+    """The clock decides about the DAG, whose row another session holds, once the row is free."""
+
+    dag_id: str
+    at: datetime
+
+
 class ReleaseDag(msgspec.Struct, frozen=True):
     """The DAG is held no longer; the clock visits it `at` this time."""
 
@@ -193,6 +200,7 @@ DagEffect = (
     | CountFailures
     | UpdateSchedule
     | WakeDag
+    | DeferDag
     | ReleaseDag
     | NoteSchedule
     | ConsumeEvents

@@ -75,4 +75,27 @@ class KeepEnd(msgspec.Struct, frozen=True):
     index: int = 0
 
 
-SubmissionEffect = InsertSubmission | KillSubmissions | AcceptSubmission | EndSubmission | IgnoreFinish | KeepEnd
+class DeferEnd(msgspec.Struct, frozen=True):
+    """The clock applies the end of the attempt, whose DAG or run another session holds, once its row is free.
+
+    `body` is the TaskFinished event as JSON. It occurred at `occurred_at`, by its producer.
+    """
+
+    submission_id: UUID
+    dag_run_id: int
+    source: str
+    event_id: str
+    occurred_at: datetime
+    body: bytes
+    at: datetime
+
+
+class TakeDeferredEnd(msgspec.Struct, frozen=True):
+    """The deferred end is applied now."""
+
+    id: int
+
+
+SubmissionEffect = (
+    InsertSubmission | KillSubmissions | AcceptSubmission | EndSubmission | IgnoreFinish | KeepEnd | DeferEnd | TakeDeferredEnd
+)

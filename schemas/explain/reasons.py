@@ -286,6 +286,15 @@ class ConditionBroken(Reason, frozen=True, tag="condition_broken"):
     words = "a condition that can be evaluated: {reason}"
 
 
+class RowLocked(Reason, frozen=True, tag="row_locked"):
+    """Another session of Postgres, of `pid`, holds the row of `what`: of the DAG or of a run. `holder` says more about it."""
+
+    what: str
+    holder: str
+    pid: int
+    words = "the row of {what}, which another session of Postgres holds: {holder}"
+
+
 class NoDaemon(Reason, frozen=True, tag="no_daemon"):
     """No daemon is alive."""
 
@@ -333,6 +342,7 @@ SharedReason = (
     | AttemptOpen
     | NotSubmitted
     | NoDaemon
+    | RowLocked
     | ServerUnreachable
 )
 """Reasons with one remedy for DAGs and tasks."""

@@ -74,6 +74,13 @@ class Wait(Change, frozen=True, tag="wait"):
         return "wait a moment" if self.until is None else f"wait until {utc(self.until)}"
 
 
+class EndTransaction(Change, frozen=True, tag="end_transaction"):
+    """End the transaction of another session."""
+
+    pid: int
+    words = "end the transaction of that session, or the session: SELECT pg_terminate_backend({pid})"
+
+
 class RaiseRuns(Change, frozen=True, tag="raise_max_active_runs"):
     """Raise `max_active_runs` of the DAG to `limit`, or end as many of `runs` as it is raised by."""
 

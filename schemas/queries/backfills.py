@@ -50,9 +50,9 @@ async def dag_ids(db: Db, ids: Collection[int]) -> Mapping[int, DagIds]:
     return {row[0]: DagIds(row[1], row[2]) for row in await db.fetch(_SQL["dag_ids"], list(ids))}
 
 
-async def lock(db: Db, ids: Collection[int]) -> Mapping[int, BackfillView]:
-    """Lock these backfills, whose DAGs are locked."""
-    return {view.id: view for view in map(_view, await db.lock(_SQL["lock"], sorted(ids)))}
+async def lock(db: Db, ids: Collection[int], *, skips: bool = False) -> Mapping[int, BackfillView]:
+    """Lock these backfills, whose DAGs are locked. `skips` as in `Db.lock`."""
+    return {view.id: view for view in map(_view, await db.lock(_SQL["lock"], sorted(ids), skips=skips))}
 
 
 async def active_of(db: Db, dag_id: str) -> tuple[BackfillView, ...]:

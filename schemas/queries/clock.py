@@ -14,9 +14,11 @@ SHARDS = 16
 """As the schema divides DAGs and runs."""
 
 DUE = {
+    "end": _SQL["end"],
     "run": _SQL["run"],
     "attempt": _SQL["attempt"],
     "dag": _SQL["dag"],
+    "deferred": _SQL["deferred"],
     "backfill": _SQL["backfill"],
     "retry": _SQL["retry"],
     "deadline": _SQL["deadline"],

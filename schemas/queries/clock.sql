@@ -31,6 +31,17 @@ CROSS JOIN LATERAL (
 ) AS due
 ORDER BY due.at LIMIT $3
 
+-- name: end
+SELECT in_calendar(due.at) AS at, due.id
+FROM unnest($1::smallint[]) AS shard (number)
+CROSS JOIN LATERAL (
+    SELECT at, id FROM deferred_end
+    WHERE dag_run_id % 16 = shard.number AND at <= $2
+      AND NOT {held dag_run_id}
+    ORDER BY at LIMIT $3
+) AS due
+ORDER BY due.at LIMIT $3
+
 -- name: backfill
 -- OFFSET: Postgres would rather read all held DAGs.
 SELECT in_calendar(due.at) AS at, due.id
@@ -64,5 +75,15 @@ CROSS JOIN LATERAL (
     WHERE dag_run_id % 16 = shard.number AND met_at IS NULL AND missed_at IS NULL AND due_at <= $2
       AND NOT {held dag_run_id}
     ORDER BY due_at LIMIT $3
+) AS due
+ORDER BY due.at LIMIT $3
+
+-- name: deferred
+SELECT in_calendar(due.at) AS at, due.dag_id
+FROM unnest($1::smallint[]) AS shard (number)
+CROSS JOIN LATERAL (
+    SELECT at, dag_id FROM deferred_dag
+    WHERE clock_shard = shard.number AND at <= $2
+    ORDER BY at LIMIT $3
 ) AS due
 ORDER BY due.at LIMIT $3

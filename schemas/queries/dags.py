@@ -29,9 +29,9 @@ MAX_NOTE_LENGTH = 400
 """The reason of a note is part of a key, beside the id of its DAG. Postgres refuses keys of more than 2,704 bytes."""
 
 
-async def lock(db: Db, dag_ids: Collection[str]) -> Mapping[str, LockedDag]:
-    """Lock these DAGs, in the global order. Ids that do not exist are left out."""
-    rows = await db.lock(_SQL["lock"], sorted(dag_ids)) if dag_ids else []
+async def lock(db: Db, dag_ids: Collection[str], *, skips: bool = False) -> Mapping[str, LockedDag]:
+    """Lock these DAGs, in the global order. Ids that do not exist are left out. `skips` as in `Db.lock`."""
+    rows = await db.lock(_SQL["lock"], sorted(dag_ids), skips=skips) if dag_ids else []
     graphs = await versions.graphs(db, {version_id for _, version_id, *_ in rows})
     return {row[0]: locked_dag(graphs[row[1]], *row) for row in rows}
 
@@ -45,9 +45,14 @@ class UnreadDag(NamedTuple):
     is_held: bool
 
 
-async def lock_unread(db: Db, dag_ids: Collection[str]) -> Mapping[str, UnreadDag]:
+async def lock_unread(db: Db, dag_ids: Collection[str], *, skips: bool = False) -> Mapping[str, UnreadDag]:
     """Lock these DAGs, also held ones, without reading their versions. Ids that do not exist are left out."""
-    return {row[0]: UnreadDag(*row[1:]) for row in await db.lock(_SQL["lock_unread"], sorted(dag_ids))}
+    return {row[0]: UnreadDag(*row[1:]) for row in await db.lock(_SQL["lock_unread"], sorted(dag_ids), skips=skips)}
+
+
+async def take_deferred(db: Db, dag_ids: Collection[str]) -> None:
+    """Decisions about these DAGs are made now. Called before their events are read: an event that comes later defers again."""
+    await db.execute(_SQL["take_deferred"], dag_ids)
 
 
 def locked_dag(graph: Graph, *row: Any) -> LockedDag:

@@ -79,6 +79,17 @@ UPDATE dag SET due_at = least(due_at, woken.at)
 FROM unnest($1::text[], $2::timestamptz[]) AS woken (dag_id, at)
 WHERE dag.dag_id = woken.dag_id
 
+-- name: defer
+-- Another session has the row of the DAG. The row here is locked, so that a decision that takes it sees the events of this one.
+INSERT INTO deferred_dag (dag_id, at)
+SELECT * FROM unnest($1::text[], $2::timestamptz[]) AS deferred (dag_id, at)
+ORDER BY dag_id
+ON CONFLICT (dag_id) DO UPDATE SET at = least(deferred_dag.at, excluded.at)
+
+-- name: take_deferred
+DELETE FROM deferred_dag
+WHERE dag_id = ANY (ARRAY(SELECT dag_id FROM deferred_dag WHERE dag_id = ANY ($1::text[]) ORDER BY dag_id FOR UPDATE))
+
 -- name: release
 UPDATE dag SET held_since = NULL, hold_reason = NULL, released_at = clock_timestamp(), due_at = released.at
 FROM unnest($1::text[], $2::timestamptz[]) AS released (dag_id, at)

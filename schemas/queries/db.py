@@ -24,6 +24,10 @@ _COLLECTIONS = frozenset((set, frozenset, range, type({}.keys()), type({}.values
 """What may hold an array argument beside lists and tuples."""
 
 
+LOCK, SKIP = "FOR NO KEY UPDATE", " SKIP LOCKED"
+"""How each statement ends that `Db.lock` may skip rows with."""
+
+
 class CommitMarker:
     """A statement that a transaction executes once, with its first writes. Its row proves that the transaction committed."""
 
@@ -43,10 +47,23 @@ class Db:
     `now` is the time of all decisions: the clock of the server when it granted the last locks, so that the second of two
     decisions about a row is later; before any lock, an estimate of this clock. `corrected` maps each reading of the clock to the
     time to use. `on_commit` is called after the commit. `statements` counts the round trips. A run consumes at most `run_events`
-    events. `request` says where the request of a user came from, for the audit log.
+    events. `request` says where the request of a user came from, for the audit log. `skips_locked`: loads that can do so leave
+    out the rows that other sessions hold; `skipped` has their keys.
     """
 
-    __slots__ = ("_corrected", "_marker", "connection", "memory", "now", "on_commit", "request", "run_events", "statements")
+    __slots__ = (
+        "_corrected",
+        "_marker",
+        "connection",
+        "memory",
+        "now",
+        "on_commit",
+        "request",
+        "run_events",
+        "skipped",
+        "skips_locked",
+        "statements",
+    )
 
     def __init__(
         self,
@@ -57,6 +74,8 @@ class Db:
         marker: CommitMarker | None = None,
         run_events: int = RUN_EVENTS,
         request: Mapping[str, str] | None = None,
+        *,
+        skips_locked: bool = False,
     ) -> None:
         self.connection = connection
         self.memory = memory
@@ -65,6 +84,8 @@ class Db:
         self.request = request or {}
         self.on_commit: list[Callable[[], None]] = []
         self.statements = 0
+        self.skips_locked = skips_locked
+        self.skipped: set[Any] = set()
         self._corrected = corrected
         self._marker = marker
 
@@ -72,11 +93,18 @@ class Db:
         self.statements += 1
         return await self.connection.fetch(sql, *_arguments(args))
 
-    async def lock(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
-        """Fetch with a statement that may wait for locks, and set `now` to when they were granted."""
-        rows = await self.fetch(timed(sql), *args)
+    async def lock(self, sql: str, *args: Any, skips: bool = False) -> list[tuple[Any, ...]]:
+        """Fetch with a statement that may wait for locks, and set `now` to when they were granted.
+
+        `skips`: the caller can do without the rows that other sessions hold. Their keys are the first column.
+        """
+        skips = skips and self.skips_locked
+        rows = await self.fetch(timed(f"{sql}{SKIP}" if skips else sql), *args)
         if rows:
             self.now = self._corrected(max(row[-1] for row in rows))
+        if skips:
+            found = {row[0] for row in await self.fetch(sql.removesuffix(LOCK), *args)}
+            self.skipped |= found.difference(row[0] for row in rows)
         return [row[:-1] for row in rows]
 
     async def execute(self, sql: str, *args: Any) -> str:

@@ -31,7 +31,10 @@ SELECT
     ) AS runs,
     (SELECT count(*) FROM run_to_reconsider WHERE dag_run_id NOT IN (SELECT id FROM held_run)) AS reconsiderations,
     (SELECT count(*) FROM open_attempt WHERE dag_run_id NOT IN (SELECT id FROM held_run)) AS attempts,
-    (SELECT count(*) FROM dag WHERE due_at <= $1 AND held_since IS NULL) AS dags,
+    (
+        SELECT count(*) FROM dag
+        WHERE held_since IS NULL AND (due_at <= $1 OR dag_id IN (SELECT deferred_dag.dag_id FROM deferred_dag))
+    ) AS dags,
     (
         SELECT count(*) FROM backfill
         WHERE backfill.due_at <= $1 AND backfill_is_active(backfill.state)

@@ -3,13 +3,16 @@
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
+from typing import NamedTuple
 
 import msgspec
 
 from tidegate.schemas.error import FencedError
+from tidegate.schemas.message import Message
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.wire.dead_letter import DeadLetter
+from tidegate.schemas.wire.event import EventId, TaskFinished
 
 _SQL = load("inbox")
 
@@ -52,6 +55,27 @@ class IgnoredRow(msgspec.Struct, frozen=True):
     what: str
     records: int
     last_at: datetime
+
+
+class DeferredEnd(NamedTuple):
+    """The end of an attempt that waits for a row. `body` is the event as JSON."""
+
+    id: int
+    source: str
+    event_id: str
+    occurred_at: datetime
+    body: bytes
+
+    @property
+    def message(self) -> Message[TaskFinished]:
+        body = msgspec.json.decode(self.body, type=TaskFinished)
+        return Message(body=body, at=self.occurred_at, id=EventId(self.source, self.event_id))
+
+
+async def deferred_ends(db: Db, ids: Collection[int]) -> Mapping[int, Message[TaskFinished]]:
+    """The ends of attempts that wait for a row, by id, in the order of their arrival."""
+    rows = [DeferredEnd(*row) for row in await db.fetch(_SQL["deferred_ends"], ids)]
+    return {row.id: row.message for row in rows}
 
 
 async def record_batch(db: Db, moves: Sequence[OffsetMove], ids: Sequence[Identity]) -> set[Identity]:

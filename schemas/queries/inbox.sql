@@ -117,6 +117,16 @@ LIMIT $3
 INSERT INTO ignored_finish (submission_id, source, event_id, outcome, reason)
 SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[])
 
+-- name: defer_ends
+INSERT INTO deferred_end (submission_id, dag_run_id, source, event_id, occurred_at, body, at)
+SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::text[], $5::timestamptz[], $6::bytea[], $7::timestamptz[])
+
+-- name: deferred_ends
+SELECT id, source, event_id, occurred_at, body FROM deferred_end WHERE id = ANY ($1::bigint[]) ORDER BY id
+
+-- name: take_deferred_ends
+DELETE FROM deferred_end WHERE id = ANY ($1::bigint[])
+
 -- name: whole_dead_letters
 SELECT
     id, topic, partition, "offset", key, headers, value, value_bytes, reason, message, recorded_at, raw_headers, replay_of

@@ -17,12 +17,12 @@ LIMIT $4
 
 -- name: delete_outbox
 -- Only rows of shards whose lease still has the given epoch. The lock delays a claim: a new owner reads either all of these rows
--- or none.
+-- or none. Rows of a shard whose lease another session holds stay, and are sent again.
 WITH kept AS MATERIALIZED (
     SELECT held.shard
     FROM unnest($2::smallint[], $3::bigint[]) AS held (shard, epoch)
     CROSS JOIN LATERAL (
-        SELECT FROM lease WHERE kind = 'outbox' AND key = held.shard::text AND epoch = held.epoch FOR SHARE
+        SELECT FROM lease WHERE kind = 'outbox' AND key = held.shard::text AND epoch = held.epoch FOR SHARE SKIP LOCKED
     ) AS locked
 )
 DELETE FROM outbox

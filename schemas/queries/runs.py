@@ -23,9 +23,9 @@ def run_view(row: Any) -> RunView:
     return RunView(**view)
 
 
-async def lock(db: Db, ids: Collection[int]) -> Mapping[int, RunView]:
-    """Lock these runs, in the global order."""
-    return _by_id(await db.lock(_SQL["lock"], sorted(ids))) if ids else {}
+async def lock(db: Db, ids: Collection[int], *, skips: bool = False) -> Mapping[int, RunView]:
+    """Lock these runs, in the global order. `skips` as in `Db.lock`."""
+    return _by_id(await db.lock(_SQL["lock"], sorted(ids), skips=skips)) if ids else {}
 
 
 async def lock_unread(db: Db, ids: Collection[int]) -> Mapping[int, RunView]:
@@ -39,8 +39,8 @@ async def any_unfinished(db: Db, dag_id: str) -> bool:
 
 
 async def lock_of_attempts(db: Db, submission_ids: Collection[UUID]) -> Mapping[int, RunView]:
-    """Lock the runs that these attempts belong to, in the global order."""
-    return _by_id(await db.lock(_SQL["lock_of_attempts"], list(submission_ids)))
+    """Lock the runs that these attempts belong to, in the global order; `Db.lock` may skip some."""
+    return _by_id(await db.lock(_SQL["lock_of_attempts"], list(submission_ids), skips=True))
 
 
 async def views(db: Db, ids: Collection[int]) -> Mapping[int, RunView]:
@@ -88,9 +88,9 @@ async def dags_of(db: Db, ids: Collection[int]) -> list[str]:
     return [row[0] for row in await db.fetch(_SQL["dags_of"], list(ids))]
 
 
-async def to_reconsider(db: Db, limit: int) -> list[int]:
+async def to_reconsider(db: Db, limit: int, without: Collection[int] = ()) -> list[int]:
     """Runs to reconsider, oldest request first."""
-    return [row[0] for row in await db.fetch(_SQL["to_reconsider"], limit)]
+    return [row[0] for row in await db.fetch(_SQL["to_reconsider"], limit, without)]
 
 
 async def reconsider_after_other_versions(db: Db) -> int:

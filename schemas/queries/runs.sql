@@ -133,7 +133,7 @@ ON CONFLICT (dag_run_id) DO NOTHING
 
 -- name: to_reconsider
 SELECT dag_run_id FROM run_to_reconsider
-WHERE NOT {held dag_run_id}
+WHERE NOT {held dag_run_id} AND dag_run_id <> ALL ($2::bigint[])
 ORDER BY created_at LIMIT $1
 
 -- name: dequeue_reconsiderations

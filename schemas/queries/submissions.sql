@@ -187,20 +187,25 @@ WHERE state IN ('submitting', 'accepted') AND host = $1
 
 -- name: record_heartbeats
 -- Heartbeats come as ages, not as times: the clock of a host may be wrong. A recorded one is in the future once the clock of the
--- server was set back.
+-- server was set back. A row that another session holds keeps no other heartbeat from being recorded.
 UPDATE submission
 SET heartbeat_at = clock_timestamp() - make_interval(secs => change.silent_s)
 FROM unnest($1::uuid[], $2::float8[]) AS change (submission_id, silent_s)
 WHERE submission.submission_id = change.submission_id
+  AND submission.submission_id = ANY (ARRAY(
+      SELECT submission_id FROM submission WHERE submission_id = ANY ($1::uuid[])
+      ORDER BY submission_id
+      FOR NO KEY UPDATE SKIP LOCKED
+  ))
   AND (
       submission.heartbeat_at < clock_timestamp() - make_interval(secs => change.silent_s)
       OR submission.heartbeat_at > clock_timestamp()
   )
 
 -- name: silent
--- Attempts without a heartbeat for $1 s, on any backend. An attempt whose DAG was released within $1 s is not silent. One that a
--- live daemon is submitting is silent only if it is to be killed: the daemon hangs, and does not record a runner that starts
--- later, so the task never begins.
+-- Attempts without a heartbeat for $1 s, on any backend. An attempt whose DAG was released within $1 s is not silent, nor is one
+-- whose end waits for a row. One that a live daemon is submitting is silent only if it is to be killed: the daemon hangs, and
+-- does not record a runner that starts later, so the task never begins.
 SELECT submission.submission_id
 FROM submission
 LEFT JOIN job ON job.id = submission.owner AND job.heartbeat_at > clock_timestamp() - make_interval(secs => $1)
@@ -209,6 +214,7 @@ WHERE submission.state IN ('submitting', 'accepted')
   AND (submission.state = 'accepted' OR job.id IS NULL OR submission.desired_state = 'kill')
   AND ($2::uuid[] IS NULL OR submission.submission_id = ANY ($2))
   AND NOT {held dag_run_id}
+  AND NOT EXISTS (SELECT FROM deferred_end WHERE deferred_end.submission_id = submission.submission_id)
   AND NOT EXISTS (
       SELECT FROM dag_run AS run JOIN dag USING (dag_id)
       WHERE run.id = dag_run_id AND dag.released_at > clock_timestamp() - make_interval(secs => $1)

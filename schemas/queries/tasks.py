@@ -140,10 +140,14 @@ async def ready(db: Db, pool: str, wanted: int, slots: int) -> list[Candidate]:
 
 
 async def waiting(db: Db, keys: Collection[TaskKey], pool: str | None = None) -> dict[TaskKey, WaitingTask]:
-    """These task instances, for the admission; with `pool` those of this pool."""
+    """These task instances, for the admission; with `pool` those of this pool.
+
+    After a lock timeout, without those whose rows other sessions hold.
+    """
     if not keys:
         return {}
-    rows = await db.fetch(_SQL["waiting"], *zip(*keys, strict=True), pool)
+    sql = f"{_SQL['waiting']} FOR NO KEY UPDATE OF task SKIP LOCKED" if db.skips_locked else _SQL["waiting"]
+    rows = await db.fetch(sql, *zip(*keys, strict=True), pool)
     return {
         (run, index): WaitingTask(run, index, dag_id, task_id, TaskState(state), *rest)
         for run, index, dag_id, task_id, state, *rest in rows

@@ -282,7 +282,7 @@ class SmallWorld:
     async def work(self) -> None:
         """Each duty once, in an order in which a task is admitted, submitted and ends."""
         await self.step(submit_due, self.context)
-        await self.step(reconsider_batch, self.context)
+        await self.step(reconsider_batch, self.context, set())
         await self.step(admit_pools, self.context, PoolRotation())
         await self.step(self.dispatch)
         await self.step(observe_round, self.context)

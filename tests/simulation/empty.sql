@@ -16,6 +16,8 @@ BEGIN
     DELETE FROM backfill;
     DELETE FROM run_state_log;
     DELETE FROM run_to_reconsider;
+    DELETE FROM deferred_dag;
+    DELETE FROM deferred_end;
     DELETE FROM task_instance;
     DELETE FROM task_result;
     DELETE FROM submission;

@@ -33,6 +33,8 @@ OPEN = """
         UNION ALL SELECT 'backfill ' || id || ' is ' || state FROM backfill WHERE state NOT IN ('cancelled', 'success', 'failed')
         UNION ALL SELECT 'outbox ' || id FROM outbox
         UNION ALL SELECT 'run to reconsider ' || dag_run_id FROM run_to_reconsider
+        UNION ALL SELECT 'deferred DAG ' || dag_id FROM deferred_dag
+        UNION ALL SELECT 'deferred end ' || id FROM deferred_end
         UNION ALL SELECT 'attempt ' || submission_id || ' is ' || state FROM submission WHERE ended_at IS NULL
         UNION ALL SELECT key || ' stands at ' || next_offset
             FROM lease JOIN unnest($1::text[], $2::bigint[]) AS log (partition, ends) ON partition = key

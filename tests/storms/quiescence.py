@@ -16,6 +16,7 @@ SELECT EXISTS (SELECT FROM outbox)
     OR EXISTS (SELECT FROM submission WHERE state IN ('intent', 'submitting', 'accepted'))
     OR EXISTS (SELECT FROM deadline WHERE met_at IS NULL AND missed_at IS NULL)
     OR EXISTS (SELECT FROM dag WHERE due_at <= clock_timestamp())
+    OR EXISTS (SELECT FROM deferred_dag)
 """
 
 PROBLEM = "SELECT reason FROM import_error JOIN dag_file USING (path) WHERE digest <> ALL ($1::text[])"

@@ -242,12 +242,12 @@ async def test_a_dag_that_is_held_meanwhile_is_not_released_while_its_limits_are
         await world.database.pool.execute("UPDATE dag SET held_since = now(), hold_reason = 'a test'")
         return found
 
-    async def released(db: Db, ids: Collection[int]) -> Mapping[int, RunView]:
+    async def released(db: Db, ids: Collection[int], **how: bool) -> Mapping[int, RunView]:
         async with world.database.pool.acquire() as another, another.transaction():
             await another.execute("SET LOCAL lock_timeout = '20ms'")
             with pytest.raises(asyncpg.LockNotAvailableError):
                 await another.execute("UPDATE dag SET held_since = NULL, hold_reason = NULL")
-        return await lock(db, ids)
+        return await lock(db, ids, **how)
 
     monkeypatch.setattr(tasks, "ready", held)
     monkeypatch.setattr(runs, "lock", released)
@@ -326,9 +326,9 @@ async def hold_until_runs_are_locked(world: World, monkeypatch: pytest.MonkeyPat
     await world.database.pool.execute("UPDATE dag SET held_since = now(), hold_reason = 'a test'")
     lock = runs.lock
 
-    async def released(db: Db, ids: Collection[int]) -> Mapping[int, RunView]:
+    async def released(db: Db, ids: Collection[int], **how: bool) -> Mapping[int, RunView]:
         await world.database.pool.execute("UPDATE dag SET held_since = NULL, hold_reason = NULL")
-        return await lock(db, ids)
+        return await lock(db, ids, **how)
 
     monkeypatch.setattr(runs, "lock", released)
 

@@ -95,7 +95,7 @@ async def test_a_decision_about_an_old_event_and_its_being_kept_wait_for_each_ot
 
 async def slowly(world: World, taken: anyio.Event, commit: anyio.Event) -> None:
     """An event completes the condition in a transaction that takes its time."""
-    run = world.database.run
+    run = world.database.run_for_many
 
     async def held(work: Callable[..., Awaitable[object]], *args: object) -> object:
         async def then_wait(db: Db) -> object:
@@ -106,7 +106,7 @@ async def slowly(world: World, taken: anyio.Event, commit: anyio.Event) -> None:
 
         return await run(then_wait)
 
-    world.database.run = held  # type: ignore[method-assign,assignment]  # the real one, and a pause
+    world.database.run_for_many = held  # type: ignore[method-assign,assignment]  # the real one, and a pause
     await world.updated("s://b")
 
 

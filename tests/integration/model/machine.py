@@ -20,7 +20,8 @@ TABLES = (
     "dag_run, task_instance, submission, run_state_log, task_result, run_to_reconsider, outbox, ignored_finish, model_overrun,"
     " note, model_run_move, model_task_move, dagrun_dataset_event, discarded_dataset_event, dataset_dag_run_queue, dataset_event,"
     " dag_schedule_dataset_reference, dag_schedule_pattern_reference, task_outlet_dataset_reference, schedule_note, dag,"
-    " dag_version, version_module, import_error, dag_file, event_dedupe, dataset_subscription, dataset_event_arrival"
+    " dag_version, version_module, import_error, dag_file, event_dedupe, dataset_subscription, dataset_event_arrival,"
+    " deferred_dag, deferred_end"
 )
 STUCK = """
     SELECT run.run_id, task.task_id, task.task_index, task.state::text, task.try_number, task.elements, task.waits_for_past

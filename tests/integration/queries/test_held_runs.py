@@ -41,7 +41,7 @@ FROM dag_run AS run CROSS JOIN (
     ("block", "arguments"),
     [
         ("clock.next_due", f"ARRAY{[*range(clock.SHARDS)]}, 'infinity', 1"),
-        ("runs.to_reconsider", "100"),
+        ("runs.to_reconsider", "100, '{{}}'"),
         ("submissions.killed_intents", "100"),
         ("submissions.claim_intents", "{me}, 'here', 'command', 8, {none}, {none}"),
         ("submissions.claim_abandoned", "{me}, 'here', 'command', NULL, {none}"),

@@ -22,7 +22,7 @@ from tidegate.schemas.effect.backfill import CloseDate, InsertDate, TakeRun
 from tidegate.schemas.effect.dag import AdoptDag, CountFailures, RecordFile, RecordImportError, SetPaused, UpdateSchedule
 from tidegate.schemas.effect.deadline import InsertDeadline, MissDeadline, Notify
 from tidegate.schemas.effect.run import InsertRun, UpdateRun
-from tidegate.schemas.effect.submission import AcceptSubmission, EndSubmission, IgnoreFinish, InsertSubmission
+from tidegate.schemas.effect.submission import AcceptSubmission, DeferEnd, EndSubmission, IgnoreFinish, InsertSubmission
 from tidegate.schemas.effect.task import InsertTask, MoveTask, SetTaskDemand, UpdateTask
 from tidegate.schemas.explain.facts import AttemptFacts, OccupyingTask, RunFacts, TaskRow
 from tidegate.schemas.notice import FailedTask
@@ -38,6 +38,7 @@ from tidegate.schemas.queries.dead_letters import DeadLetterRow, DeadLetterStatu
 from tidegate.schemas.queries.files import StoredDag
 from tidegate.schemas.queries.grid import RunCells, StoredVersion, VersionRow
 from tidegate.schemas.queries.idempotency import ClaimedKey
+from tidegate.schemas.queries.inbox import DeferredEnd
 from tidegate.schemas.queries.installation import Installation, TimedDag
 from tidegate.schemas.queries.leases import JobRow
 from tidegate.schemas.queries.ledger import Retired
@@ -111,6 +112,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     "grid.version": fields(StoredVersion),
     "grid.current_version": fields(VersionRow),
     "idempotency.claim": fields(ClaimedKey),
+    "inbox.deferred_ends": DeferredEnd._fields,
     "inbox.whole_dead_letters": ("id", *fields(DeadLetter)),
     "installation.read": fields(Installation),
     "installation.timed_dags": (*TimedDag._fields[:-1], *TICK),
@@ -176,6 +178,7 @@ WRITTEN: Mapping[str, type[msgspec.Struct]] = {
     "deadlines.miss_deadlines": MissDeadline,
     "notifications.insert_notifications": Notify,
     "inbox.insert_ignored_finishes": IgnoreFinish,
+    "inbox.defer_ends": DeferEnd,
     "files.record_files": RecordFile,
     "files.record_errors": RecordImportError,
     "files.adopt": AdoptDag,

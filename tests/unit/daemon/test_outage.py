@@ -7,8 +7,9 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
+from tidegate.daemon.containment import Containment
 from tidegate.daemon.outage import STEADY_S, Outages
-from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.error import LockedError, UnavailableError
 from tidegate.schemas.queries.leases import Away
 from tidegate.schemas.time_range import EARLIEST, LATEST
 
@@ -46,6 +47,20 @@ def test_an_outage_is_said_once_and_so_is_its_end() -> None:
             outages.end("Postgres")
 
     assert events(logs) == ["server_lost", "server_back"]
+
+
+def test_a_row_that_another_session_holds_is_no_outage() -> None:
+    outages = Outages()
+    held, backend = LockedError("a row", server="Postgres"), Containment(outages, "submit_failed")
+
+    def submit() -> None:
+        raise held
+
+    with capture_logs() as logs, backend.of("an attempt"):
+        outages.begin(held)
+        submit()
+
+    assert (logs, outages.away, backend.is_out) == ([], {}, False)
 
 
 def test_an_outage_has_its_newest_reason_and_its_first_time() -> None:

@@ -6,10 +6,10 @@ from typing import Any, cast
 import pytest
 
 from tidegate.daemon.intake.batches import PartitionBatch, key_of, tried_alone
-from tidegate.daemon.intake.unread import FIRST_PAUSE_S, LONGEST_PAUSE_S, SlowPartitions, UnreadPartitions, unread
+from tidegate.daemon.intake.unread import FIRST_PAUSE_S, LOCKED_PAUSE_S, LONGEST_PAUSE_S, SlowPartitions, UnreadPartitions, unread
 from tidegate.daemon.outage import Outages
 from tidegate.events.source import Partition
-from tidegate.schemas.error import TooSlowError
+from tidegate.schemas.error import LockedError, TooSlowError
 from tidegate.schemas.queries.leases import PARTITION, Lease
 
 A, B = Partition("t", 0), Partition("t", 1)
@@ -154,3 +154,17 @@ def test_a_record_that_was_too_slow_is_tried_alone_after_all_others(
     slow: Collection[Partition], parts: Sequence[Sequence[PartitionBatch]]
 ) -> None:
     assert tried_alone([batch(A, "1", "2"), batch(B, "3")], slow) == parts
+
+
+def test_a_record_that_needs_a_locked_row_is_tried_each_second_and_says_no_way_to_give_it_up() -> None:
+    now = 0.0
+    slow = SlowPartitions(lambda: now)
+
+    for partition in (A, B, A):  # of several partitions in turn: it is no outage of Postgres
+        slow.leave_out(partition, 5, LockedError("another session holds a row", server="Postgres"))
+    early = slow.left_out
+    now = LOCKED_PAUSE_S
+
+    assert early == frozenset((A, B))
+    assert slow.left_out == frozenset()
+    assert slow.reasons[A] == "the record at offset 5 waits for another try: another session holds a row"

@@ -2,10 +2,11 @@
 
 from datetime import UTC, datetime
 
-from tidegate.handlers import dataset_update_deferred, release_requested
+from tidegate.handlers import dataset_update_deferred, dataset_updated, release_requested
+from tidegate.handlers.load import LockedDags
 from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.effect.backfill import WakeBackfills
-from tidegate.schemas.effect.dag import ReleaseDag, WakeDag
+from tidegate.schemas.effect.dag import DeferDag, ReleaseDag
 from tidegate.schemas.message import Message, ReleaseRequested
 from tidegate.schemas.queries.holds import Hold
 
@@ -25,7 +26,13 @@ def test_a_dag_that_is_not_held_is_not_released() -> None:
     assert effects == [RejectMessage("not_held", "no DAG 'd' is held; `tidegate dags list` shows the state of each DAG")]
 
 
+def test_the_clock_decides_about_a_consumer_whose_row_another_session_holds() -> None:
+    state = LockedDags(NOW, (), skipped=("a", "b"))
+
+    assert list(dataset_updated.decide([], state)) == [DeferDag("a", NOW), DeferDag("b", NOW)]
+
+
 def test_the_clock_visits_each_consumer_of_a_deferred_event() -> None:
     state = dataset_update_deferred.State(NOW, ("a", "b"))
 
-    assert list(dataset_update_deferred.decide([], state)) == [WakeDag("a", NOW), WakeDag("b", NOW)]
+    assert list(dataset_update_deferred.decide([], state)) == [DeferDag("a", NOW), DeferDag("b", NOW)]

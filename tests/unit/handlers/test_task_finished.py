@@ -12,12 +12,13 @@ from tests.shapes import NOW, A, dag_view, graph, message, pending, queued
 from tests.tokens import token_of
 from tests.unit.handlers.simulated_run import SimulatedRun
 from tests.unit.handlers.well_formed import well_formed
+from tidegate.handlers import end_deferred
 from tidegate.handlers.attempt_ends import State
 from tidegate.handlers.task_finished import NOT_ON_RECORD, decide
 from tidegate.schemas.effect import Effect, RejectMessage
 from tidegate.schemas.effect.dag import ConsumeEvents
 from tidegate.schemas.effect.run import InsertRun, RunMoved, UpdateRun
-from tidegate.schemas.effect.submission import EndSubmission, IgnoreFinish, KeepEnd
+from tidegate.schemas.effect.submission import DeferEnd, EndSubmission, IgnoreFinish, KeepEnd, TakeDeferredEnd
 from tidegate.schemas.effect.task import AdmitAgain, TaskMoved, UpdateTask
 from tidegate.schemas.message import Message
 from tidegate.schemas.state import RunState, SubmissionState, TaskState
@@ -279,3 +280,42 @@ def test_a_run_that_keeps_running_keeps_its_slot() -> None:
     effects = well_formed(decide([ended(attempt)], found(world, dag_view(dag, running=1, queued=1, queued_runs=queued(dag, 8)))))
 
     assert [effect.id for effect in effects if isinstance(effect, UpdateRun)] == [1]
+
+
+def test_the_end_of_an_attempt_that_is_locked_out_is_deferred_unless_it_is_not_its_end() -> None:
+    world, attempt = running("a")
+    world.submissions[attempt] = msgspec.structs.replace(world.submissions[attempt], token=TOKEN)
+    state = msgspec.structs.replace(found(world), locked_out=frozenset({attempt}))
+    own = ended(attempt, token=TOKEN)
+
+    effects = list(decide([own, ended(attempt), msgspec.structs.replace(own, id=None)], state))
+
+    deferred = [effect for effect in effects if isinstance(effect, DeferEnd)]
+    assert [(type(effect).__name__, getattr(effect, "index", 0)) for effect in effects if effect not in deferred] == [
+        ("RejectMessage", 1)
+    ]
+    assert [(each.submission_id, each.dag_run_id, each.event_id) for each in deferred] == [
+        (attempt, state.submissions[attempt].dag_run_id, id_) for id_ in ("e", "")
+    ]
+    assert {msgspec.json.decode(each.body, type=TaskFinished) for each in deferred} == {own.body}
+
+
+@pytest.mark.parametrize(
+    ("facts", "taken"),
+    [
+        pytest.param({}, [7], id="its row is free"),
+        pytest.param({"locked_out": frozenset({UUID(int=9)})}, [], id="its row is still held"),
+        pytest.param({"held": {UUID(int=9): "d"}}, [], id="its DAG is held"),
+        pytest.param({"submissions": {}}, [7], id="its run was deleted"),
+    ],
+)
+def test_a_deferred_end_is_applied_once_its_row_is_free(facts: dict[str, Any], taken: list[int]) -> None:
+    world, attempt = running("a")
+    state = found(world)
+    known = {UUID(int=9): state.submissions[attempt]}
+    state = msgspec.structs.replace(state, **{"submissions": known, **facts})
+
+    effects = list(end_deferred.decide([], end_deferred.State({7: ended(UUID(int=9))}, state)))
+
+    assert [effect.id for effect in effects if isinstance(effect, TakeDeferredEnd)] == taken
+    assert not [effect for effect in effects if isinstance(effect, RejectMessage | DeferEnd)]

@@ -18,6 +18,7 @@ from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.explain.gates import DagExplanation, Gate, GateState
 from tidegate.schemas.explain.remedy import Change
 from tidegate.schemas.queries.leases import Away, Incident, JobRow
+from tidegate.schemas.queries.row_holders import HeldRow, RowHolder
 from tidegate.schemas.timetable.spec import Continuous, Cron, Every, Once
 from tidegate.schemas.timetable.tick import Tick
 from tidegate.schemas.view import DagView
@@ -51,6 +52,7 @@ def unread(server: str, error: str = "no leader") -> JobRow:
     return msgspec.structs.replace(DAEMON, away={server: Away(NOW, error)})
 
 
+HELD_ROW = HeldRow("DAG d", RowHolder(42, "ada", "psql", "", NOW, NOW, ("dag",), ("d",)))
 NEW_A = remedy.Publish(("s://a",), ("s://a",))
 GATES = [
     pytest.param(consumer(A, event(1)), {}, (), id="nothing"),
@@ -253,6 +255,12 @@ def test_where_datasets_and_time_each_make_runs_there_are_two_changes() -> None:
         ),
         pytest.param({"daemons": [unread("Kafka partition p.task-finished/1")]}, {}, None, id="a partition of another topic"),
         pytest.param({"daemons": []}, {"daemons": reasons.NoDaemon()}, remedy.StartDaemon(), id="daemons"),
+        pytest.param(
+            {"held_row": HELD_ROW},
+            {"lock": reasons.RowLocked("DAG d", HELD_ROW.holder.text, 42)},
+            remedy.EndTransaction(42),
+            id="a row that another session holds",
+        ),
     ],
 )
 def test_the_services_around_a_dag_have_gates(facts: Any, block: Mapping[str, object], change: Change | None) -> None:

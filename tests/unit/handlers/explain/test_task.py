@@ -29,6 +29,7 @@ from tidegate.schemas.dag import TriggerRule
 from tidegate.schemas.explain import reasons, remedy
 from tidegate.schemas.explain.facts import InactiveDag, OccupyingTask, TaskRow
 from tidegate.schemas.queries.leases import Away, Terms
+from tidegate.schemas.queries.row_holders import HeldRow, RowHolder
 from tidegate.schemas.state import BackfillState, RunState, TaskState
 from tidegate.schemas.timetable.spec import Continuous
 
@@ -46,6 +47,7 @@ def ended(reason: str) -> TaskRow:
     return TaskRow("default_pool", None, NOW, reason)
 
 
+HELD_ROW = HeldRow("run r", RowHolder(42, "ada", "psql", "", NOW, NOW, ("dag_run",), ()))
 INTENT = msgspec.structs.replace(ATTEMPT, state="intent")
 UNSUBMITTED = msgspec.structs.replace(INTENT, started_at=None, submitted_at=None)
 HELD = {"held_since": BEFORE, "hold_reason": "why"}
@@ -342,7 +344,16 @@ GATES = [
         (remedy.StartDaemon(),),
         id="daemons",
     ),
-    pytest.param(task_facts(graph("a"), S, attempt=ATTEMPT, daemons=[]), {}, (), id="it has run"),
+    pytest.param(task_facts(graph("a"), S, attempt=ATTEMPT, daemons=[], held_row=HELD_ROW), {}, (), id="it has run"),
+    pytest.param(
+        task_facts(graph("a"), QUEUED, attempt=INTENT, held_row=HELD_ROW),
+        {
+            "submission": reasons.NotSubmitted("command", "intent"),
+            "lock": reasons.RowLocked("run r", HELD_ROW.holder.text, 42),
+        },
+        (remedy.Wait(None), remedy.EndTransaction(42)),
+        id="another session holds a row",
+    ),
 ]
 
 

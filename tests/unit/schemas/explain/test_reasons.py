@@ -60,6 +60,10 @@ TEXTS: list[tuple[Reason, str]] = [
     (reasons.ConditionBroken("no end"), "a condition that can be evaluated: no end"),
     (reasons.NoDaemon(), "a daemon: none is alive"),
     (
+        reasons.RowLocked("DAG d", "pid 42 (user ada)", 42),
+        "the row of DAG d, which another session of Postgres holds: pid 42 (user ada)",
+    ),
+    (
         reasons.ServerUnreachable("the runners", NOON, "no space"),
         "the runners, out of service since 2026-11-21 12:00:00Z: no space",
     ),

@@ -63,6 +63,10 @@ CHANGES: list[tuple[remedy.Change, tuple[str, tuple[str, ...]]]] = [
             (),
         ),
     ),
+    (
+        remedy.EndTransaction(42),
+        ("end the transaction of that session, or the session: SELECT pg_terminate_backend(42)", ()),
+    ),
     (remedy.RestoreServer("the runners"), ("restore the runners, or the way to it", ())),
     (
         remedy.RestoreServer("duty dispatch"),
