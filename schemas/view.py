@@ -186,11 +186,12 @@ class DagView(LockedDag, frozen=True, kw_only=True):
     condition that they match, once a decision has inspected them.
 
     `run_dates` are the first `MAX_RUN_DATES` logical dates after `last_tick` that have a run. `timed_run_ids` and `event_run_ids`
-    are reserved, the latter for dataset runs beyond the first.
+    are reserved, the latter for dataset runs beyond the first. `was_full`: the run limit was reached until a run ended now.
     """
 
     running: int
     queued: int
+    was_full: bool = False
     run_dates: frozenset[datetime] = frozenset()
     timed_run_ids: tuple[int, ...] = ()
     event_run_ids: tuple[int, ...] = ()

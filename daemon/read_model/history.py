@@ -6,7 +6,8 @@ from datetime import UTC, date, datetime
 import msgspec
 
 from tidegate.daemon.read_model.lookup import find_dag
-from tidegate.schemas.queries import grid
+from tidegate.schemas.queries import dag_pages, grid
+from tidegate.schemas.queries.dag_pages import NoteRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.grid import GridRun, Place, Usual
 
@@ -14,11 +15,15 @@ COUNTED = 20_000
 """The newest runs of a year that its days count: more would make the page slow."""
 
 
+LAST_NOTES = 20
+
+
 class DagHistory(msgspec.Struct, frozen=True):
     """The days of a `year`. `first` and `last` are the days of the first and the last run, in UTC; None without a run.
 
     `days` counts its runs by day and state; `is_cut`: older runs of the year are not counted.
-    `runs` are the newest, or the newest before a place, oldest first; `has_older`: there are runs before them.
+    `runs` are the newest, or the newest before a place, oldest first; `has_older`: there are runs before them. `notes` are the
+    last ticks and conditions that made no run.
     """
 
     year: int
@@ -29,6 +34,7 @@ class DagHistory(msgspec.Struct, frozen=True):
     runs: Sequence[GridRun]
     has_older: bool
     usual: Usual | None
+    notes: Sequence[NoteRow] = ()
 
 
 async def read_history(db: Db, dag_id: str, year: int | None, before: Place | None, limit: int) -> DagHistory:
@@ -47,6 +53,7 @@ async def read_history(db: Db, dag_id: str, year: int | None, before: Place | No
         runs=runs[:limit][::-1],
         has_older=len(runs) > limit,
         usual=await grid.usual(db, dag_id),
+        notes=await dag_pages.list_notes(db, dag_id, LAST_NOTES),
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 from tidegate.handlers.scheduling.dataset_runs import discard_rejected
 from tidegate.handlers.scheduling.late_inputs import skip_or_alert, start_daily_deadlines
 from tidegate.handlers.scheduling.round_robin import start_runs
+from tidegate.handlers.scheduling.run_limit import has_capacity
 from tidegate.handlers.scheduling.timetable import after_passed_ticks, upcoming_tick
 from tidegate.handlers.scheduling.wakeup import left_events, next_wakeup
 from tidegate.schemas.effect import Effect
@@ -87,7 +88,8 @@ def schedule_after_ends(dag: DagView, ended: Sequence[RunEnd], now: datetime) ->
 def _schedule_after_ends(dag: DagView, ended: Sequence[RunEnd], now: datetime) -> Iterator[Effect]:
     if not ended:
         return
-    dag = msgspec.structs.replace(dag, running=dag.running - len(ended))
+    was_full = not has_capacity(dag)
+    dag = msgspec.structs.replace(dag, running=dag.running - len(ended), was_full=was_full)
     failed, is_limit_reached = _count_failures(dag, ended)
     if dag.graph.max_failed_runs and failed != dag.failed_runs:
         yield CountFailures(dag.graph.dag_id, failed)

@@ -15,6 +15,7 @@ from tidegate.handlers.scheduling.blockers import next_dataset_run
 from tidegate.handlers.scheduling.condition import Satisfied
 from tidegate.handlers.scheduling.dataset_runs import Step, start_dataset_run, with_started_run
 from tidegate.handlers.scheduling.late_inputs import run_anyway
+from tidegate.handlers.scheduling.missed_ticks import note_missed
 from tidegate.handlers.scheduling.run_limit import has_capacity
 from tidegate.handlers.scheduling.timetable import after_tick, may_start, timed_run, upcoming_tick
 from tidegate.handlers.scheduling.timetable_with_datasets import start_timed_dataset_run
@@ -85,6 +86,7 @@ def _first_timed_run(dag: DagView, now: datetime) -> Step | None:
 
 def _start_timed_run(dag: DagView, tick: Tick, now: datetime) -> Step:
     run = timed_run(dag, tick)
+    yield from note_missed(dag, tick, now)
     yield from create(run, {}, dag.graph, now, started=True)
     return with_started_run(after_tick(dag, tick, now), run, dag.graph)
 

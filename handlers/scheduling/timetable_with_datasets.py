@@ -8,6 +8,7 @@ from tidegate.handlers.runs.create import create
 from tidegate.handlers.scheduling.condition import ConditionResult, Satisfied, evaluate_condition, evaluated
 from tidegate.handlers.scheduling.dataset_runs import Step, after_dataset_run, consume, without_events
 from tidegate.handlers.scheduling.inputs import inspect_events
+from tidegate.handlers.scheduling.missed_ticks import note_missed
 from tidegate.handlers.scheduling.run_size import limit_events
 from tidegate.handlers.scheduling.timetable import after_tick, may_start, timed_run, upcoming_tick
 from tidegate.schemas.effect.dag import NoteSchedule
@@ -22,6 +23,7 @@ MAX_UNMET_TICKS = 100
 def start_timed_dataset_run(dag: DagView, tick: Tick, now: datetime) -> Step:
     """Start the run of the first due tick at which the condition held, and record a note for each tick before it."""
     for _ in range(MAX_UNMET_TICKS):
+        yield from note_missed(dag, tick, now)
         result = _condition_at(dag, tick)
         if isinstance(result, Satisfied):
             return (yield from _start(dag, tick, result, now))

@@ -163,7 +163,7 @@ class NoteSchedule(msgspec.Struct, frozen=True):
     """Record a decision about a schedule that made no run; a repeated one increments its count."""
 
     dag_id: str
-    kind: Literal["tick_unmet", "deadline_run", "deadline_skip", "deadline_alert", "condition_error"]
+    kind: Literal["tick_unmet", "tick_missed", "deadline_run", "deadline_skip", "deadline_alert", "condition_error"]
     reason: str
     at: datetime
 

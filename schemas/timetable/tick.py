@@ -4,7 +4,7 @@ In trigger mode a run starts at a tick; in interval mode it starts at the tick t
 decides which past ticks still get a run. The current time is always the argument `now`. All times are aware; results are in UTC.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
 
@@ -83,6 +83,19 @@ def next_tick(timetable: Timetable | None, last: Tick | None, bounds: Bounds, no
         case Cron() | Dates():
             ticks, passed = ticks_of(timetable), last and _passed(timetable, last)
             return _run_at(timetable, ticks.after(_earliest(ticks, passed, bounds, now) - INSTANT), bounds)
+
+
+def ticks_before(
+    timetable: Timetable | None, last: Tick, planned: Tick, bounds: Bounds, now: datetime, most: int
+) -> Sequence[Tick]:
+    """The ticks after `last` and before `planned`, also missed ones; the first `most`."""
+    every, found, tick = msgspec.structs.replace(bounds, missed="all"), list[Tick](), last
+    while len(found) < most:
+        following = next_tick(timetable, tick, every, now)
+        if following is None or not tick.logical_date < following.logical_date < planned.logical_date:
+            break
+        found.append(tick := following)
+    return found
 
 
 def manual_interval(timetable: Timetable | None, at: datetime) -> tuple[datetime, datetime]:

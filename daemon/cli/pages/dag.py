@@ -9,6 +9,7 @@ import msgspec
 from tidegate.daemon.cli.pages import output, tree
 from tidegate.daemon.cli.pages.lists import RUN_TITLES, run_cells
 from tidegate.daemon.cli.pages.plan import print_planned
+from tidegate.daemon.cli.pages.why_not import print_notes
 from tidegate.daemon.read_model import dag_options, inputs
 from tidegate.daemon.read_model.condition import schedule_of
 from tidegate.daemon.read_model.dag import DagPage, ListedDag, state_of
@@ -86,6 +87,7 @@ def print_history(page: DagHistory) -> None:
         (f"{day}", sum(counts.values()), *(counts.get(state, 0) for state in HISTORY_STATES)) for day, counts in page.days.items()
     ]
     output.table(HISTORY_TITLES, rows, empty=f"it had no run in {page.year}")
+    print_notes(page.notes)
     if page.usual:
         output.say(f"successful runs usually take {page.usual.text}")
     if page.is_cut:

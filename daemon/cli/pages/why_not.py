@@ -6,6 +6,7 @@ from typing import Any
 
 from tidegate.daemon.cli.pages import output, tree
 from tidegate.daemon.read_model.why_not import DagInWords, GateInWords, TaskInWords, waits_for
+from tidegate.schemas.queries.dag_pages import NoteRow
 from tidegate.schemas.text import age
 
 GATE_TITLES = ("GATE", "STATE", "FOR", "WHAT IS KNOWN")
@@ -20,8 +21,7 @@ def print_dag(page: DagInWords, now: datetime) -> None:
     print_gates(page.gates, now)
     if page.schedule is not None:
         tree.print_condition("inputs", page.schedule, page.inputs, now)
-    if page.notes:
-        output.section("no run came of", NOTE_TITLES, ((n.last_at, n.times, n.reason) for n in page.notes), empty="")
+    print_notes(page.notes)
     if page.discarded:
         cells = ((row.last_at, row.events, row.reason) for row in page.discarded)
         output.section("events that were discarded", DISCARD_TITLES, cells, empty="")
@@ -29,6 +29,12 @@ def print_dag(page: DagInWords, now: datetime) -> None:
         print_changes("the smallest change that makes a run", page.change)
         if page.instead:
             print_changes("or instead", page.instead)
+
+
+def print_notes(notes: Sequence[NoteRow]) -> None:
+    """The last ticks and conditions that made no run, if there are any."""
+    if notes:
+        output.section("no run came of", NOTE_TITLES, ((note.last_at, note.times, note.reason) for note in notes), empty="")
 
 
 def print_task(page: TaskInWords, now: datetime) -> None:

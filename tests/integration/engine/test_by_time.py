@@ -7,6 +7,8 @@ from uuid import uuid4
 import pytest
 
 from tests.integration.engine.world import World, states, utc
+from tidegate.daemon.read_model.history import read_history
+from tidegate.daemon.read_model.why_not import read_dag_why_not
 from tidegate.handlers.scheduling import read_plan, timetable
 from tidegate.schemas.conditions.condition import DatasetRef
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, TaskSpec
@@ -260,3 +262,20 @@ async def test_r15_it_is_known_how_late_a_run_started(world: World) -> None:
 
     (run,) = await world.database.run(list_runs)
     assert run.schedule_delay_s == 9.0
+
+
+async def test_ticks_that_a_long_run_has_missed_are_told_with_the_rule(world: World) -> None:
+    """A run of 150 minutes, each hour, and at most one at a time."""
+    await world.file(timed(missed="latest", max_active_runs=1, start_date=None))
+    await world.go_to(utc(2024, 5, 1, 13))
+    await world.admit()
+    await world.submit()
+
+    await world.wait(minutes=150)
+    await world.finish((await world.attempts())[0])
+
+    (note,) = (await world.database.run(read_history, "d", None, None, 9)).notes
+    rule = "max_active_runs is 1, and without catchup only the latest tick that is due makes one"
+    assert (note.kind, note.reason) == ("tick_missed", f"the tick of 2024-05-01 14:00:00Z made no run: {rule}")
+    assert (await world.database.run(read_dag_why_not, "d")).notes == [note]
+    assert [run_id for run_id, _ in await world.runs()] == [*at(13, 15)]
