@@ -1,4 +1,8 @@
-"""The deadlines of a new run and its tasks, as points in time."""
+"""The deadlines of a new run and its tasks, as points in time.
+
+A run that is made after the time of a deadline has not missed it: that of a catch-up, a backfill or a changed time comes late by
+intention, and would be late at its first moment.
+"""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -15,11 +19,11 @@ DAY = timedelta(days=1)
 
 def insert_deadlines(run: RunView, graph: Graph, now: datetime) -> Iterator[InsertDeadline]:
     """The deadlines of a run that is queued now."""
-    for spec in graph.deadlines:
-        yield InsertDeadline(run.id, None, spec.name, due_at(spec, run, now))
-    for node in graph.nodes:
-        for spec in node.task.deadlines:
-            yield InsertDeadline(run.id, node.task.task_id, spec.name, due_at(spec, run, now))
+    of_run = [(None, spec) for spec in graph.deadlines]
+    of_tasks = [(node.task.task_id, spec) for node in graph.nodes for spec in node.task.deadlines]
+    for task_id, spec in (*of_run, *of_tasks):
+        if (due := due_at(spec, run, now)) >= now:
+            yield InsertDeadline(run.id, task_id, spec.name, due)
 
 
 def due_at(spec: DeadlineSpec, run: RunView, queued_at: datetime) -> datetime:

@@ -81,14 +81,29 @@ def test_a_run_gets_its_deadlines_when_it_is_created(waits: bool) -> None:
     minute = DeadlineSpec(name="date", after_s=60.0)
     dag = graph("a", task("b", deadlines=(by(time(13), "UTC"), HOUR)), deadlines=(HOUR, minute))
 
-    world = SimulatedRun(dag, waits=waits, logical_date=DATE)
+    world = SimulatedRun(dag, waits=waits, logical_date=NOW)
 
     hour = NOW + timedelta(hours=1)
     assert world.others == [
         InsertDeadline(1, None, "hour", hour),
-        InsertDeadline(1, None, "date", DATE + timedelta(minutes=1)),
-        InsertDeadline(1, "b", "by then", DATE + timedelta(hours=15)),
+        InsertDeadline(1, None, "date", NOW + timedelta(minutes=1)),
+        InsertDeadline(1, "b", "by then", hour),
         InsertDeadline(1, "b", "hour", hour),
+    ]
+
+
+@pytest.mark.parametrize(("late_s", "names"), [(60.0, ["hour", "date", "by then", "hour"]), (60.1, ["hour", "by then", "hour"])])
+def test_a_run_that_is_made_after_the_time_of_a_deadline_does_not_have_it(late_s: float, names: list[str]) -> None:
+    minute = DeadlineSpec(name="date", after_s=60.0)
+    dag = graph("a", task("b", deadlines=(by(time(13), "UTC"), HOUR)), deadlines=(HOUR, minute))
+
+    found = SimulatedRun(dag, logical_date=NOW - timedelta(seconds=late_s)).others
+    of_a_backfill = SimulatedRun(dag, logical_date=DATE).others
+
+    assert [effect.name for effect in found if isinstance(effect, InsertDeadline)] == names
+    assert [(effect.task_id, effect.name) for effect in of_a_backfill if isinstance(effect, InsertDeadline)] == [
+        (None, "hour"),
+        ("b", "hour"),
     ]
 
 
