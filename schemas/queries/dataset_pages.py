@@ -14,12 +14,21 @@ _SQL = load("dataset_pages")
 LATE_S = 60.0
 """An event that comes so much later is not late."""
 
+RHYTHM_EVENTS = 300
+"""The events that a rhythm is read from: more than a day of one each five minutes."""
+
+BURST_S = 60.0
+"""Events that are less apart are one burst."""
+
+LEAST_INTERVALS, LEAST_SPAN_S = 8, 86_400.0
+"""Between bursts: less than this is no rhythm."""
+
 
 class Rhythm(msgspec.Struct, frozen=True):
     """When events of a dataset come.
 
     `last_event_at` is the arrival of the last one; `interval_s` and `longest_s` are the mean and the longest time between the
-    last ones.
+    last bursts, None where these are too few or too young.
     """
 
     last_event_at: datetime | None = None
@@ -86,7 +95,8 @@ async def list_lines(db: Db, search: str | None, after: str | None, limit: int) 
 
 async def rhythms_of(db: Db, uris: Collection[str]) -> Mapping[str, Rhythm]:
     """By URI; unknown datasets are left out."""
-    return {row[0]: Rhythm(*row[1:]) for row in await db.fetch(_SQL["rhythm"], list(uris))}
+    rows = await db.fetch(_SQL["rhythm"], list(uris), RHYTHM_EVENTS, BURST_S, LEAST_INTERVALS, LEAST_SPAN_S)
+    return {row[0]: Rhythm(*row[1:]) for row in rows}
 
 
 async def search(db: Db, text: str, limit: int) -> list[str]:

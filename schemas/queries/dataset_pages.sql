@@ -21,18 +21,24 @@ CROSS JOIN LATERAL (
 ORDER BY dataset.uri
 
 -- name: rhythm
--- The last event of these datasets to arrive, whatever time it is about; the mean and the longest time between their last 20.
+-- The last event of these datasets to arrive, whatever time it is about; the mean and the longest time between their last $2.
+-- Events less than $3 s apart are one burst. Fewer than $4 intervals, or ones that take less than $5 s together, say nothing.
 -- For these, an event counts from its arrival at the latest: a producer may state a time in the future.
-SELECT dataset.uri, last.last_event_at, last.interval_s, last.longest_s
+SELECT
+    dataset.uri, last.last_event_at,
+    CASE WHEN last.gaps >= $4::bigint AND last.span_s >= $5::float8 THEN last.interval_s END AS interval_s,
+    CASE WHEN last.gaps >= $4::bigint AND last.span_s >= $5::float8 THEN last.longest_s END AS longest_s
 FROM dataset
 CROSS JOIN LATERAL (
     SELECT
-        (array_agg(received_at ORDER BY id DESC))[1] AS last_event_at, avg(gap_s) AS interval_s, max(gap_s) AS longest_s
+        (array_agg(received_at ORDER BY id DESC))[1] AS last_event_at,
+        count(*) FILTER (WHERE gap_s >= $3::float8) AS gaps, sum(gap_s) AS span_s,
+        avg(gap_s) FILTER (WHERE gap_s >= $3::float8) AS interval_s, max(gap_s) AS longest_s
     FROM (
         SELECT id, received_at, extract(epoch FROM occurred_at - lag(occurred_at) OVER (ORDER BY occurred_at))::float8 AS gap_s
         FROM (
             SELECT id, in_calendar(least(occurred_at, received_at)) AS occurred_at, in_calendar(received_at) AS received_at
-            FROM dataset_event WHERE dataset_id = dataset.id ORDER BY id DESC LIMIT 20
+            FROM dataset_event WHERE dataset_id = dataset.id ORDER BY id DESC LIMIT $2
         ) AS event
     ) AS spaced
 ) AS last

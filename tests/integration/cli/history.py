@@ -1,7 +1,7 @@
 """What happened before a command is called: through the engine, as a daemon would have done it."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -60,6 +60,12 @@ class History:
     ) -> None:
         """A dataset got new data."""
         await self._apply(DatasetUpdated(uri=uri, extra=extra or {}), id_=EventId("importer", event_id), at=occurred_at)
+
+    async def hourly(self, uri: str) -> None:
+        """An event each hour, for more than a day."""
+        begin = datetime(2026, 1, 1, tzinfo=UTC)
+        for hour in range(26):
+            await self.updated(uri, f"hourly-{hour}", occurred_at=begin + timedelta(hours=hour))
 
     async def relayed(self) -> None:
         """The events of outlets are published, and ingested, until no further ones follow."""

@@ -66,8 +66,7 @@ async def test_the_last_event_of_a_dataset_is_the_last_to_arrive(cli: Cli, histo
 
 
 async def test_a_late_dataset_is_marked(cli: Cli, history: History) -> None:
-    for hour in (1, 2, 3):
-        await history.updated("lake://flights", str(hour), occurred_at=datetime(2013, 1, 1, hour, tzinfo=UTC))
+    await history.hourly("lake://flights")
     on_time = await cli("datasets", "list")
     await history.database.pool.execute("UPDATE dataset_event SET received_at = now() - interval '25 h'")
     late = await cli("datasets", "list")

@@ -1,7 +1,6 @@
 """The first page."""
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from functools import partial
 
 import pytest
@@ -150,8 +149,7 @@ async def test_a_run_that_waits_longer_than_usual_is_stuck(site: Site) -> None:
 async def test_a_late_dataset_that_a_dag_waits_for_is_listed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     await site.history.daemon()
     await site.history.file()
-    for hour in (1, 2, 3):
-        await site.history.updated("lake://weather", str(hour), occurred_at=datetime(2026, 1, 1, hour, tzinfo=UTC))
+    await site.history.hourly("lake://weather")
     execute = site.history.database.pool.execute
     await execute("UPDATE dataset_event SET received_at = now() - interval '121 min'")
     await execute("DELETE FROM dataset_dag_run_queue")
@@ -176,8 +174,7 @@ async def test_a_late_dataset_that_a_dag_waits_for_is_listed(site: Site, monkeyp
 async def test_a_damaged_time_of_an_event_breaks_no_page(site: Site, damage: str) -> None:
     await site.history.daemon()
     await site.history.file()
-    for hour in (1, 2, 3):
-        await site.history.updated("lake://weather", str(hour), occurred_at=datetime(2026, 1, 1, hour, tzinfo=UTC))
+    await site.history.hourly("lake://weather")
     execute = site.history.database.pool.execute
     await execute(f"UPDATE dataset_event SET {damage} WHERE id = (SELECT max(id) FROM dataset_event)")
     await execute("DELETE FROM dataset_dag_run_queue")
