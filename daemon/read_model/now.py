@@ -14,7 +14,7 @@ from tidegate.schemas.queries.backfill_pages import BackfillRow, list_backfills
 from tidegate.schemas.queries.counting import COUNTED
 from tidegate.schemas.queries.dag_pages import ImportErrorRow
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.deadlines import DeadlineRow
+from tidegate.schemas.queries.deadlines import MissedOfDag
 from tidegate.schemas.queries.leases import Incident, JobRow
 from tidegate.schemas.queries.losses import LossRow
 from tidegate.schemas.queries.now import ActiveRun, Counts, DueDag, FailedRun, HeldDag
@@ -36,8 +36,8 @@ class FailingBackfill(msgspec.Struct, frozen=True):
 
 
 class NowPage(msgspec.Struct, frozen=True):
-    """`missed` are deadlines missed within `RECENT`. `missing_pools` counts the tasks that wait for each pool that does not
-    exist, `dead_letters` the open ones.
+    """`missed` are deadlines missed within `RECENT`, once per DAG. `missing_pools` counts the tasks that wait for each pool that
+    does not exist, `dead_letters` the open ones.
 
     `daemons`, `away` and `missing_pools` are whole; each other list has at most `LISTED` entries.
     """
@@ -47,7 +47,7 @@ class NowPage(msgspec.Struct, frozen=True):
     held: Sequence[HeldDag]
     stuck: Sequence[StuckRun]
     late: LateDatasets
-    missed: Sequence[DeadlineRow]
+    missed: Sequence[MissedOfDag]
     import_errors: Sequence[ImportErrorRow]
     halted: Sequence[Incident]
     losses: Sequence[LossRow]

@@ -26,6 +26,21 @@ class DeadlineRow(msgspec.Struct, frozen=True):
     missed_at: datetime | None
 
 
+MOST_MISSED = 1000
+"""The missed deadlines of which each DAG and deadline is listed once."""
+
+
+class MissedOfDag(msgspec.Struct, frozen=True):
+    """A deadline that runs of a DAG missed, or a task of them: how many runs, and the last one with its due time."""
+
+    dag_id: str
+    task_id: str | None
+    name: str
+    runs: int
+    run_id: str
+    due_at: datetime
+
+
 async def lock_runs(db: Db, ids: Collection[int]) -> list[int]:
     """Lock the runs of these deadlines, and first the DAGs of queued ones, which start under the lock of their DAG alone.
 
@@ -56,9 +71,9 @@ async def list_deadlines(
     return [DeadlineRow(*row) for row in await db.fetch(_SQL["list_deadlines"], dag_id, run_id, missed, limit, before, ids)]
 
 
-async def missed_last(db: Db, within_s: float, limit: int) -> list[DeadlineRow]:
-    """The deadlines that were missed within a time, the last first."""
-    return [DeadlineRow(*row) for row in await db.fetch(_SQL["missed"], within_s, limit)]
+async def missed_last(db: Db, within_s: float, limit: int) -> list[MissedOfDag]:
+    """The deadlines that were missed within a time, the last first, each once for all runs of its DAG."""
+    return [MissedOfDag(*row) for row in await db.fetch(_SQL["missed"], within_s, limit, MOST_MISSED)]
 
 
 async def _of_dag(db: Db, dag_id: str, *, missed: bool, before: int | None, limit: int) -> list[int]:

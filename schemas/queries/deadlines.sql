@@ -75,14 +75,21 @@ ORDER BY deadline.id DESC
 LIMIT $3
 
 -- name: missed
--- The deadlines that were missed within $1 seconds, the last first.
+-- Of the last $3 deadlines that were missed within $1 seconds: by DAG, task and deadline the last run, and how many there are.
 SELECT
-    deadline.id, run.dag_id, run.run_id, deadline.task_id, deadline.name, 'missed' AS state, deadline.due_at, deadline.met_at,
-    deadline.missed_at
-FROM deadline
-JOIN dag_run AS run ON run.id = deadline.dag_run_id
-WHERE deadline.missed_at > now() - make_interval(secs => $1)
-ORDER BY deadline.missed_at DESC, deadline.id DESC
+    missed.dag_id, missed.task_id, missed.name, count(*) AS runs,
+    (array_agg(missed.run_id ORDER BY missed.missed_at DESC, missed.id DESC))[1] AS run_id,
+    (array_agg(missed.due_at ORDER BY missed.missed_at DESC, missed.id DESC))[1] AS due_at
+FROM (
+    SELECT run.dag_id, run.run_id, deadline.id, deadline.task_id, deadline.name, deadline.due_at, deadline.missed_at
+    FROM deadline
+    JOIN dag_run AS run ON run.id = deadline.dag_run_id
+    WHERE deadline.missed_at > now() - make_interval(secs => $1)
+    ORDER BY deadline.missed_at DESC, deadline.id DESC
+    LIMIT $3
+) AS missed
+GROUP BY missed.dag_id, missed.task_id, missed.name
+ORDER BY max(missed.missed_at) DESC, missed.dag_id, missed.task_id, missed.name
 LIMIT $2
 
 -- name: list_deadlines

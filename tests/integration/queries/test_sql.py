@@ -35,6 +35,7 @@ from tidegate.schemas.queries.dags import UnreadDag
 from tidegate.schemas.queries.dataset_pages import DatasetLine, Rhythm
 from tidegate.schemas.queries.db import paths
 from tidegate.schemas.queries.dead_letters import DeadLetterRow, DeadLetterStatus
+from tidegate.schemas.queries.deadlines import MissedOfDag
 from tidegate.schemas.queries.files import StoredDag
 from tidegate.schemas.queries.grid import RunCells, StoredVersion, VersionRow
 from tidegate.schemas.queries.idempotency import ClaimedKey
@@ -121,6 +122,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     "ledger.retire_month": fields(Retired),
     "losses.server_identity": fields(ServerIdentity),
     "notifications.claim": fields(ClaimedNotification),
+    "deadlines.missed": fields(MissedOfDag),
     "now.failed": ("id", *fields(FailedRun, task=())),
     "outbox.next_outbox": fields(OutboxRow, is_replay=()),
     "run_pages.consumed": fields(run_pages.ConsumedEventRow, producer=PRODUCER),

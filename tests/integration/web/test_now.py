@@ -120,6 +120,23 @@ async def test_trouble_of_the_installation_is_listed(site: Site) -> None:
     assert "of long ago" not in text
 
 
+async def test_runs_that_missed_the_same_deadline_are_one_entry(site: Site) -> None:
+    await site.history.daemon()
+    await site.history.file()
+    await site.history.run()
+    await site.history.database.pool.execute(
+        "INSERT INTO deadline (dag_run_id, task_id, name, due_at, missed_at)"
+        " SELECT run.id, task, 'by nine', now() - make_interval(hours => n), now() - make_interval(mins => n)"
+        " FROM dag_run AS run, generate_series(1, 30) AS n, unnest(ARRAY[NULL, 'join']) AS task"
+    )
+
+    text = await now(site)
+
+    assert '<div class="big bad-text">2</div><small>need attention</small>' in text
+    assert text.count("missed the deadline by nine, as 29 other runs of the last day did") == 2
+    assert text.count(" join<br>missed") == 1
+
+
 SUCCESS = """
 INSERT INTO dag_run (dag_id, run_id, run_type, state, version_id, run_after, state_seq, unfinished, start_date, end_date)
 SELECT dag_id, 'before', 'manual', 'success', version_id, now() - interval '1 h', 1, 0, now() - interval '54 s', now()
