@@ -3,7 +3,7 @@
 The message carries the result of the parse, which runs outside any transaction.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from tidegate.handlers.load import lock_dags
 from tidegate.handlers.scheduling.next_runs import schedule_next_runs
 from tidegate.handlers.scheduling.read_plan import ReadReason
+from tidegate.handlers.scheduling.timetable import tick_before_edit
 from tidegate.schemas.conditions.condition import dataset_uris, patterns
 from tidegate.schemas.conditions.pattern import literal_prefix, matches
 from tidegate.schemas.dag import REPEAT_DIGEST, DagSpec, FunctionTask, ImportProblem, ModuleSource, ParsedFile, SubmitTask
@@ -21,6 +22,7 @@ from tidegate.schemas.effect.dag import (
     ClearImportError,
     DescribeDataset,
     MarkStale,
+    NoteSchedule,
     RecordAwaitedError,
     RecordFile,
     RecordImportError,
@@ -48,6 +50,9 @@ MAX_TOLD = 9
 
 _ROUNDED = timedelta(seconds=1)
 """What texts of times lack."""
+
+
+EDITED = "the timetable was changed after it"
 
 
 class LongHistory(msgspec.Struct, frozen=True):
@@ -241,13 +246,13 @@ def _store(file: ParsedFile, spec: DagSpec, state: State, version_id: int) -> It
         yield StoreVersion(version_id, number, spec, file.path, file.digest or "", file.source, modules_of(spec, file))
         yield references_of(spec, state.dataset_ids)
         yield from (DescribeDataset(dataset.uri, dataset.name, dataset.extra) for dataset in spec.datasets)
-        dag = dag and _at_version(dag, graph_of(version_id, spec))
+        dag = dag and (yield from _at_version(dag, graph_of(version_id, spec), state.now))
         if stored and not dag:  # The DAG was held, and the version releases it.
             yield WakeBackfills(spec.dag_id, state.now)
     if dag is not None:
         if dag.is_stale:
             yield WakeBackfills(spec.dag_id, state.now)
-        yield from schedule_next_runs(msgspec.structs.replace(dag, is_stale=False), state.now)
+        yield from schedule_next_runs(msgspec.structs.replace(dag, is_stale=False), state.now, stored=state.dags[spec.dag_id])
 
 
 def modules_of(spec: DagSpec, file: ParsedFile) -> tuple[ModuleSource, ...]:
@@ -274,11 +279,15 @@ def _matches(pattern: str, uri: str) -> bool:
     return uri.startswith(literal_prefix(pattern)) and matches(pattern, uri)
 
 
-def _at_version(dag: DagView, graph: Graph) -> DagView:
-    """The DAG at its new version. A new daily input deadline counts from now on."""
+def _at_version(dag: DagView, graph: Graph, now: datetime) -> Generator[NoteSchedule, None, DagView]:
+    """The DAG at its new version. A new daily input deadline counts from now on, and so does a changed timetable."""
     is_new = graph.timing.deadline != dag.graph.timing.deadline
     is_daily = graph.timing.deadline is not None and graph.timing.deadline.at is not None
-    return msgspec.structs.replace(dag, graph=graph, deadline_at=None if is_new and is_daily else dag.deadline_at)
+    edited = msgspec.structs.replace(dag, graph=graph, deadline_at=None if is_new and is_daily else dag.deadline_at)
+    if (tick := tick_before_edit(dag, edited, now)) is None:
+        return edited
+    yield NoteSchedule(graph.dag_id, "tick_missed", f"the tick of {utc(tick.run_after)} made no run: {EDITED}", now)
+    return msgspec.structs.replace(edited, last_tick=tick)
 
 
 def is_unchanged(stored: StoredDag | None, spec: DagSpec, digest: str | None) -> bool:

@@ -34,10 +34,13 @@ def end_of(run: RunView, state: RunState) -> RunEnd:
     return RunEnd(state, run.state_seq > FIRST_RUNNING_SEQ)
 
 
-def schedule_next_runs(dag: DagView, now: datetime) -> Iterator[Effect]:
-    """Discard rejected events, start runs while there is capacity, and set the next wake-up. Raises DagFaultError."""
+def schedule_next_runs(dag: DagView, now: datetime, *, stored: DagView | None = None) -> Iterator[Effect]:
+    """Discard rejected events, start runs while there is capacity, and set the next wake-up. Raises DagFaultError.
+
+    `stored`: the DAG as it was read, where the message has changed its last tick.
+    """
     with blame(dag.graph.dag_id):
-        yield from _schedule(dag, now)
+        yield from _schedule(dag, now, stored)
 
 
 def schedule_each(dags: Iterable[DagView], now: datetime) -> Iterator[Effect]:
@@ -56,8 +59,8 @@ def schedule_each_after_ends(dags: Iterable[DagView], ended: Mapping[str, Sequen
                 yield from _schedule_after_ends(dag, ended.get(dag.graph.dag_id, ()), now)
 
 
-def _schedule(dag: DagView, now: datetime) -> Iterator[Effect]:
-    before = dag
+def _schedule(dag: DagView, now: datetime, stored: DagView | None = None) -> Iterator[Effect]:
+    before, stored = dag, stored or dag
     dag = start_daily_deadlines((yield from discard_rejected(dag, _inspection_time(dag, now))), now)
     if not dag.is_inactive:
         # `next_run_id` came with the lock of the row: the usual single dataset run costs no statement for its id.
@@ -69,7 +72,7 @@ def _schedule(dag: DagView, now: datetime) -> Iterator[Effect]:
         if not left_events(before, dag):
             dag = yield from skip_or_alert(dag, now)
     after = set_wakeup(dag, next_wakeup(before, dag, now))
-    if after != set_wakeup(before, before.due_at):
+    if after != set_wakeup(stored, stored.due_at):
         yield after
 
 

@@ -9,6 +9,7 @@ from tidegate.handlers.runs.run_ids import scheduled_run_id
 from tidegate.schemas.graph import bounds_of
 from tidegate.schemas.read_plan import MAX_RUN_DATES
 from tidegate.schemas.state import RunType
+from tidegate.schemas.timetable.spec import Continuous, Once
 from tidegate.schemas.timetable.tick import Tick, next_tick, was_missed
 from tidegate.schemas.view import DagView, RunView
 
@@ -30,6 +31,26 @@ def _next_ticks(dag: DagView, now: datetime) -> tuple[Tick | None, Tick | None]:
 def _has_run(dag: DagView, date: datetime) -> bool:
     """Dates up to the last tick count as decided: a changed timetable may return to them."""
     return date in dag.run_dates or (dag.last_tick is not None and date <= dag.last_tick.logical_date)
+
+
+def tick_before_edit(before: DagView, edited: DagView, now: datetime) -> Tick | None:
+    """The tick of a changed timetable that was due before the edit, and makes no run. None where one may be due.
+
+    A DAG with catchup makes all its runs, and `run_immediately` decides about the first timetable of a DAG. A tick that was due
+    by the former timetable still makes a run, that of the new one.
+    """
+    former, new = before.graph, edited.graph
+    if (new.timetable, new.bounds) == (former.timetable, former.bounds) or new.bounds.missed == "all":
+        return None
+    is_first = former.timetable is None and before.last_tick is None
+    if is_first or isinstance(new.timetable, Once | Continuous) or (_due_tick(before, now) and not former.is_continuous):
+        return None
+    return _due_tick(edited, now)
+
+
+def _due_tick(dag: DagView, now: datetime) -> Tick | None:
+    tick = upcoming_tick(dag, now)
+    return tick if tick and tick.run_after <= now else None
 
 
 def after_passed_ticks(dag: DagView, now: datetime) -> DagView:

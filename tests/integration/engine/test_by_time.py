@@ -8,11 +8,13 @@ import pytest
 
 from tests.integration.engine.world import World, states, utc
 from tidegate.daemon.read_model.history import read_history
+from tidegate.daemon.read_model.lookup import find_timed_dag
+from tidegate.daemon.read_model.plan import list_planned
 from tidegate.daemon.read_model.why_not import read_dag_why_not
 from tidegate.handlers.scheduling import read_plan, timetable
 from tidegate.schemas.conditions.condition import DatasetRef
 from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, TaskSpec
-from tidegate.schemas.message import PauseRequested, RunRequested
+from tidegate.schemas.message import PauseRequested, RunRequested, ScheduleDue
 from tidegate.schemas.queries import dags
 from tidegate.schemas.queries.run_pages import list_runs
 from tidegate.schemas.timetable.spec import Cron, Once
@@ -279,3 +281,35 @@ async def test_ticks_that_a_long_run_has_missed_are_told_with_the_rule(world: Wo
     assert (note.kind, note.reason) == ("tick_missed", f"the tick of 2024-05-01 14:00:00Z made no run: {rule}")
     assert (await world.database.run(read_dag_why_not, "d")).notes == [note]
     assert [run_id for run_id, _ in await world.runs()] == [*at(13, 15)]
+
+
+async def test_an_edit_of_the_timetable_makes_no_second_run_of_the_day(world: World) -> None:
+    def daily(minute: int, **facts: Any) -> DagSpec:
+        return timed(timetable=Cron((f"{minute} 7 * * *",)), start_date=None, missed="latest", **facts)
+
+    await world.file(daily(30))
+    await world.go_to(utc(2024, 5, 2, 18, 58))
+
+    await world.file(daily(45))
+    await world.wait(hours=1)
+    early = await world.runs()
+    (planned, *_) = list_planned(await world.database.run(find_timed_dag, "d"), world.at, 1)
+    await world.go_to(utc(2024, 5, 3, 8))
+
+    assert [run_id for run_id, _ in early] == ["scheduled__2024-05-02T07:30:00+00:00"]
+    assert planned.run_after == utc(2024, 5, 3, 7, 45)
+    assert [run_id for run_id, _ in await world.runs()] == [early[0][0], "scheduled__2024-05-03T07:45:00+00:00"]
+    reason = "the tick of 2024-05-02 07:45:00Z made no run: the timetable was changed after it"
+    assert await world.rows("SELECT kind, reason FROM schedule_note") == [("tick_missed", reason)]
+
+
+async def test_the_last_tick_of_a_timetable_that_is_over_makes_no_run_by_an_edit(world: World) -> None:
+    """No wake-up follows: the tick is passed all the same."""
+    await world.file(timed(start_date=None, missed="latest", end_date=utc(2024, 5, 1, 14)))
+    await world.go_to(utc(2024, 5, 1, 18, 30))
+    before = await world.runs()
+
+    await world.file(timed(start_date=None, missed="latest", end_date=utc(2024, 5, 1, 18)))
+    await world.tell(ScheduleDue(dag_id="d"))
+
+    assert await world.runs() == before
