@@ -28,6 +28,7 @@ from tidegate.handlers.backfill_acted import DONE
 from tidegate.handlers.backfills.cascade import why_not_again
 from tidegate.handlers.backfills.dates import PlannedDate, is_replay, next_ticks, plan_dates
 from tidegate.schemas.backfill import (
+    FIRST_IGNORES,
     MAX_DESCRIPTION,
     MAX_LISTED_DATES,
     RANGES,
@@ -182,7 +183,10 @@ async def _preview(db: Db, request: BackfillRequested, limit: int) -> Preview:
         return Preview([], more=False)
     backfill, graph = backfill_requested.view_of(request, state.dag, state.now), state.dag.graph
     find = _replayed_dates if is_replay(backfill, graph) else _timed_dates
-    found = preview_of(await find(db, backfill, graph, most_counted(limit) + 1), limit)
+    dates = await find(db, backfill, graph, most_counted(limit) + 1)
+    if backfill.ignore_first_depends_on_past and dates and dates[0].action != "skip":
+        dates[0] = msgspec.structs.replace(dates[0], reason=FIRST_IGNORES)
+    found = preview_of(dates, limit)
     not_due = await run_sync(_not_due, backfill, graph) if found.is_exact else 0
     return msgspec.structs.replace(found, not_due=not_due, consumers=(await dags_of(db, request))[1:])
 

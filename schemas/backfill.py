@@ -90,7 +90,8 @@ def read_limit(name: str, text: str) -> Any:
 class BackfillSpec(Limits, frozen=True, kw_only=True):
     """What a user asks for. The dates are `logical_dates`, or those of the DAG's timetable from `start_date` to `end_date`.
 
-    `dag_params` is the conf of the runs.
+    `dag_params` is the conf of the runs. With `ignore_first_depends_on_past` the tasks of the first date do not wait for the run
+    before it; those of later dates wait for the date before.
     """
 
     dag_id: str
@@ -102,6 +103,11 @@ class BackfillSpec(Limits, frozen=True, kw_only=True):
     is_reverse: bool = False
     outlets: Outlets = Outlets.EVENTS
     description: str = ""
+    ignore_first_depends_on_past: bool = False
+
+
+FIRST_IGNORES = "its tasks do not wait for the run before it: ignore_first_depends_on_past is set"
+"""Said of the first date."""
 
 
 class SetLimits(Limits, frozen=True, kw_only=True):

@@ -68,6 +68,7 @@ class NewBackfill(Limits, Params, frozen=True):
     is_reverse: bool = False
     outlets: Outlets = Outlets.EVENTS
     description: Annotated[str, Meta(max_length=MAX_DESCRIPTION)] = ""
+    ignore_first_depends_on_past: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

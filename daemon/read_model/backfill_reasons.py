@@ -8,6 +8,7 @@ import msgspec
 from tidegate.daemon.read_model.terms import admission_blockers, terms_of
 from tidegate.daemon.settings import Settings
 from tidegate.handlers.backfills.stop import has_dates_to_retry
+from tidegate.schemas.backfill import FIRST_IGNORES
 from tidegate.schemas.explain.reasons import NoDaemon, Reason
 from tidegate.schemas.queries import backfill_pages, leases
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, ScheduledTask, UnendedTask
@@ -90,12 +91,17 @@ async def with_reasons(db: Db, row: BackfillRow, dates: Sequence[DateRow], setti
     blockers = await _blockers(db, await backfill_pages.scheduled(db, row.id, waiting), settings) if waiting else {}
     queued = {date.dag_id for date in dates if date.dag_id and date.state is DateState.OPEN and date.run_state == RunState.QUEUED}
     inactive = await backfill_pages.inactive_dags(db, queued)
-    return [
-        msgspec.structs.replace(
-            date, reason=date.reason or waits_for(row, date, blockers.get(date.ordinal, ()), inactive.get(date.dag_id or ""))
-        )
-        for date in dates
+    reasons = [
+        date.reason or waits_for(row, date, blockers.get(date.ordinal, ()), inactive.get(date.dag_id or "")) for date in dates
     ]
+    return [
+        msgspec.structs.replace(date, reason="; ".join(filter(None, (_of_first(row, date), reason))))
+        for date, reason in zip(dates, reasons, strict=True)
+    ]
+
+
+def _of_first(row: BackfillRow, date: DateRow) -> str:
+    return FIRST_IGNORES if row.ignore_first_depends_on_past and date.ordinal == 1 and date.state is not DateState.SKIPPED else ""
 
 
 async def _blockers(db: Db, tasks: Sequence[ScheduledTask], settings: Settings) -> Mapping[int, Sequence[Reason]]:

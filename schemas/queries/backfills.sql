@@ -152,21 +152,22 @@ JOIN dag_run USING (dag_id, logical_date)
 -- name: insert
 INSERT INTO backfill (
     id, version_id, horizon, max_active_runs, max_active_tasks, share, pool, priority, max_failed_runs, dag_id, start_date,
-    end_date, logical_dates, dag_params, reprocess, is_reverse, outlets, description, stages, relative_fileloc, origin_code,
-    submitted_by, submitted_at, updated_at, due_at
+    end_date, logical_dates, dag_params, reprocess, is_reverse, outlets, description, ignore_first_depends_on_past, stages,
+    relative_fileloc, origin_code, submitted_by, submitted_at, updated_at, due_at
 )
 SELECT
     new.id, new.version_id, new.horizon, new.max_active_runs, new.max_active_tasks, new.share, new.pool, new.priority,
     new.max_failed_runs, new.dag_id, new.start_date, new.end_date, new.logical_dates::timestamptz[], new.dag_params,
-    new.reprocess, new.is_reverse, new.outlets, new.description, new.stages::jsonb, version.path, version.source,
-    coalesce($21::text, $20::uuid::text, $22::text), $23::timestamptz, $23::timestamptz, $23::timestamptz
+    new.reprocess, new.is_reverse, new.outlets, new.description, new.ignore_first_depends_on_past, new.stages::jsonb,
+    version.path, version.source,
+    coalesce($22::text, $21::uuid::text, $23::text), $24::timestamptz, $24::timestamptz, $24::timestamptz
 FROM unnest(
     $1::bigint[], $2::bigint[], $3::timestamptz[], $4::integer[], $5::integer[], $6::double precision[], $7::text[],
     $8::integer[], $9::integer[], $10::text[], $11::timestamptz[], $12::timestamptz[], $13::text[], $14::jsonb[], $15::text[],
-    $16::boolean[], $17::text[], $18::text[], $19::text[]
+    $16::boolean[], $17::text[], $18::text[], $19::boolean[], $20::text[]
 ) AS new (
     id, version_id, horizon, max_active_runs, max_active_tasks, share, pool, priority, max_failed_runs, dag_id, start_date,
-    end_date, logical_dates, dag_params, reprocess, is_reverse, outlets, description, stages
+    end_date, logical_dates, dag_params, reprocess, is_reverse, outlets, description, ignore_first_depends_on_past, stages
 )
 JOIN dag_version AS version ON version.id = new.version_id
 

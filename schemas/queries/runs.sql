@@ -144,6 +144,7 @@ WHERE request.dag_run_id = ANY ($1::bigint[])
 RETURNING request.dag_run_id, request.stop_reason
 
 -- name: run_before
+-- The run of the first date of a backfill may have none that it waits for.
 SELECT run.id, earlier.id, earlier.state
 FROM dag_run AS run
 CROSS JOIN LATERAL (
@@ -154,7 +155,10 @@ CROSS JOIN LATERAL (
     ORDER BY other.order_at DESC, other.id DESC
     LIMIT 1
 ) AS earlier
-WHERE run.id = ANY ($1::bigint[])
+WHERE run.id = ANY ($1::bigint[]) AND NOT EXISTS (
+    SELECT FROM backfill JOIN backfill_date AS date ON date.backfill_id = backfill.id AND date.ordinal = 1
+    WHERE backfill.id = run.backfill_id AND backfill.ignore_first_depends_on_past AND date.dag_run_id = run.id
+)
 
 -- name: insert_runs
 INSERT INTO dag_run (

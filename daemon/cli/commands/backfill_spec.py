@@ -14,6 +14,17 @@ OPTIONAL = ("max_active_runs", "max_active_tasks", "share", "pool")
 """The limits that a backfill may be without; its number of active runs has a default."""
 
 
+IgnoreFirst = Annotated[
+    bool,
+    typer.Option(
+        "--ignore-first-depends-on-past",
+        "--ignore-first",
+        help="Tasks of the first date do not wait for the run before it, such as a failed one; those of later dates wait for the"
+        " date before.",
+    ),
+]
+
+
 class LimitOptions(TypedDict):
     """The limits of a backfill, as they are written."""
 

@@ -22,7 +22,7 @@ from tidegate.daemon.cli.command import (
     parse_time,
     shared_options,
 )
-from tidegate.daemon.cli.commands.backfill_spec import LimitOptions, body_of, check_dates, checked_spec, limits_of
+from tidegate.daemon.cli.commands.backfill_spec import IgnoreFirst, LimitOptions, body_of, check_dates, checked_spec, limits_of
 from tidegate.daemon.cli.commands.backfill_watch import watched
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.session import at, changed, listed, read_settings, shown
@@ -80,6 +80,7 @@ def create(
         ),
     ] = Outlets.EVENTS,
     description: Annotated[str, typer.Option(metavar="TEXT", help="What it is for.")] = "",
+    ignore_first: IgnoreFirst = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would happen to each date; change nothing.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Follow it to its end; exit code 1 unless it succeeded.")] = False,
     limit: Limit = 100,
@@ -106,6 +107,7 @@ def create(
         is_reverse=reverse,
         outlets=outlets,
         description=description,
+        ignore_first_depends_on_past=ignore_first,
     )
     if dry_run:
         _dry_run(context, spec, limit, json=json)

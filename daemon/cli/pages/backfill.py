@@ -11,6 +11,7 @@ from tidegate.daemon.read_model.backfill import BackfillPage, Stage, dates_text,
 from tidegate.daemon.read_model.backfill_preview import Preview, says
 from tidegate.daemon.read_model.backfill_progress import Progress, date_counts, has_all_dates
 from tidegate.daemon.read_model.backfill_reasons import why
+from tidegate.schemas.backfill import FIRST_IGNORES
 from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow
 from tidegate.schemas.text import age, counted, span, took, utc
 
@@ -80,6 +81,7 @@ def print_page(page: BackfillPage, now: datetime) -> None:
             ("description", row.description),
             ("dates", dates_text(row)),
             ("order", "newest date first" if row.is_reverse else "oldest date first"),
+            ("first date", FIRST_IGNORES if row.ignore_first_depends_on_past else None),
             ("existing runs", f"reprocess {row.reprocess}"),
             ("version", f"{row.version} of {row.relative_fileloc}"),
             ("conf", output.compact(row.dag_params)),

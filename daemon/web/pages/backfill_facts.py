@@ -7,7 +7,7 @@ from tidegate.daemon.read_model.backfill import dates_text
 from tidegate.daemon.web.fact import Fact
 from tidegate.daemon.web.fields import json_text
 from tidegate.daemon.web.rendering import dag_url
-from tidegate.schemas.backfill import Outlets, Reprocess
+from tidegate.schemas.backfill import FIRST_IGNORES, Outlets, Reprocess
 from tidegate.schemas.queries.backfill_pages import BackfillRow
 from tidegate.schemas.text import counted, took
 
@@ -26,10 +26,12 @@ UNLIMITED = "no limit"
 
 def asked_for(row: BackfillRow, now: datetime) -> Sequence[Fact]:
     version = dag_url(row.dag_id, "versions", row.version)
+    first = [Fact("first date", FIRST_IGNORES)] if row.ignore_first_depends_on_past else []
     conf = [Fact("conf", json_text(row.dag_params))] if row.dag_params else []
     ended = [Fact("ended", _after(row, now), at=row.run_end_date)] if row.run_end_date else []
     return [
         Fact("dates", f"{dates_text(row)}, {'newest' if row.is_reverse else 'oldest'} first"),
+        *first,
         Fact("existing runs", EXISTING[row.reprocess]),
         Fact("consumers get", CONSUMERS[row.outlets]),
         Fact("version", f"{row.version} of {row.relative_fileloc}", version),

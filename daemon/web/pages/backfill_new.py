@@ -36,6 +36,12 @@ NAMES = {"dag_id": "dag", "start_date": "start", "end_date": "end", "logical_dat
 """The fields of the form that have another name in the request."""
 
 
+TICKS = (
+    ("is_reverse", "begin with the newest date"),
+    ("ignore_first_depends_on_past", "let the first date not wait for the run before it (depends_on_past)"),
+)
+
+
 class NewParams(Params, frozen=True, kw_only=True):
     """The texts of the form."""
 
@@ -46,6 +52,7 @@ class NewParams(Params, frozen=True, kw_only=True):
     reprocess: str = Reprocess.NONE.value
     outlets: str = Outlets.EVENTS.value
     is_reverse: str = ""
+    ignore_first_depends_on_past: str = ""
     conf: str = ""
     description: str = ""
     max_active_runs: str = LIMITS["max_active_runs"]
@@ -127,6 +134,7 @@ def spec_of(fields: Fields) -> BackfillSpec | None:
         is_reverse=bool(fields.texts.get("is_reverse")),
         outlets=outlets or Outlets.EVENTS,
         description=fields.texts.get("description", ""),
+        ignore_first_depends_on_past=bool(fields.texts.get("ignore_first_depends_on_past")),
         **limits,
     )
 
@@ -187,9 +195,8 @@ def _inputs(fields: Fields, dags: Sequence[str]) -> list[Field]:
         Field(name=name, label=label, kind=kind, options=options, hint=hint, value=texts[name], problem=problems.get(name, ""))
         for name, label, kind, options, hint in plain
     ]
-    is_set, problem = bool(texts["is_reverse"]), problems.get("is_reverse", "")
-    newest_first = checkbox("is_reverse", "begin with the newest date", is_set=is_set, problem=problem)
-    return [*made, newest_first, *limit_fields(texts, problems)]
+    ticks = [checkbox(name, label, is_set=bool(texts[name]), problem=problems.get(name, "")) for name, label in TICKS]
+    return [*made, *ticks, *limit_fields(texts, problems)]
 
 
 NEW = Load("/backfills/new", Right.BACKFILL, preview, NewParams, Preview)

@@ -68,6 +68,9 @@ async def test_a_dry_run_says_what_would_happen_and_changes_nothing(cli: Cli, da
     assert answer.err == "6 dates: 5 get a run, 1 is skipped. The first 2 are shown, -n shows more.\n"
     found = (await cli("backfills", "create", "daily", *JANUARY, "--dry-run", "--reprocess", "completed", "--json")).json
     assert [(date["action"], date["run_id"]) for date in found["dates"]][:2] == [("create", None), ("rerun", "mine")]
+    again = await cli("backfills", "create", "daily", *JANUARY, "--dry-run", "--reprocess", "failed", "--ignore-first", "--json")
+    first = "its tasks do not wait for the run before it: ignore_first_depends_on_past is set"
+    assert [date["reason"] == first for date in again.json["dates"]] == [True, *[False] * 5]
     assert (await cli("backfills", "list", "--json")).json == []
     start, end = (f"{datetime.now(UTC) + timedelta(days=days):%Y-%m-%d}" for days in (-2, 2))
     future = (await cli("backfills", "create", "daily", "--from", start, "--to", end, "--dry-run", "--json")).json

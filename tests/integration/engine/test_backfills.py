@@ -1534,3 +1534,38 @@ async def test_any_number_of_due_backfills_take_the_same_number_of_statements(wo
     ]
 
     assert one == others <= warm
+
+
+@pytest.mark.parametrize("ignores", [False, True])
+async def test_the_first_date_waits_for_no_failed_run_before_the_range_if_asked_for(world: World, ignores: bool) -> None:
+    await world.file(daily(SEQUENTIAL))
+    await asked(world, 1, 1, reprocess=Reprocess.COMPLETED)
+    await world.tick()
+    await world.work("failed")
+    await world.tick()
+
+    id_, _ = await asked(world, 2, 4, reprocess=Reprocess.COMPLETED, ignore_first_depends_on_past=ignores)
+    await world.tick()
+    dates = await reasons_of(world, id_)
+    await world.work()
+    after = await states_of(world, 2, 3)
+
+    first = "its tasks do not wait for the run before it: ignore_first_depends_on_past is set; "
+    assert dates[0].startswith(first) == ignores
+    assert ["the previous run" in reason for reason in dates] == [not ignores, True]
+    assert after == (["success", "running"] if ignores else ["running", "running"])
+
+
+async def reasons_of(world: World, id_: int) -> list[str]:
+    """Of the planned dates of a backfill."""
+
+    async def read(db: Db) -> list[DateRow]:
+        own = Settings(postgres_dsn="", kafka_servers="")
+        return await with_reasons(db, await read_backfill(db, id_), await list_dates(db, id_, None, 0, 9), own)
+
+    return [date.reason for date in await world.database.run(read)]
+
+
+async def states_of(world: World, *days: int) -> list[str]:
+    found = dict(await world.runs())
+    return [found[run_of(number)] for number in days]

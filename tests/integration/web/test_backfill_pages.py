@@ -309,3 +309,14 @@ async def test_names_of_users_are_no_html(site: Site) -> None:
 
     assert all(hostile not in text for text in texts)
     assert all("alert(1)" in text for text in (*texts[:3], *texts[4:]))
+
+
+async def test_the_form_lets_the_first_date_wait_for_no_run_before_it(site: Site) -> None:
+    await site.history.file(IN_ORDER, "reverse_etl.py")
+    asked = {**JANUARY, "dag": "reverse_etl", "reprocess": "failed", "ignore_first_depends_on_past": "true"}
+    async with site.browser() as client:
+        preview = await client.get("/backfills/new", params=asked)
+        await client.post("/backfills/new", data={"csrf": csrf_of(preview), **asked})
+
+    assert preview.text.count("its tasks do not wait for the run before it") == 1
+    assert await site.history.database.pool.fetchval("SELECT ignore_first_depends_on_past FROM backfill")
