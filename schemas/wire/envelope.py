@@ -1,5 +1,6 @@
 """Decoding of records: CloudEvents 1.0 with JSON data, bare JSON data, and OpenLineage run events."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -58,13 +59,16 @@ _TIME = msgspec.json.Decoder(Moment)
 _TYPES = {kind: type_of(kind) for kind in Kind}
 _ATTRIBUTES = frozenset({"ce_specversion", "ce_type", "ce_source", "ce_id", "ce_time"})
 _BARE = Envelope(source=None, id=None, time=None)
+_MAY_NAME_ATTRIBUTES = re.compile(rb'"(?:id|source|time|type)"\s*:|\\u00')
+"""In bare data, maybe deeper than its top level. A name may be written with escapes."""
 
 
 def decode(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes | None) -> tuple[Envelope, Incoming]:
     """Decode a record of the topic of `kind`, an incoming one.
 
-    Accepts binary mode (attributes in `ce_*` headers), structured mode (a JSON object with `specversion`) and bare data; for
-    dataset updates also OpenLineage run events, as LineageEvent. Raises RejectedError for a record that can never be decoded.
+    Accepts binary mode (attributes in `ce_*` headers), structured mode (a JSON object with `specversion`) and bare data, which
+    may have the attributes id, source, time and type beside its fields; for dataset updates also OpenLineage run events, as
+    LineageEvent. Raises RejectedError for a record that can never be decoded.
     """
     return _decode(kind, headers, value)
 
@@ -83,7 +87,7 @@ def _decode(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes | Non
         elif b'"specversion"' in body:
             envelope, data = _structured(kind, body)
         else:
-            envelope, data = _BARE, body
+            envelope, data = _bare(kind, body), body
         try:
             return envelope, _event(kind, data)
         except msgspec.ValidationError:
@@ -169,13 +173,21 @@ def _time(text: str) -> datetime:
 def _structured(kind: Kind, body: bytes) -> tuple[Envelope, bytes]:
     event = _STRUCTURED.decode(body)
     if event.specversion is None:
-        return _BARE, body
+        return _bare(kind, body), body
     envelope = _envelope(kind, event.specversion, event.type, event.source, event.id, event.time)
     if event.data:
         return envelope, bytes(event.data)
     if not event.data_base64:
         raise RejectedError(Rejection.INVALID, "a CloudEvents event without data")
     return envelope, check_body(event.data_base64)
+
+
+def _bare(kind: Kind, body: bytes) -> Envelope:
+    """The attributes of bare data that stand beside its fields: its producer relies on its id, wherever it writes it."""
+    if _MAY_NAME_ATTRIBUTES.search(body) is None:
+        return _BARE
+    beside = _STRUCTURED.decode(body)
+    return _envelope(kind, None, beside.type, beside.source, beside.id, beside.time)
 
 
 def _envelope(

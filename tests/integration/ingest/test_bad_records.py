@@ -134,3 +134,10 @@ async def test_an_id_without_a_source_is_put_aside_and_no_event_of_another_produ
     letters = await intake.letters()
     assert [(letter["offset"], letter["reason"]) for letter in letters] == [(0, Rejection.INVALID), (1, Rejection.INVALID)]
     assert letters[0]["message"].endswith("send both, or neither")
+
+
+async def test_bare_data_with_an_identity_is_one_event_however_often_it_comes(intake: Intake) -> None:
+    await intake.take(Kind.DATASET_UPDATED, *[Sent(b'{"uri": "kk://x", "id": "bare", "source": "rev"}')] * 2)
+
+    assert (await intake.letters(), await intake.uris()) == ([], ["kk://x"])
+    assert await intake.rows("SELECT source, event_id FROM dataset_event") == [{"source": "rev", "event_id": "bare"}]

@@ -16,6 +16,7 @@ from tidegate.schemas.wire.event import Kind, Rejection
 
 FLIGHTS = "lake://flights"
 BARE = Sent(b'{"uri": "lake://flights"}', key=b"lake://flights")
+IDENTIFIED = Sent(b'{"uri": "lake://flights", "id": "7", "source": "importer"}')
 STRUCTURED = Sent(b'{"specversion": "1.0", "id": "7", "source": "importer", "data": {"uri": "lake://flights"}}')
 BINARY = Sent(b'{"uri": "lake://flights"}', [("ce_id", b"7"), ("ce_source", b"importer"), ("trace", b"t")])
 EVENTS = "SELECT source, event_id, occurred_at FROM dataset_event ORDER BY id"
@@ -62,8 +63,8 @@ async def test_an_update_of_an_unknown_dataset_is_put_aside_when_so_set(strict: 
 
 @pytest.mark.parametrize(
     ("record", "identity"),
-    [(BARE, None), (STRUCTURED, ("importer", "7")), (BINARY, ("importer", "7"))],
-    ids=["bare", "structured", "binary"],
+    [(BARE, None), (IDENTIFIED, ("importer", "7")), (STRUCTURED, ("importer", "7")), (BINARY, ("importer", "7"))],
+    ids=["bare", "bare with an id", "structured", "binary"],
 )
 async def test_a_replayed_record_is_the_event_that_it_was_at_first(
     strict: Intake, record: Sent, identity: tuple[str, str] | None

@@ -18,6 +18,7 @@ from tidegate.schemas.wire.envelope import Envelope, decode, decode_state
 from tidegate.schemas.wire.event import DagFileChanged, DatasetUpdated, Kind, Rejection, TaskFinished, encode, type_of
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.json"))
+MORNING = datetime(2026, 3, 28, 6, tzinfo=UTC)
 STATES = (Kind.DAG_RUN_STATE, Kind.TASK_STATE)
 
 
@@ -85,6 +86,26 @@ def test_the_smallest_dataset_event_is_a_uri() -> None:
     envelope, event = decode(Kind.DATASET_UPDATED, [], value)
 
     assert (envelope, event) == (Envelope(source=None, id=None, time=None), DatasetUpdated(uri="lake://flights"))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        pytest.param('"id":"1","source":"rev"', Envelope(source="rev", id="1", time=None), id="an identity"),
+        pytest.param('"\\u0069d":"1","source":"rev"', Envelope(source="rev", id="1", time=None), id="with an escape in a name"),
+        pytest.param('"source":"rev"', Envelope(source="rev", id=None, time=None), id="a source alone"),
+        pytest.param('"time":"2026-03-28T07:00:00+01:00"', Envelope(source=None, id=None, time=MORNING), id="a time"),
+        pytest.param(
+            '"type":"tidegate.dataset-updated.v1"', Envelope(source=None, id=None, time=None), id="the type of the topic"
+        ),
+        pytest.param('"id":null,"subject":"x"', Envelope(source=None, id=None, time=None), id="nothing that counts"),
+        pytest.param('"extra":{"id":"1","source":7,"type":[]}', Envelope(source=None, id=None, time=None), id="deeper"),
+    ],
+)
+def test_attributes_beside_the_fields_of_bare_data_count(attributes: str, expected: Envelope) -> None:
+    envelope, event = decode(Kind.DATASET_UPDATED, [], f'{{"uri":"lake://a",{attributes}}}'.encode())
+
+    assert (envelope, event.uri) == (expected, "lake://a")
 
 
 def test_binary_attributes_may_be_partly_there() -> None:

@@ -255,3 +255,22 @@ def test_a_finish_that_cannot_be_recorded_is_refused(field: str) -> None:
     error = rejection(value, kind=Kind.TASK_FINISHED)
 
     assert error.reason == Rejection.INVALID
+
+
+@pytest.mark.parametrize(
+    ("attributes", "reason", "says"),
+    [
+        ('"id":"1"', Rejection.INVALID, "the CloudEvents id '1' has no source, and an id is unique within its source only"),
+        ('"id":7,"source":"s"', Rejection.INVALID, "Expected `str | null`, got `int` - at `$.id`"),
+        ('"id":"","source":"s"', Rejection.INVALID, "the CloudEvents id needs 1 to 512 characters"),
+        ('"source":"kafka:x"', Rejection.INVALID, "are reserved for events without an identity"),
+        ('"time":"yesterday"', Rejection.INVALID, "at `$.time`"),
+        ('"time":"1800-01-01T00:00:00Z"', Rejection.INVALID, OUT_OF_RANGE),
+        ('"type":"flight"', Rejection.UNKNOWN_TYPE, "flight is not an event of this topic"),
+        ('"type":"tidegate.dataset-updated.v2"', Rejection.UNSUPPORTED_VERSION, "this version accepts"),
+    ],
+)
+def test_attributes_beside_bare_data_are_held_to_the_same(attributes: str, reason: Rejection, says: str) -> None:
+    error = rejection(f'{{"uri":"lake://a",{attributes}}}'.encode())
+
+    assert (error.reason, says in str(error)) == (reason, True), str(error)
