@@ -21,11 +21,13 @@ class Message(msgspec.Struct, Generic[Body], frozen=True, kw_only=True):
 
     `id` identifies a redelivered message. Internal messages have none: their handlers compare the stored state, so a repeated one
     changes nothing. `at` is the time of the event according to its producer, or of the record according to the broker.
+    `ignored`: fields of a dataset event that this version does not know.
     """
 
     body: Body
     at: datetime
     id: EventId | None = None
+    ignored: tuple[str, ...] = ()
 
 
 def request_of(messages: Sequence[Message[Body]]) -> Body:

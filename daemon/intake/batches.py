@@ -179,7 +179,7 @@ def _message(body: Incoming, envelope: Envelope, record: Record) -> Message[Any]
     if envelope.id is None or envelope.time is None:
         envelope = _completed(envelope, record)
     at = envelope.time or checked_time("the time of the record", record.timestamp)
-    return Message(body=body, at=at, id=_id(envelope, record))
+    return Message(body=body, at=at, id=_id(envelope, record), ignored=envelope.ignored)
 
 
 def _completed(envelope: Envelope, record: Record) -> Envelope:
@@ -190,7 +190,7 @@ def _completed(envelope: Envelope, record: Record) -> Envelope:
     time = envelope.time or checked_time("the time of the record", replay.time)
     if envelope.id is not None:
         return msgspec.structs.replace(envelope, time=time)
-    return Envelope(source=replay.source, id=replay.id, time=time)
+    return msgspec.structs.replace(envelope, source=replay.source, id=replay.id, time=time)
 
 
 def _id(envelope: Envelope, record: Record) -> EventId:

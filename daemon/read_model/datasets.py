@@ -17,6 +17,11 @@ CANDIDATES = 5_000
 """The most names that are compared with one that no DAG waits for."""
 
 
+def ignored_text(fields: Sequence[str]) -> str:
+    """What is said of a dataset whose events have fields that this version does not know."""
+    return f"its events have fields that are ignored: {', '.join(fields)}; what runs are to read belongs into extra"
+
+
 class EventOutcomes(msgspec.Struct, frozen=True):
     """An event, and its outcome for each DAG that was subscribed to its dataset."""
 

@@ -2,7 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,11 +21,18 @@ from tidegate.schemas.wire.event import DatasetUpdated, Producer
 
 _SQL = load("datasets")
 
+IGNORED_EVERY, IGNORED_FOR = timedelta(hours=1), timedelta(days=7)
+"""How often a field that is ignored is noted again, and for how long it is shown after that."""
+
+MAX_IGNORED = 20
+"""Of a dataset: its producer may make up names."""
+
 
 class DatasetRow(msgspec.Struct, frozen=True):
     """A line of the list of datasets. `events` 10,001: more than 10,000.
 
     `last_event_at` is the arrival of the last event, `interval_s` the mean time between the last ones; `is_late` is by `Rhythm`.
+    `ignored_fields`: of its last events, what this version does not know.
     """
 
     uri: str
@@ -34,6 +42,7 @@ class DatasetRow(msgspec.Struct, frozen=True):
     producers: int
     events: int
     last_event_at: datetime | None
+    ignored_fields: Sequence[str] = ()
     interval_s: float | None = None
     is_late: bool = False
 
@@ -128,11 +137,25 @@ async def record(db: Db, messages: Sequence[Message[DatasetUpdated]]) -> Recorde
         db.now,
         *producer_columns([producer_of(message) for message in messages]),
     )
+    await _note_ignored(db, sorted({(known[message.body.uri], name) for message in messages for name in message.ignored}))
     new: dict[str, list[EventKey]] = defaultdict(list)
     for dag_id, dataset_id, event_id in rows:
         if event_id is not None:
             new[dag_id].append(EventKey(dataset_id, event_id))
     return Recorded({row[0] for row in rows}, new)
+
+
+async def _note_ignored(db: Db, fields: Sequence[tuple[int, str]]) -> None:
+    """Note the fields, by dataset, that events have and this version ignores: each once an hour, and a few of each dataset."""
+    noted, since = db.memory.ignored_fields, db.now - IGNORED_EVERY
+    if due := [field for field in fields if field not in noted or noted[field] < since]:
+        await db.execute(_SQL["note_ignored"], *zip(*due, strict=True), db.now, MAX_IGNORED)
+        db.on_commit += [partial(noted.remember, field, db.now) for field in due]
+
+
+async def ignored_fields(db: Db, uri: str) -> list[str]:
+    """The fields of the last events of a dataset that this version ignores."""
+    return [row[0] for row in await db.fetch(_SQL["ignored_fields"], uri, IGNORED_FOR)]
 
 
 def consumed_columns(effects: Sequence[ConsumeEvents]) -> Sequence[Sequence[Any]]:
@@ -147,7 +170,7 @@ async def discard(db: Db, effects: Sequence[DiscardEvents]) -> None:
 
 async def list_datasets(db: Db, prefix: str | None, limit: int, after: str | None = None) -> list[DatasetRow]:
     """The datasets by URI; those after one."""
-    rows = await db.fetch(_SQL["list_datasets"], prefix, limit, after, COUNTED)
+    rows = await db.fetch(_SQL["list_datasets"], prefix, limit, after, COUNTED, IGNORED_FOR)
     rhythms = await dataset_pages.rhythms_of(db, [row["uri"] for row in rows])
     return [_dataset_row(row, rhythms[row["uri"]], db.now) for row in rows]
 

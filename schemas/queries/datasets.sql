@@ -67,6 +67,28 @@ SELECT DISTINCT
 FROM consumer
 WHERE NOT is_dropped
 
+-- name: note_ignored
+-- Once a dataset has $4 of them, no other one is noted.
+INSERT INTO ignored_field (dataset_id, name, first_at, last_at)
+SELECT field.dataset_id, field.name, $3::timestamptz, $3::timestamptz
+FROM (
+    SELECT dataset_id, name, row_number() OVER (PARTITION BY dataset_id ORDER BY name) AS number
+    FROM unnest($1::bigint[], $2::text[]) AS field (dataset_id, name)
+) AS field
+CROSS JOIN LATERAL (
+    SELECT count(*) AS names, count(*) FILTER (WHERE known.name = field.name) AS same
+    FROM ignored_field AS known WHERE known.dataset_id = field.dataset_id
+) AS known
+WHERE known.names + field.number <= $4 OR known.same > 0
+ORDER BY field.dataset_id, field.name
+ON CONFLICT (dataset_id, name) DO UPDATE SET last_at = excluded.last_at
+
+-- name: ignored_fields
+SELECT name
+FROM ignored_field
+WHERE dataset_id = (SELECT id FROM dataset WHERE uri = $1) AND last_at > now() - $2::interval
+ORDER BY name
+
 -- name: consume
 -- The lock of their DAG protects these rows. With OFFSET 0 Postgres reads each row by its whole key, whatever the statistics.
 WITH consumed AS (
@@ -118,7 +140,10 @@ SELECT
     dataset.is_active,
     (SELECT count(DISTINCT dag_id) FROM dag_schedule_dataset_reference WHERE dataset_id = dataset.id) AS consumers,
     (SELECT count(*) FROM task_outlet_dataset_reference WHERE dataset_id = dataset.id) AS producers,
-    (SELECT count(*) FROM (SELECT FROM dataset_event WHERE dataset_id = dataset.id LIMIT $4) AS event) AS events
+    (SELECT count(*) FROM (SELECT FROM dataset_event WHERE dataset_id = dataset.id LIMIT $4) AS event) AS events,
+    ARRAY(
+        SELECT name FROM ignored_field WHERE dataset_id = dataset.id AND last_at > now() - $5::interval ORDER BY name
+    ) AS ignored_fields
 FROM dataset
 WHERE ($1::text IS NULL OR starts_with(dataset.uri, $1)) AND ($3::text IS NULL OR dataset.uri > $3)
 ORDER BY dataset.uri

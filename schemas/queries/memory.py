@@ -1,5 +1,6 @@
 """Rows of Postgres that never change, in the memory of a process."""
 
+from datetime import datetime
 from typing import TypeVar
 
 from tidegate.schemas.dag import DagFile
@@ -44,12 +45,14 @@ class Memory:
 
     `installation` is the id of the database, empty while it is not known. `lease_ctids` and `low_watermarks` are hints: the ctid
     that the row of a lease had last, by key, and the event id from which on the pending queue of a DAG is read.
+    `ignored_fields`: when a field of the events of a dataset was last noted.
     """
 
     def __init__(self) -> None:
         self.graphs: Bounded[int, Graph] = Bounded(MAX_SPEC_BYTES)
         self.files: Bounded[int, DagFile] = Bounded(MAX_FILE_BYTES)
         self.dataset_ids: Bounded[str, int] = Bounded(MAX_DATASETS)
+        self.ignored_fields: Bounded[tuple[int, str], datetime] = Bounded(MAX_DATASETS)
         self.installation = ""
         self.lease_ctids: dict[str, str] = {}
         self.low_watermarks = LowWatermarks()

@@ -10,6 +10,7 @@ import msgspec
 from tidegate.schemas.conditions.condition import decoding_problem
 from tidegate.schemas.dag import ARCHIVE
 from tidegate.schemas.error import RejectedError
+from tidegate.schemas.text import cut
 from tidegate.schemas.time_range import Moment, in_range
 from tidegate.schemas.wire import openlineage
 from tidegate.schemas.wire.event import (
@@ -20,6 +21,7 @@ from tidegate.schemas.wire.event import (
     MAX_RECORD_BYTES,
     POSITION,
     DagFileChanged,
+    DatasetUpdated,
     Incoming,
     Kind,
     Rejection,
@@ -32,11 +34,15 @@ from tidegate.schemas.wire.openlineage import LineageEvent
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The CloudEvents attributes of a record; None for those the producer left out. `time` is in UTC."""
+    """The CloudEvents attributes of a record; None for those the producer left out. `time` is in UTC.
+
+    `ignored`: the first fields of a dataset event that this version does not know.
+    """
 
     source: str | None
     id: str | None
     time: datetime | None
+    ignored: tuple[str, ...] = ()
 
 
 _DECODERS: dict[Kind, msgspec.json.Decoder[Any]] = {kind: msgspec.json.Decoder(shape) for kind, shape in DATA.items()}
@@ -54,6 +60,12 @@ class _Structured(msgspec.Struct, frozen=True, kw_only=True):
     data_base64: bytes = b""
 
 
+MAX_NAMES, MAX_NAME = 5, 100
+"""Of the fields that are ignored in a record, and of their characters."""
+
+_NAMES = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_FIELDS = frozenset(DatasetUpdated.__struct_fields__)
+_BESIDE = frozenset({"id", "source", "time", "type", "specversion", "subject", "datacontenttype", "dataschema"})
 _STRUCTURED = msgspec.json.Decoder(_Structured)
 _TIME = msgspec.json.Decoder(Moment)
 _TYPES = {kind: type_of(kind) for kind in Kind}
@@ -89,7 +101,7 @@ def _decode(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes | Non
         else:
             envelope, data = _bare(kind, body), body
         try:
-            return envelope, _event(kind, data)
+            return _noting(kind, envelope, data, is_bare=data is body and not attributes), _event(kind, data)
         except msgspec.ValidationError:
             # OpenLineage is tried only after a failure, so that it costs valid events nothing.
             if kind is not Kind.DATASET_UPDATED or (lineage := _lineage(data)) is None:
@@ -99,6 +111,16 @@ def _decode(kind: Kind, headers: Sequence[tuple[str, bytes]], value: bytes | Non
         raise RejectedError(Rejection.INVALID, f"not a valid {kind} event: {decoding_problem(error)}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RejectedError(Rejection.MALFORMED, f"not JSON: {error}") from error
+
+
+def _noting(kind: Kind, envelope: Envelope, data: bytes, *, is_bare: bool) -> Envelope:
+    """The envelope with the fields that are ignored. Of one in bare data, its attributes are not."""
+    if kind is not Kind.DATASET_UPDATED:
+        return envelope
+    unknown = _NAMES.decode(data).keys() - _FIELDS - (_BESIDE if is_bare else frozenset())
+    if not unknown:
+        return envelope
+    return msgspec.structs.replace(envelope, ignored=tuple(cut(name, MAX_NAME) for name in sorted(unknown)[:MAX_NAMES]))
 
 
 def _event(kind: Kind, data: bytes) -> Any:

@@ -18,6 +18,7 @@ BEGIN
     DELETE FROM run_to_reconsider;
     DELETE FROM deferred_dag;
     DELETE FROM deferred_end;
+    DELETE FROM ignored_field;
     DELETE FROM task_instance;
     DELETE FROM task_result;
     DELETE FROM submission;

@@ -15,7 +15,14 @@ from tidegate.daemon.cli.pages.datasets import print_audit, print_events, print_
 from tidegate.daemon.cli.pages.lists import DATASETS, print_list
 from tidegate.daemon.cli.session import at, listed, query, read_settings, remote, shown, with_database
 from tidegate.daemon.identity.local_user import current_user
-from tidegate.daemon.read_model.datasets import EventOutcomes, Retention, read_events, read_retention, unawaited_text
+from tidegate.daemon.read_model.datasets import (
+    EventOutcomes,
+    Retention,
+    ignored_text,
+    read_events,
+    read_retention,
+    unawaited_text,
+)
 from tidegate.daemon.read_model.event import EventLife, read_life
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.terminal import printable
@@ -49,7 +56,11 @@ def list_(
     async def read(db: Db) -> list[DatasetRow]:
         return await datasets.list_datasets(db, prefix, limit)
 
-    print_list(DATASETS, *listed(context, "/datasets", DatasetRow, read, limit, prefix=prefix), json=json)
+    rows, now = listed(context, "/datasets", DatasetRow, read, limit, prefix=prefix)
+    print_list(DATASETS, rows := list(rows), now, json=json)
+    for row in rows:
+        if row.ignored_fields:
+            output.say(f"{row.uri}: {ignored_text(row.ignored_fields)}")
 
 
 @app.command(

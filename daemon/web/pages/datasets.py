@@ -11,7 +11,7 @@ from tidegate.daemon.gateway.lists import Listed
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.arrival import Arrival, read_arrivals
 from tidegate.daemon.read_model.causes import Cause, further, read_causes
-from tidegate.daemon.read_model.datasets import EventOutcomes, read_events
+from tidegate.daemon.read_model.datasets import EventOutcomes, ignored_text, read_events
 from tidegate.daemon.web.pages.run import SHOWN_EXTRA
 from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.error import NotFoundError
@@ -39,10 +39,12 @@ class DatasetParams(Listed, frozen=True, kw_only=True):
 class DatasetScreen(Struct, frozen=True):
     """A dataset with its producers, its consumers and its last events.
 
-    `arrivals` are the DAGs that update it, with reasons, and `causes` what they wait for in the end.
+    `arrivals` are the DAGs that update it, with reasons, and `causes` what they wait for in the end. `ignored` says which fields
+    of its events this version ignores.
     """
 
     rhythm: Rhythm
+    ignored: str
     arrivals: Sequence[Arrival]
     causes: Sequence[Cause]
     producers: Sequence[ProducerRow]
@@ -75,6 +77,7 @@ async def read_one(db: Db, call: Call[DatasetParams]) -> DatasetScreen:
     arrivals = await read_arrivals(db, producers[:SHOWN])
     return DatasetScreen(
         rhythm=(await dataset_pages.rhythms_of(db, [params.uri]))[params.uri],
+        ignored=ignored_text(fields) if (fields := await datasets.ignored_fields(db, params.uri)) else "",
         arrivals=arrivals,
         causes=await read_causes(db, sorted(further(arrivals))),
         producers=producers[:SHOWN],

@@ -243,3 +243,16 @@ async def test_an_audit_of_nothing_finds_nothing(cli: Cli) -> None:
     answer = await cli("datasets", "audit")
 
     assert answer == (0, "no event has come yet\n", "")
+
+
+async def test_fields_that_are_ignored_are_told(cli: Cli, history: History) -> None:
+    await history.updated("lake://flights")
+    await history.database.pool.execute("INSERT INTO ignored_field SELECT id, 'extras', now(), now() FROM dataset")
+
+    answer = await cli("datasets", "list")
+
+    assert (
+        answer.err
+        == "lake://flights: its events have fields that are ignored: extras; what runs are to read belongs into extra\n"
+    )
+    assert (await cli("datasets", "list", "--json")).json[0]["ignored_fields"] == ["extras"]

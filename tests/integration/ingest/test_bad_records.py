@@ -8,6 +8,7 @@ from aiokafka import AIOKafkaProducer
 from tests.integration.events.sourcing import Undecodable, send
 from tests.integration.ingest.intake import Intake, Sent
 from tidegate.events.dead_letter import REPLAY
+from tidegate.schemas.queries import datasets
 from tidegate.schemas.wire.event import MAX_RECORD_BYTES, Kind, Rejection
 
 BEFORE, AFTER = Sent(b'{"uri": "lake://before"}'), Sent(b'{"uri": "lake://after"}')
@@ -141,3 +142,22 @@ async def test_bare_data_with_an_identity_is_one_event_however_often_it_comes(in
 
     assert (await intake.letters(), await intake.uris()) == ([], ["kk://x"])
     assert await intake.rows("SELECT source, event_id FROM dataset_event") == [{"source": "rev", "event_id": "bare"}]
+
+
+async def test_fields_that_are_ignored_are_noted_on_their_dataset(intake: Intake) -> None:
+    """Each once, however many events have them; a producer that makes up names fills no table."""
+    await intake.take(
+        Kind.DATASET_UPDATED, *[Sent(b'{"uri": "lake://a", "extras": {"day": "1"}}')] * 3, Sent(b'{"uri": "lake://b"}')
+    )
+    first = await intake.rows("SELECT * FROM ignored_field")
+    intake.database.clear_memory()
+    await intake.take(Kind.DATASET_UPDATED, *(Sent(b'{"uri": "lake://a", "f%d": 1}' % n) for n in range(30)))
+    await intake.take(Kind.DATASET_UPDATED, Sent(b'{"uri": "lake://a", "extras": {"day": "1"}}'))
+
+    listed = {row.uri: row.ignored_fields for row in await intake.database.run(datasets.list_datasets, None, 9)}
+    (again,) = await intake.rows("SELECT * FROM ignored_field WHERE name = 'extras'")
+
+    assert [row["name"] for row in first] == ["extras"]
+    assert (len(listed["lake://a"]), listed["lake://b"]) == (datasets.MAX_IGNORED, [])
+    assert (again["first_at"], again["last_at"] > first[0]["last_at"]) == (first[0]["first_at"], True)
+    assert (await intake.letters(), len(await intake.uris())) == ([], 35)

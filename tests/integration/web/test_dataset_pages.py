@@ -1,7 +1,7 @@
 """The list of datasets, and one dataset."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 
 import pytest
@@ -160,3 +160,15 @@ async def test_names_of_users_are_no_html(site: Site) -> None:
 
     assert all("<script>alert" not in text for text in texts)
     assert all("alert(1)" in text for text in texts)
+
+
+async def test_a_dataset_says_which_fields_of_its_events_are_ignored(site: Site) -> None:
+    await site.history.updated("lake://flights")
+    sql = "INSERT INTO ignored_field SELECT id, 'extras', now(), now() - $1::interval FROM dataset"
+    await site.history.database.pool.execute(sql, timedelta(days=6))
+
+    text = await page(site, "/dataset", uri="lake://flights")
+    await site.history.database.pool.execute("UPDATE ignored_field SET last_at = now() - interval '8 days'")
+
+    assert "its events have fields that are ignored: extras; what runs are to read belongs into extra" in text
+    assert "are ignored" not in await page(site, "/dataset", uri="lake://flights")

@@ -18,6 +18,7 @@ from tidegate.schemas.wire.envelope import Envelope, decode, decode_state
 from tidegate.schemas.wire.event import DagFileChanged, DatasetUpdated, Kind, Rejection, TaskFinished, encode, type_of
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.json"))
+EXTRA = {"id": "1", "source": 7, "type": []}
 MORNING = datetime(2026, 3, 28, 6, tzinfo=UTC)
 STATES = (Kind.DAG_RUN_STATE, Kind.TASK_STATE)
 
@@ -105,7 +106,25 @@ def test_the_smallest_dataset_event_is_a_uri() -> None:
 def test_attributes_beside_the_fields_of_bare_data_count(attributes: str, expected: Envelope) -> None:
     envelope, event = decode(Kind.DATASET_UPDATED, [], f'{{"uri":"lake://a",{attributes}}}'.encode())
 
-    assert (envelope, event.uri) == (expected, "lake://a")
+    assert (envelope, event) == (expected, DatasetUpdated(uri="lake://a", extra=EXTRA if "extra" in attributes else {}))
+
+
+@pytest.mark.parametrize(
+    ("headers", "value", "ignored"),
+    [
+        pytest.param([], b'{"uri":"lake://a","extras":{"x":1},"day":"1"}', ("day", "extras"), id="bare"),
+        pytest.param([], b'{"uri":"lake://a","id":"1","source":"s","type":null,"subject":"x"}', (), id="attributes"),
+        pytest.param(headers_of(source="s"), b'{"uri":"lake://a","id":"1"}', ("id",), id="binary"),
+        pytest.param([], b'{"specversion":"1.0","more":1,"data":{"uri":"lake://a","id":"1"}}', ("id",), id="structured"),
+        pytest.param([], b'{"uri":"lake://a",%s}' % b",".join(b'"%d":0' % n for n in range(9)), tuple("01234"), id="many"),
+        pytest.param([], b'{"uri":"lake://a","%s":0}' % (b"x" * 103), ("x" * 100 + "… (3 more characters)",), id="a long name"),
+        pytest.param([], b'{"uri":"lake://a","extra":{"day":"1"}}', (), id="none"),
+    ],
+)
+def test_fields_of_a_dataset_event_that_are_ignored_are_named(headers: Headers, value: bytes, ignored: tuple[str, ...]) -> None:
+    envelope, event = decode(Kind.DATASET_UPDATED, headers, value)
+
+    assert (envelope.ignored, isinstance(event, DatasetUpdated)) == (ignored, True)
 
 
 def test_binary_attributes_may_be_partly_there() -> None:
