@@ -16,8 +16,8 @@ from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.json_schema import conf_problem
 
 LATE_S = 10
-"""The kernel looks at processor time at ticks. On a virtual machine that was not run for long, one look may find seconds more: the
-second limit, whose signal says nothing of processor time, has to be beyond them.
+"""The kernel looks at processor time at ticks. On a virtual machine that was not run for long, one look may find seconds more.
+The second limit, whose signal says nothing of processor time, has to be beyond them.
 """
 
 
