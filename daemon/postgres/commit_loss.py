@@ -114,6 +114,7 @@ class CommitLossDetector:
     async def _refuse_held(self, connection: "Connected") -> None:
         found = self.installation and await installation.read(connection)
         if found and found.held_since:
+            self.installation = None  # it may be released as another one
             raise UnavailableError(HELD.format(utc(found.held_since), found.hold_reason), server=POSTGRES)
 
 

@@ -21,7 +21,7 @@ import pytest
 from tests.acceptance.command import Command, Ended, environment, run
 from tests.acceptance.running_daemon import as_text, spawn_daemon
 from tests.failover.primary_with_standby import Member
-from tests.servers import MakeSettings, StartPostgres, end_runners
+from tests.servers import MakeSettings, StartPostgres, delete_topics, end_runners
 from tests.waiting import until
 from tidegate.daemon.pools import set_slots
 from tidegate.daemon.postgres.database import connect
@@ -34,6 +34,7 @@ from tidegate.events.source import COMMIT_EVERY_S
 from tidegate.schemas.message import RunRequested
 
 FILE = """
+from datetime import timedelta
 from tidegate import Dag, Dataset
 
 def work(dag, then="true", **options):
@@ -43,7 +44,7 @@ with Dag("each", schedule=Dataset("s://a"), mode="each") as each:
     work(each)
 
 with Dag("slow") as slow:
-    work(slow, "until [ -e {go} ]; do sleep 0.1; done")
+    work(slow, "until [ -e {go} ]; do sleep 0.1; done", retries=1, retry_delay=timedelta(0))
 
 with Dag("later") as later:
     work(later, pool="later")
@@ -283,6 +284,72 @@ async def test_subscriptions_are_owed_events_in_another_cluster_as_before(
     assert audit.code == 0, audit.out
     assert owed == [(1,), (1,)]
     assert installation.times_of_each_run() == {1}
+
+
+async def test_a_copy_of_an_installation_that_goes_on_has_none_of_its_attempts(installation: Installation, copy: str) -> None:
+    """Another secret: it does not end what the original runs on the same host, and takes no end of it."""
+    async with installation.daemon():
+        await installation.until("SELECT count(*) = 3 FROM dag")
+        await installation.trigger("slow")
+        await installation.until("SELECT count(*) = 1 FROM submission WHERE state = 'accepted'")
+        await restore(await dump(installation), copy)
+        after, facts = installation.at(copy), "SELECT identity, secret FROM installation"
+        async with after.daemon():
+            await after.until("SELECT held_since IS NOT NULL FROM installation")
+            await after.tidegate("restore", "settle", "--from-latest", "--copy", "--because", "a drill", "--yes", "--pause")
+            await after.until("SELECT count(*) > 0 FROM lease WHERE owner IS NOT NULL")
+            paused = await after.fetch("SELECT bool_and(is_paused) FROM dag")
+        installation.go()
+        await installation.until_succeeded("slow", 1)
+
+    (original,), (copied,) = await installation.fetch(facts), await after.fetch(facts)
+    assert paused == [(True,)]
+    assert [one == other for one, other in zip(original, copied, strict=True)] == [False, False]
+    assert installation.worked() == {"slow": 1}
+
+
+async def test_a_lost_spool_costs_the_attempts_that_ran_there(installation: Installation) -> None:
+    mine = msgspec.structs.replace(installation.settings, runner_silent_s=6.0, runner_heartbeat_s=0.5)
+    installation = installation._replace(settings=mine)
+    async with installation.daemon():
+        await installation.until("SELECT count(*) = 3 FROM dag")
+        await installation.trigger("slow")
+        await installation.publish("1")
+        await installation.until_succeeded("each", 1)
+        await installation.until("SELECT count(*) = 1 FROM submission WHERE state = 'accepted'")
+    end_runners(Path(mine.spool_dir))
+    shutil.rmtree(mine.spool_dir)
+    installation.go()
+
+    async with installation.daemon():
+        await installation.until_succeeded("slow", 1)
+        await installation.publish("2")
+        await installation.until_succeeded("each", 2)
+
+    assert installation.worked() == {"each": 2, "slow": 2}
+    assert await installation.fetch("SELECT state::text FROM submission WHERE try_number = 2") == [("succeeded",)]
+
+
+async def test_lost_topics_are_read_from_their_beginning_once_they_are_resumed(installation: Installation) -> None:
+    servers, prefix = installation.settings.kafka_servers, installation.settings.topic_prefix
+    async with installation.daemon():
+        await installation.until("SELECT count(*) = 3 FROM dag")
+        await installation.publish("1", "2", "3")
+        await installation.until_succeeded("each", 3)
+    await delete_topics(servers, prefix)
+    await topics.create(servers, prefix, 2, 1)
+
+    async with installation.daemon():
+        await installation.until("SELECT count(*) = 0 FROM lease WHERE kind = 'partition' AND next_offset > 0 AND NOT halted")
+        halted = msgspec.json.decode((await installation.tidegate("topics", "halted", "--json")).out)
+        for each in halted:
+            await installation.tidegate("topics", "resume", each["partition"], "--at", "earliest", "--new-topic")
+        await installation.publish("4", "5")
+        await installation.until_succeeded("each", 5)
+        audit = await installation.tidegate("datasets", "audit")
+
+    assert "dataset-updated" in {each["partition"].rpartition("/")[0].removeprefix(prefix) for each in halted}
+    assert (audit.code, installation.worked()) == (0, {"each": 5})
 
 
 @pytest.mark.long
