@@ -10,7 +10,6 @@ from typing import Any, Protocol
 from uuid import UUID
 
 import msgspec
-import structlog
 
 from tidegate.daemon.decision_log import Noted, noted
 from tidegate.daemon.lineage import Lineage
@@ -85,8 +84,6 @@ from tidegate.schemas.queries.inbox import Identity, OffsetMove
 from tidegate.schemas.queries.unit_of_work import UnitOfWork
 from tidegate.schemas.wire.dead_letter import DeadLetter
 from tidegate.schemas.wire.event import DatasetUpdated, TaskFinished
-
-log = structlog.get_logger()
 
 
 class Handler(Protocol):
@@ -218,13 +215,8 @@ async def apply(database: Database, batch: Batch) -> Applied:
     expects. Raises UnavailableError when Postgres does not answer: then the batch is applied or not, and the fence rejects a
     second application. Raises LockedError if another session holds a row that the batch needs.
     """
-    skipped_before = database.skips_locked
-    run = database.run_for_many if _is_for_many(batch, skips_locked=skipped_before) else database.run
-    try:
-        return await run(_apply, batch, database.author, database.writer)
-    finally:
-        if database.skips_locked and not skipped_before:
-            log.warning("rows_locked", hint="`tidegate doctor` names the sessions that hold them")
+    run = database.run_for_many if _is_for_many(batch, skips_locked=database.skips_locked) else database.run
+    return await run(_apply, batch, database.author, database.writer)
 
 
 def _is_for_many(batch: Batch, *, skips_locked: bool) -> bool:

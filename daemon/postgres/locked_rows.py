@@ -7,6 +7,7 @@ transactions for many leave such rows out where they can, and hardly wait for th
 from collections.abc import Callable
 from time import monotonic
 
+from tidegate.daemon.postgres.deferred_log import log
 from tidegate.schemas.error import POSTGRES, LockedError
 
 LASTS_S = 10.0
@@ -32,6 +33,8 @@ class LockedRows:
     def meet(self, error: str, *, for_many: bool, is_last: bool = False) -> None:
         """Such a row was met now, by a transaction `for_many` or another one. Raises LockedError after the last try."""
         if for_many:
+            if not self.are_met:
+                log.warning("rows_locked", hint="`tidegate doctor` names the sessions that hold them")
             self._until = self._clock() + LASTS_S
         if is_last:
             raise LockedError(f"another session holds a row, and `tidegate doctor` names it: {error}", server=POSTGRES)

@@ -86,6 +86,10 @@ def api() -> Iterator[Api]:
             server.shutdown()
 
 
+SILENT_S = 800.0
+"""The end has an eighth of this, which a JVM of a machine with other work needs."""
+
+
 def killed(root: Path, port: int, token: str) -> Spool:
     """An attempt whose runner and driver were killed."""
     spool = prepared(root)
@@ -93,7 +97,7 @@ def killed(root: Path, port: int, token: str) -> Spool:
     assert job is not None
     conf = {"spark.kubernetes.namespace": "jobs", "spark.kubernetes.authenticate.oauthToken": token}
     spec = msgspec.structs.replace(job.spec, task=SubmitTask(task_id="t", application="a.py", conf={**conf}))
-    spool.prepare(msgspec.structs.replace(job, spec=spec, spark_master=f"k8s://http://{LOOPBACK}:{port}", silent_s=80.0))
+    spool.prepare(msgspec.structs.replace(job, spec=spec, spark_master=f"k8s://http://{LOOPBACK}:{port}", silent_s=SILENT_S))
     spool.claim(DEAD)
     return spool
 

@@ -16,10 +16,10 @@ from tidegate.daemon.spark.spool import Claim, Job, Spool
 def contact_not_watched() -> None:
     """A runner goes on however long no daemon records its heartbeats."""
 
-    def job(self: RunnerBackend, spec: SubmissionSpec) -> Job:
-        return msgspec.structs.replace(before(self, spec), silent_s=None)
+    def job(settings: Settings, spec: SubmissionSpec) -> Job:
+        return msgspec.structs.replace(before(settings, spec), silent_s=None)
 
-    before: Callable[[RunnerBackend, SubmissionSpec], Job] = replace(RunnerBackend, "_job", job)
+    before: Callable[[Settings, SubmissionSpec], Job] = replace(runner_backend, "job_of", job)
 
 
 def frozen_runners_live() -> None:
