@@ -15,6 +15,7 @@ from tidegate.schemas.explain.remedy import EndTransaction
 from tidegate.schemas.queries import (
     dag_pages,
     dead_letters,
+    holds,
     inbox,
     installation,
     leases,
@@ -25,10 +26,12 @@ from tidegate.schemas.queries import (
 )
 from tidegate.schemas.queries.counting import counted_to_bound, tasks_wait
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.holds import HeldDag
 from tidegate.schemas.queries.inbox import IgnoredRow
 from tidegate.schemas.queries.installation import Installation
 from tidegate.schemas.queries.leases import Incident
 from tidegate.schemas.queries.losses import LossRow
+from tidegate.schemas.queries.pools import NarrowPool
 from tidegate.schemas.queries.row_holders import MAX_DAGS, RowHolder
 from tidegate.schemas.queries.system_pages import (
     DaemonLine,
@@ -45,6 +48,9 @@ from tidegate.schemas.text import age, counted, utc
 UNCONFIRMED_S, UNCONFIRMED = 86_400.0, 20
 """How long a kill that no cluster has confirmed is a problem, and how many of them are read."""
 
+HELD = 20
+"""How many held DAGs are read."""
+
 LATE = timedelta(minutes=1)
 """An event that waits longer to be published is a problem."""
 
@@ -53,7 +59,8 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     """The installation. `problems` say what is wrong and what to do; `losses` are open ones.
 
     `missing` are the migrations of this version that the database lacks. `missing_pools` counts the tasks that wait for each
-    pool that does not exist. `unknown_clusters` are the Spark clusters that tasks wait for and no host knows. `broken_files`
+    pool that does not exist; `narrow_pools` have fewer slots than a task that waits for them needs. `held_dags` are the first
+    held ones. `unknown_clusters` are the Spark clusters that tasks wait for and no host knows. `broken_files`
     counts the DAG files that cannot be parsed, `dead_letters` the open ones. `installation` is None for a schema without it.
     `unconfirmed` are kills of the last day that no cluster has confirmed. `row_holders` are sessions of Postgres that hold rows
     for long. `changed_entries` say what is wrong with the newest entries of the audit log. `verdict` is all of it in a line.
@@ -69,6 +76,8 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
     relay: RelayLine = RelayLine(0, None)
     ignored: Sequence[IgnoredRow] = ()
     missing_pools: Mapping[str, int] = {}
+    narrow_pools: Sequence[NarrowPool] = ()
+    held_dags: Sequence[HeldDag] = ()
     unknown_clusters: Sequence[UnknownCluster] = ()
     broken_files: int = 0
     dead_letters: int = 0
@@ -97,6 +106,8 @@ async def read_system(db: Db) -> System:
         relay=await system_pages.relay(db),
         ignored=await inbox.ignored(db),
         missing_pools=await pools.missing(db),
+        narrow_pools=await pools.narrow(db),
+        held_dags=await holds.held_dags(db, HELD),
         unknown_clusters=await system_pages.unknown_clusters(db),
         broken_files=await dag_pages.count_import_errors(db),
         dead_letters=await dead_letters.count_open(db),
@@ -177,6 +188,10 @@ def _of_tasks(system: System) -> Iterator[str]:
     for pool, tasks in system.missing_pools.items():
         wait = f"{tasks_wait(tasks)} for the pool {pool!r}, which does not exist"
         yield f"{wait}; `tidegate pools set {shlex.quote(pool)} SLOTS` creates it"
+    for narrow in system.narrow_pools:
+        slots = f"{counted(narrow.slots, 'slot', 'slots')} in all, and one of them needs {narrow.wanted}"
+        widen = f"`tidegate pools set {shlex.quote(narrow.name)} {narrow.wanted}` lets them go on"
+        yield f"{tasks_wait(narrow.tasks)} for the pool {narrow.name!r}, which has {slots}; {widen}"
     for unknown in system.unknown_clusters:
         wait = f"{tasks_wait(unknown.tasks)} for the {unknown.address} of cluster {unknown.cluster!r}, which no host knows"
         yield f"{wait}; add it to TIDEGATE_SPARK_CLUSTERS of a host, and restart its daemon"
@@ -193,9 +208,12 @@ def _names(dags: Sequence[str]) -> str:
 
 
 def _of_input(system: System) -> Iterator[str]:
-    """The problems of DAG files and of events."""
+    """The problems of DAG files, DAGs and events."""
     if broken := broken_files(system.broken_files):
         yield broken
+    for held in system.held_dags:
+        release = f"correct it, then `tidegate dags release {shlex.quote(held.dag_id)}`"
+        yield f"DAG {held.dag_id!r} is held since {utc(held.since)}, so that its runs wait: {held.reason}; {release}"
     if system.dead_letters:
         yield f"{_open_letters(system.dead_letters)}: records that could not be handled; `tidegate deadletters list` says why"
     if system.relay.since is not None and system.now - system.relay.since > LATE:

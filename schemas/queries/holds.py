@@ -23,6 +23,14 @@ class Hold(msgspec.Struct, frozen=True):
     reason: str
 
 
+class HeldDag(msgspec.Struct, frozen=True):
+    """A held DAG, and why."""
+
+    dag_id: str
+    since: datetime
+    reason: str
+
+
 async def hold(db: Db, reasons: Mapping[str, str], versions: Mapping[str, int] = {}) -> list[str]:
     """Hold these DAGs; returns the DAGs that were not held before.
 
@@ -40,6 +48,11 @@ async def versions_of(db: Db, dag_ids: Collection[str]) -> Mapping[str, int]:
 async def hold_of(db: Db, dag_id: str) -> Hold | None:
     rows = await db.fetch(_SQL["hold_of"], dag_id)
     return Hold(*rows[0]) if rows else None
+
+
+async def held_dags(db: Db, limit: int) -> list[HeldDag]:
+    """The first held DAGs by id."""
+    return [HeldDag(*row) for row in await db.fetch(_SQL["held_dags"], limit)]
 
 
 async def former_runs(db: Db, dag_id: str, limit: int) -> tuple[str, ...]:

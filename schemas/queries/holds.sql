@@ -22,6 +22,9 @@ SELECT dag_id, version_id FROM dag WHERE dag_id = ANY ($1::text[])
 -- name: hold_of
 SELECT held_since AS since, hold_reason AS reason FROM dag WHERE dag_id = $1 AND held_since IS NOT NULL
 
+-- name: held_dags
+SELECT dag_id, held_since AS since, hold_reason AS reason FROM dag WHERE held_since IS NOT NULL ORDER BY dag_id LIMIT $1
+
 -- name: former_runs
 SELECT run.run_id
 FROM dag_run AS run

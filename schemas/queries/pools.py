@@ -40,6 +40,15 @@ class PoolRow(msgspec.Struct, frozen=True):
         return _open(self.slots, self.running + self.queued)
 
 
+class NarrowPool(msgspec.Struct, frozen=True):
+    """A pool with fewer slots in all than each of `tasks` needs, which wait for it. One of them needs `wanted` slots."""
+
+    name: str
+    slots: int
+    tasks: int
+    wanted: int
+
+
 class ChangedPool(msgspec.Struct, frozen=True):
     """`slots_before` is None for a new pool."""
 
@@ -108,6 +117,11 @@ async def list_pools(
 async def missing(db: Db) -> Mapping[str, int]:
     """By name of a pool that does not exist, the number of tasks that wait for it, counted up to `COUNTED`."""
     return {row[0]: row[1] for row in await db.fetch(_SQL["missing_pools"], COUNTED)}
+
+
+async def narrow(db: Db) -> list[NarrowPool]:
+    """The pools that never have the slots that a task waits for, among the `COUNTED` tasks that wait longest for each pool."""
+    return [NarrowPool(*row) for row in await db.fetch(_SQL["narrow_pools"], COUNTED)]
 
 
 async def lock_slots(db: Db, name: str) -> int | None:

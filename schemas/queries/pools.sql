@@ -86,6 +86,22 @@ CROSS JOIN LATERAL (
 WHERE NOT EXISTS (SELECT FROM pool WHERE pool.name = queue.pool)
 ORDER BY queue.pool
 
+-- name: narrow_pools
+-- The pools with fewer slots in all than tasks that wait for them need, with the number of these tasks and the most slots that
+-- one needs, among the $1 tasks that wait longest for each pool.
+SELECT pool.name, pool.slots, waiting.tasks, waiting.wanted
+FROM pool
+CROSS JOIN LATERAL (
+    SELECT count(*) AS tasks, max(oldest.pool_slots) AS wanted
+    FROM (
+        SELECT pool_slots FROM task_instance
+        WHERE pool = pool.name AND state = 'scheduled' ORDER BY scheduled_at LIMIT $1
+    ) AS oldest
+    WHERE oldest.pool_slots > pool.slots
+) AS waiting
+WHERE pool.slots >= 0 AND waiting.tasks > 0
+ORDER BY pool.name
+
 -- name: lock_slots
 SELECT slots FROM pool WHERE name = $1 FOR UPDATE
 

@@ -41,6 +41,7 @@ LOOKED_AT = [
     ("pools.occupied", "'narrow'", OCCUPIED),
     ("pools.active_everywhere", "", OCCUPIED),
     ("pools.missing_pools", "9", 1 + 9),
+    ("pools.narrow_pools", "9", 9),
     ("tasks.ready", ONE, 1 + 2 * OCCUPIED),
     ("tasks.ready_behind", ONE, RUNS),
     ("starving.longest_waiting", "'narrow', now(), 9, 11, false", 1_000),

@@ -9,8 +9,10 @@ import pytest
 
 from tidegate.daemon.read_model.system import System, problems, verdict
 from tidegate.schemas.queries.counting import COUNTED
+from tidegate.schemas.queries.holds import HeldDag
 from tidegate.schemas.queries.leases import Incident, Terms
 from tidegate.schemas.queries.losses import LossRow
+from tidegate.schemas.queries.pools import NarrowPool
 from tidegate.schemas.queries.system_pages import DaemonLine, LeaseLine, RelayLine, ServerLine, UnconfirmedKill, UnknownCluster
 from tidegate.schemas.text import utc
 
@@ -39,6 +41,20 @@ NEWER = msgspec.structs.replace(DAEMON, version="1.1")
         ),
         ({"missing_pools": {"reprots": 1}}, ["1 task waits for the pool 'reprots', which does not exist; `tidegate pools set"]),
         ({"missing_pools": {"reprots": COUNTED}}, ["10,000+ tasks wait for the pool 'reprots', which"]),
+        (
+            {"narrow_pools": (NarrowPool("no reports", 0, 3, 2),)},
+            [
+                "3 tasks wait for the pool 'no reports', which has 0 slots in all, and one of them needs 2;"
+                " `tidegate pools set 'no reports' 2` lets them go on"
+            ],
+        ),
+        (
+            {"held_dags": (HeldDag("flights", NOW, "it cannot be read"),)},
+            [
+                f"DAG 'flights' is held since {AT}, so that its runs wait: it cannot be read;"
+                " correct it, then `tidegate dags release flights`"
+            ],
+        ),
         ({"broken_files": 2}, ["2 DAG files are broken; `tidegate dags errors` says why"]),
         ({"dead_letters": 1}, ["1 dead letter is open: records that could not be handled; `tidegate deadletters list` says why"]),
         (
