@@ -1,4 +1,7 @@
-"""A Kafka with two more listeners: one with TLS and a login, one that asks clients for a certificate."""
+"""A Kafka with two more listeners: one with TLS and a login, one that asks clients for a certificate.
+
+Its users may do what no ACL denies them.
+"""
 
 import json
 from base64 import urlsafe_b64encode
@@ -110,6 +113,9 @@ class SecuredKafka(Kafka):
             "ssl.keystore.location": str(self._own),
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(self.files.ca),
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+            "allow.everyone.if.no.acl.found": "true",
         }
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 
 from tidegate.schemas.cluster import ADDRESSES
+from tidegate.schemas.dag import BACKENDS
 from tidegate.schemas.queries.counting import COUNTED
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import JobRow
@@ -91,6 +92,15 @@ class UnconfirmedKill(msgspec.Struct, frozen=True):
     reason: str
 
 
+class SparkNeed(msgspec.Struct, frozen=True):
+    """A cluster of Spark that tasks of `dags` DAGs need, such as of `dag_id`. `cluster` is empty for that of the host."""
+
+    backend: str
+    cluster: str
+    dags: int
+    dag_id: str
+
+
 class UnknownCluster(msgspec.Struct, frozen=True):
     """A Spark cluster that no live daemon knows, and the number of tasks that wait for its address."""
 
@@ -162,6 +172,12 @@ async def tables(db: Db) -> list[TableLine]:
 async def unconfirmed(db: Db, within_s: float, limit: int) -> list[UnconfirmedKill]:
     """The attempts that were killed within a time, and whose work may go on, the oldest first."""
     return [UnconfirmedKill(*row) for row in await db.fetch(_SQL["unconfirmed"], within_s, limit)]
+
+
+async def spark_needs(db: Db) -> list[SparkNeed]:
+    """The clusters of Spark that tasks of DAGs need which are neither paused, held nor gone."""
+    of_spark = {kind: backend for kind, backend in BACKENDS.items() if backend in ADDRESSES}
+    return [SparkNeed(*row) for row in await db.fetch(_SQL["spark_needs"], [*of_spark], [*of_spark.values()])]
 
 
 async def unknown_clusters(db: Db) -> list[UnknownCluster]:

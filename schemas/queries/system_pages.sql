@@ -86,6 +86,20 @@ WHERE NOT EXISTS (
 ORDER BY attempt.ended_at
 LIMIT $2
 
+-- name: spark_needs
+-- The clusters of Spark that tasks of DAGs which may run need, by backend, with the number of these DAGs and one of them. $1 are
+-- kinds of tasks, $2 their backends. A damaged version has no tasks.
+SELECT known.backend, coalesce(task ->> 'cluster', '') AS cluster, count(DISTINCT dag.dag_id) AS dags, min(dag.dag_id) AS dag_id
+FROM dag
+JOIN dag_version AS version ON version.id = dag.version_id
+CROSS JOIN LATERAL jsonb_array_elements(
+    CASE jsonb_typeof(version.spec -> 'tasks') WHEN 'array' THEN version.spec -> 'tasks' ELSE '[]' END
+) AS task
+JOIN unnest($1::text[], $2::text[]) AS known (kind, backend) ON known.kind = task ->> 'kind'
+WHERE NOT dag.is_stale AND NOT dag.is_stopped
+GROUP BY 1, 2
+ORDER BY 1, 2
+
 -- name: unknown_clusters
 -- The Spark clusters that attempts wait for and no live daemon knows, by backend, with their attempts; as in submissions.stuck.
 SELECT cluster, backend, count(*) AS tasks
