@@ -6,16 +6,21 @@ from traceback import walk_tb
 from typing import Any
 
 import anyio
-from aiokafka.client import ConnectionGroup
+from aiokafka.client import AIOKafkaClient, ConnectionGroup
 from aiokafka.conn import CloseReason
 from aiokafka.errors import (
+    GroupAuthorizationFailedError,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
     NodeNotReadyError,
     RequestTimedOutError,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailed,
     UnknownTopicOrPartitionError,
+    for_code,
 )
+from aiokafka.protocol.metadata import MetadataRequest
 
 from tidegate.events.security import PLAINTEXT, refusal
 from tidegate.schemas.error import RequestError, UnavailableError
@@ -41,12 +46,36 @@ def describe(servers: str, error: BaseException) -> str:
             return f"Kafka at {servers} does not have the topic; create it with `tidegate topics create`"
         case KafkaConnectionError() | KafkaTimeoutError() | NodeNotReadyError() | RequestTimedOutError():
             return f"Kafka does not answer at {servers}; check that it runs and that the address is right"
+        case TopicAuthorizationFailedError():
+            return _no_right(servers, f"the topic {_topics(error)}")
+        case GroupAuthorizationFailedError():
+            return _no_right(servers, "its group")
+        case TransactionalIdAuthorizationFailed():
+            return _no_right(servers, "its transactional id")
         case TimeoutError():
             return f"Kafka at {servers} did not answer in time"
         case OSError():
             return f"Kafka at {servers} cannot be reached: {error.strerror or error}"
         case _:
             return f"Kafka at {servers} refused: {error}"
+
+
+def _topics(error: KafkaError) -> str:
+    """The topics of a refusal, which the client names by one text or by a set."""
+    named = error.args[0] if error.args else ()
+    return named if isinstance(named, str) else ", ".join(sorted(named))
+
+
+def _no_right(servers: str, what: str) -> str:
+    return f"Kafka at {servers} does not let its user use {what}: add an ACL; `tidegate doctor` names the ACLs that daemons need"
+
+
+async def refuse_hidden(client: AIOKafkaClient, topic: str) -> None:
+    """Raise TopicAuthorizationFailedError for a topic that Kafka leaves out of lists, because the user may not describe it."""
+    request = MetadataRequest([topic], allow_auto_topic_creation=False)
+    response = await client.send(client.get_random_node(), request)
+    if any(for_code(code) is TopicAuthorizationFailedError for code, *_ in response.topics):
+        raise TopicAuthorizationFailedError(topic)
 
 
 async def start(client: Any, servers: str, timeout_s: float, security: KafkaSecurity = PLAINTEXT) -> None:

@@ -253,11 +253,14 @@ class Source:
     async def has_leader(self, topic: str) -> Mapping[int, bool]:
         """Whether each partition of a topic, by number, has a leader: without one it has no bounds and no records.
 
-        Empty for an unknown topic. Raises UnavailableError.
+        Empty for an unknown topic. Raises UnavailableError, also for a topic that the user may not describe.
         """
+        client = self._metadata_consumer._client
         with connection.translated_errors(self._servers), anyio.fail_after(self._timeout_s):
-            metadata = await self._metadata_consumer._client.fetch_all_metadata()
-        return leaders(metadata, topic)
+            found = leaders(await client.fetch_all_metadata(), topic)
+            if not found:
+                await connection.refuse_hidden(client, topic)
+        return found
 
     async def commit(self, positions: Mapping[Partition, int], note: str = "", *, every_s: float = COMMIT_EVERY_S) -> None:
         """Store positions for lag tools, at most once in `every_s`, with a note. Advisory: failures are ignored."""

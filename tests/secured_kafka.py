@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import trustme
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.protocol.admin import CreateAclsRequest
 from cryptography.hazmat.primitives import serialization
 
 from tests import formatted_storage
@@ -24,6 +26,13 @@ LOGIN_MODULES = {
     "plain": f'{MODULES}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";',
     "oauthbearer": f'{MODULES}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";',
 }
+
+
+TOPIC, GROUP, TRANSACTIONAL_ID = 2, 3, 5
+READ, WRITE, DESCRIBE, DESCRIBE_CONFIGS = 3, 4, 8, 10
+"""Kinds of resources, and operations, by their numbers in the protocol."""
+
+LITERAL, EVERY, DENY, ALLOW = 3, 2, 2, 3
 
 
 class Files(NamedTuple):
@@ -117,6 +126,14 @@ class SecuredKafka(Kafka):
             "super.users": "User:ANONYMOUS",
             "allow.everyone.if.no.acl.found": "true",
         }
+
+
+async def deny(admin: AIOKafkaAdminClient, kind: int, name: str, operation: int) -> None:
+    """Take one operation on a resource from the user, who keeps all others. It counts a moment later."""
+    for what, how in ((operation, DENY), (EVERY, ALLOW)):
+        request = CreateAclsRequest(kind, name, LITERAL, f"User:{USER}", "*", what, how)
+        response = await admin._send_to_controller(request)
+        assert [code for code, _ in response.creation_responses] == [0]
 
 
 def token(subject: str) -> str:

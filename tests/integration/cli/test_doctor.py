@@ -3,18 +3,17 @@
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import uuid4
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.protocol.admin import CreateAclsRequest
 
 from tests.integration.browser.history import INCIDENT, LOSS
 from tests.integration.cli import dead_letters
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.history import HOST, History
-from tests.secured_kafka import USER, SecuredKafka
+from tests.secured_kafka import DESCRIBE, DESCRIBE_CONFIGS, GROUP, READ, TOPIC, TRANSACTIONAL_ID, USER, WRITE, SecuredKafka, deny
 from tests.waiting import until
 from tidegate.daemon.examination import examine
 from tidegate.schemas.queries import leases
@@ -123,8 +122,6 @@ OF_SPARK = (
     ),
 )
 
-READ, WRITE, DESCRIBE = 3, 4, 8
-TOPIC, GROUP, TRANSACTIONAL_ID = 2, 3, 5
 DENIED: Sequence[tuple[int, str, int, Fault]] = (
     (TOPIC, "dataset-updated", READ, Fault("Kafka refuses the user 'alice' Read of the topic", "--operation Read --topic {}")),
     (TOPIC, "task-state", WRITE, Fault("Kafka refuses the user 'alice' Write of the topic", "--operation Write --topic {}")),
@@ -302,7 +299,7 @@ async def test_a_refused_login_and_an_unreadable_configuration_are_said(
     await history.daemon()
     assert (await cli("topics", "create")).code == 0
     async with administration(secured_kafka.bootstrap) as admin:
-        await deny(admin, TOPIC, f"{topic_prefix}task-state", 10)
+        await deny(admin, TOPIC, f"{topic_prefix}task-state", DESCRIBE_CONFIGS)
 
     async def is_said() -> bool:
         return f"not looked at: the configuration of {topic_prefix}task-state, which needs" in (await cli("doctor")).err
@@ -324,12 +321,3 @@ def secure_settings(server: SecuredKafka) -> dict[str, str]:
         "TIDEGATE_KAFKA_SASL_PASSWORD_FILE": security.sasl_password_file,
         "TIDEGATE_KAFKA_SSL_CA_FILE": security.ssl_ca_file,
     }
-
-
-async def deny(admin: AIOKafkaAdminClient, kind: int, name: str, operation: int) -> None:
-    """Take one operation from the user; everything else stays allowed."""
-    literal, deny_, allow, every = 3, 2, 3, 2
-    for host, what, how in (("*", operation, deny_), ("*", every, allow)):
-        request: Any = CreateAclsRequest(kind, name, literal, f"User:{USER}", host, what, how)
-        response = await admin._send_to_controller(request)
-        assert [code for code, _ in response.creation_responses] == [0]

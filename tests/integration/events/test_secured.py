@@ -3,15 +3,18 @@
 import gc
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 import trustme
+from aiokafka.admin import AIOKafkaAdminClient
 from anyio import to_thread
 
-from tests.secured_kafka import PASSWORD, USER, SecuredKafka, token
+from tests.secured_kafka import DESCRIBE, GROUP, PASSWORD, TOPIC, USER, SecuredKafka, deny, token
+from tests.waiting import until
 from tidegate.events import KafkaSecurity, Kind, Publisher, SyncPublisher, topics
 from tidegate.events.sink import ProducerRecord, Sink
 from tidegate.events.source import Partition, Source
@@ -180,6 +183,37 @@ async def test_a_renewed_password_needs_no_new_client(secured_kafka: SecuredKafk
         (sent,) = await sink.send_all([ProducerRecord(topics.name(topic_prefix, Kind.DATASET_UPDATED), b"k", b"v")])
 
     assert sent
+
+
+async def test_a_missing_right_is_no_missing_topic(secured_kafka: SecuredKafka, topic_prefix: str) -> None:
+    servers, security = scram(secured_kafka)
+    hidden = topics.name(topic_prefix, Kind.TASK_STATE)
+    await topics.create(servers, topic_prefix, 1, 1, security=security)
+    await denied(secured_kafka, (TOPIC, hidden, DESCRIBE), (GROUP, topic_prefix, DESCRIBE))
+
+    async with Source(servers, security=security, group=topic_prefix) as source:
+        await until(lambda: is_refused(f"the topic {hidden}", source.has_leader, hidden), 60)
+        await until(lambda: is_refused("its group", source.committed, [Partition(hidden, 0)]), 60)
+        assert await source.has_leader(f"{topic_prefix}none") == {}
+
+
+async def denied(server: SecuredKafka, *operations: tuple[int, str, int]) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=server.bootstrap)
+    await admin.start()
+    try:
+        for kind, name, operation in operations:
+            await deny(admin, kind, name, operation)
+    finally:
+        await admin.close()
+
+
+async def is_refused(what: str, ask: Callable[[Any], Awaitable[object]], argument: Any) -> bool:
+    """Whether it is, with this right in the reason."""
+    try:
+        await ask(argument)
+    except UnavailableError as error:
+        return f"does not let its user use {what}: add an ACL" in str(error)
+    return False
 
 
 def test_the_environment_has_the_settings_of_a_client(monkeypatch: pytest.MonkeyPatch, secured_kafka: SecuredKafka) -> None:
