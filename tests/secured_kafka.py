@@ -27,9 +27,8 @@ LOGIN_MODULES = {
     "oauthbearer": f'{MODULES}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";',
 }
 
-
-TOPIC, GROUP, TRANSACTIONAL_ID = 2, 3, 5
-READ, WRITE, DESCRIBE, DESCRIBE_CONFIGS = 3, 4, 8, 10
+TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = 2, 3, 4, 5
+READ, WRITE, DESCRIBE, DESCRIBE_CONFIGS, IDEMPOTENT_WRITE = 3, 4, 8, 10, 12
 """Kinds of resources, and operations, by their numbers in the protocol."""
 
 LITERAL, EVERY, DENY, ALLOW = 3, 2, 2, 3
@@ -130,10 +129,20 @@ class SecuredKafka(Kafka):
 
 async def deny(admin: AIOKafkaAdminClient, kind: int, name: str, operation: int) -> None:
     """Take one operation on a resource from the user, who keeps all others. It counts a moment later."""
-    for what, how in ((operation, DENY), (EVERY, ALLOW)):
-        request = CreateAclsRequest(kind, name, LITERAL, f"User:{USER}", "*", what, how)
-        response = await admin._send_to_controller(request)
-        assert [code for code, _ in response.creation_responses] == [0]
+    await _add(admin, kind, name, (USER, operation, DENY))
+    await _add(admin, kind, name, (USER, EVERY, ALLOW))
+
+
+async def grant(admin: AIOKafkaAdminClient, kind: int, name: str, operation: int, user: str = USER) -> None:
+    """Give one operation on a resource to a user. All others lose every operation on it."""
+    await _add(admin, kind, name, (user, operation, ALLOW))
+
+
+async def _add(admin: AIOKafkaAdminClient, kind: int, name: str, rule: tuple[str, int, int]) -> None:
+    user, operation, how = rule
+    request = CreateAclsRequest(kind, name, LITERAL, f"User:{user}", "*", operation, how)
+    response = await admin._send_to_controller(request)
+    assert [code for code, _ in response.creation_responses] == [0]
 
 
 def token(subject: str) -> str:

@@ -3,7 +3,8 @@
 import gc
 import os
 import warnings
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,23 @@ import trustme
 from aiokafka.admin import AIOKafkaAdminClient
 from anyio import to_thread
 
-from tests.secured_kafka import DESCRIBE, GROUP, PASSWORD, TOPIC, USER, SecuredKafka, deny, token
+from tests.secured_kafka import (
+    CLUSTER,
+    DESCRIBE,
+    GROUP,
+    IDEMPOTENT_WRITE,
+    PASSWORD,
+    READ,
+    TOPIC,
+    USER,
+    WRITE,
+    SecuredKafka,
+    deny,
+    grant,
+    token,
+)
 from tests.waiting import until
-from tidegate.events import KafkaSecurity, Kind, Publisher, SyncPublisher, topics
+from tidegate.events import KafkaSecurity, Kind, Publisher, RunStates, SyncPublisher, topics
 from tidegate.events.sink import ProducerRecord, Sink
 from tidegate.events.source import Partition, Source
 from tidegate.schemas.error import UnavailableError
@@ -197,12 +212,36 @@ async def test_a_missing_right_is_no_missing_topic(secured_kafka: SecuredKafka, 
         assert await source.has_leader(f"{topic_prefix}none") == {}
 
 
+async def test_a_producer_needs_write_of_its_topic_and_a_subscriber_read(secured_kafka: SecuredKafka, topic_prefix: str) -> None:
+    servers, security = scram(secured_kafka)
+    await topics.create(servers, topic_prefix, 1, 1, security=security)
+    names = {kind: topics.name(topic_prefix, kind) for kind in Kind}
+    async with administration(secured_kafka) as admin:
+        await grant(admin, CLUSTER, "kafka-cluster", IDEMPOTENT_WRITE, "bob")
+        for kind, name in names.items():
+            granted = {Kind.DATASET_UPDATED: (WRITE, USER), Kind.DAG_RUN_STATE: (READ, USER)}.get(kind, (WRITE, "bob"))
+            await grant(admin, TOPIC, name, *granted)
+
+    async with Source(servers, security=security) as source:
+        await until(lambda: is_refused(f"the topic {names[Kind.TASK_STATE]}", source.has_leader, names[Kind.TASK_STATE]), 60)
+    async with Publisher(servers, source="t", topic_prefix=topic_prefix, security=security) as publisher:
+        await publisher.dataset_updated("lake://flights")
+    await RunStates(servers, topic_prefix=topic_prefix, security=security).catch_up()
+
+
 async def denied(server: SecuredKafka, *operations: tuple[int, str, int]) -> None:
+    async with administration(server) as admin:
+        for kind, name, operation in operations:
+            await deny(admin, kind, name, operation)
+
+
+@asynccontextmanager
+async def administration(server: SecuredKafka) -> AsyncIterator[AIOKafkaAdminClient]:
+    """By a user who may do everything."""
     admin = AIOKafkaAdminClient(bootstrap_servers=server.bootstrap)
     await admin.start()
     try:
-        for kind, name, operation in operations:
-            await deny(admin, kind, name, operation)
+        yield admin
     finally:
         await admin.close()
 
