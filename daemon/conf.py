@@ -51,7 +51,7 @@ async def checked_conf(database: Database, dag_id: str, conf: dict[str, Any]) ->
 
 async def problem_of(dag_id: str, params: Params, conf: Mapping[str, Any]) -> str | None:
     """As `conf_problem`, in another process unless the check takes no time."""
-    if all(is_cheap(spec.schema, conf.get(name)) for name, spec in params.items()):
+    if all(is_cheap(spec.schema, conf.get(name)) for name, spec in params.specs.items()):
         return conf_problem(params, conf)
     async with _turn(dag_id):
         return _answer(await _run(msgspec.json.encode((params, conf))))
@@ -107,4 +107,4 @@ async def _params(db: Db, dag_id: str) -> Params:
     if not await dag_pages.list_dags(db, dag_id):
         rejected = no_such_dag(dag_id)
         raise NotFoundError(rejected.message, reason=rejected.reason)
-    return (await versions.current_spec(db, dag_id)).params
+    return (await versions.current_spec(db, dag_id)).conf_params

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from tidegate.daemon.dagfiles.confine import refuse_inspection
-from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.json_schema import conf_problem
+from tidegate.schemas.params import Params
 
 LATE_S = 10
 """The kernel looks at processor time at ticks. On a virtual machine that was not run for long, one look may find seconds more.
@@ -27,7 +27,7 @@ def main(cpu_s: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGXCPU, signal.SIG_DFL)  # A process inherits that its parent ignores it.
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + LATE_S))
-    params, conf = msgspec.json.decode(sys.stdin.buffer.read(), type=tuple[dict[str, ParamSpec], dict[str, Any]])
+    params, conf = msgspec.json.decode(sys.stdin.buffer.read(), type=tuple[Params, dict[str, Any]])
     sys.stdout.buffer.write(msgspec.json.encode(conf_problem(params, conf)))
 
 

@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from datetime import time
 from enum import StrEnum
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from tidegate.schemas.conditions.condition import ANY_TIME, MAX_SECONDS, Condition, DatasetSpec, Positive, Timing, Uri
+from tidegate.schemas.params import Params, ParamSpec
 from tidegate.schemas.receiver import Callback
 from tidegate.schemas.time_range import Moment
 from tidegate.schemas.timetable.spec import Timetable
@@ -209,13 +210,6 @@ def kind_of(task: BaseTask) -> str:
     return str(task.__struct_config__.tag)
 
 
-class ParamSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A parameter: its JSON Schema, and its default. If `default` is unset, each run must be given a value."""
-
-    default: Any | msgspec.UnsetType = msgspec.UNSET
-    schema: dict[str, Any] = {}
-
-
 class DagSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A whole DAG. `tasks` are in topological order; a task's index is its identity inside a version.
 
@@ -223,8 +217,9 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     `tidegate.schemas.timetable.tick.Bounds`; `missed="all"` is Airflow's `catchup`, for events too. At most `missed_per_minute`
     missed runs start per minute. `max_active_runs` and, in each run, `max_active_tasks` limit what is active. A run that takes
     longer than `run_timeout_s` fails. After `max_failed_runs` failed runs in a row the DAG is paused; 0: never. `fail_fast`: the
-    first failed task ends its run. `allow_backfills`: users may create backfills. `callbacks` name the receivers of notifications
-    about runs. `deadlines` are the times by which runs must have ended.
+    first failed task ends its run. `allow_backfills`: users may create backfills. `extra_params`: the conf of a run may have keys
+    that are no `params`. `callbacks` name the receivers of notifications about runs. `deadlines` are the times by which runs must
+    have ended.
 
     `schedule` is the condition over datasets, `timing` its times. `mode`: one run of all pending events, or one of each event.
     `together`: a tick of the timetable makes a run only if the condition is met; otherwise each makes runs of its own.
@@ -252,11 +247,17 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     fail_fast: bool = False
     allow_backfills: bool = True
     params: dict[str, ParamSpec] = {}
+    extra_params: bool = False
     callbacks: tuple[Callback, ...] = ()
     deadlines: tuple[DeadlineSpec, ...] = ()
     tags: tuple[str, ...] = ()
     datasets: tuple[DatasetSpec, ...] = ()
     tasks: tuple[TaskSpec, ...] = ()
+
+    @property
+    def conf_params(self) -> Params:
+        """What the conf of its runs may say."""
+        return Params(self.params, extra=self.extra_params)
 
 
 class ImportProblem(msgspec.Struct, frozen=True, kw_only=True):

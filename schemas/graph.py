@@ -10,8 +10,9 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from tidegate.schemas.conditions.condition import ANY_TIME, Condition, Timing, dataset_uris, inputs, inspects_details
-from tidegate.schemas.dag import BaseTask, DagSpec, DeadlineSpec, EmptyTask, ParamSpec, TaskSpec
+from tidegate.schemas.dag import BaseTask, DagSpec, DeadlineSpec, EmptyTask, TaskSpec
 from tidegate.schemas.notice import instance_name
+from tidegate.schemas.params import Params
 from tidegate.schemas.receiver import Callback
 from tidegate.schemas.timetable.spec import Continuous, Timetable
 from tidegate.schemas.timetable.tick import UNBOUND, Bounds
@@ -112,7 +113,7 @@ class Graph(msgspec.Struct, frozen=True, eq=False, weakref=True):
     sequential: bool = False
     dated: bool = False
     mapped: bool = False
-    params: Mapping[str, ParamSpec] = {}
+    params: Params = Params()
     timetable: Timetable | None = None
     bounds: Bounds = UNBOUND
     catchup_interval: timedelta | None = None
@@ -214,7 +215,7 @@ def graph_of(version_id: int, spec: DagSpec) -> Graph:
         allow_backfills=spec.allow_backfills,
         sequential=any(task.depends_on_past or task.wait_for_downstream for task in spec.tasks),
         upstream=tuple(tuple(index[upstream] for upstream in task.upstream) for task in spec.tasks),
-        params=spec.params,
+        params=spec.conf_params,
         timetable=spec.timetable,
         bounds=Bounds(
             start_date=spec.start_date,

@@ -13,8 +13,8 @@ from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012, SchemaResource
 
-from tidegate.schemas.dag import ParamSpec
-from tidegate.schemas.params import Params
+from tidegate.schemas.error import did_you_mean
+from tidegate.schemas.params import Params, ParamSpec
 
 REFERENCES = ("$ref", "$dynamicRef")
 CLOSED: Registry[Any] = Registry()
@@ -33,13 +33,24 @@ CHEAP_CHARACTERS = 10_000
 
 
 def conf_problem(params: Params, conf: Mapping[str, Any]) -> str | None:
-    """Why a run cannot have this conf, in one sentence; None for a valid one. Keys that are not parameters are allowed."""
-    for name, spec in params.items():
+    """Why a run cannot have this conf, in one sentence; None for a valid one."""
+    if problem := _unknown_key(params, conf):
+        return problem
+    for name, spec in params.specs.items():
         if name not in conf:
             return f"param {name!r} has no default and must be given"
         if problem := value_problem(spec, conf[name]):
             return f"param {name!r}: {problem}"
     return None
+
+
+def _unknown_key(params: Params, conf: Mapping[str, Any]) -> str | None:
+    unknown = () if params.takes_any else sorted(map(str, conf.keys() - params.specs.keys()))
+    if not unknown:
+        return None
+    near = did_you_mean(unknown[0], params.specs)
+    others = f"; params are {', '.join(params.specs):.500}, and only a DAG with extra_params=True takes other keys"
+    return f"there is no param {unknown[0]!r:.200}{near or others}"
 
 
 def is_cheap(schema: Mapping[str, Any], value: Any) -> bool:

@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from tidegate.schemas.backfill import BackfillSpec
-from tidegate.schemas.dag import ParamSpec
+from tidegate.schemas.params import Params
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.wire.event import DatasetUpdated, EventId, TaskFinished
 
@@ -47,7 +47,7 @@ class RunRequested(msgspec.Struct, frozen=True, kw_only=True):
     conf: dict[str, Any]
     logical_date: datetime | None = None
     run_after: datetime | None = None
-    params: Mapping[str, ParamSpec] = {}
+    params: Params = Params()
 
 
 class ClearRequested(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,7 +135,7 @@ class BackfillRequested(BackfillSpec, frozen=True, kw_only=True):
     """A user requests a backfill, with an id that was reserved for it. `params` as in `RunRequested`."""
 
     backfill_id: int
-    params: Mapping[str, ParamSpec] = {}
+    params: Params = Params()
 
 
 class BackfillAction(StrEnum):
@@ -158,7 +158,7 @@ class BackfillActed(msgspec.Struct, frozen=True, kw_only=True):
     action: BackfillAction
     kills: bool = False
     newest_version: bool = False
-    params: Mapping[str, ParamSpec] = {}
+    params: Params = Params()
 
 
 class BackfillChanged(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,15 +35,20 @@ def imports_of(context: Context, node: ast.AST, indent: str) -> list[str]:
     return [f"{indent}{line}" for line in moved]
 
 
-def read_key(node: ast.AST, context_name: str) -> str | None:
+def key_of(node: ast.AST) -> tuple[ast.expr, str] | None:
+    """The dict that an expression reads a key of, as `d["a"]` or `d.get("a")`, and the key."""
     match node:
-        case ast.Subscript(value=ast.Name(id=name_), slice=ast.Constant(value=str(key))) if name_ == context_name:
-            return key
-        case ast.Call(
-            func=ast.Attribute(value=ast.Name(id=name_), attr="get" | "pop"), args=[ast.Constant(value=str(key)), *_]
-        ) if name_ == context_name:
-            return key
-    return None
+        case ast.Subscript(value=value, slice=ast.Constant(value=str(key))):
+            return value, key
+        case ast.Call(func=ast.Attribute(value=value, attr="get" | "pop"), args=[ast.Constant(value=str(key)), *_]):
+            return value, key
+        case _:
+            return None
+
+
+def read_key(node: ast.AST, context_name: str) -> str | None:
+    found = key_of(node)
+    return found[1] if found and isinstance(found[0], ast.Name) and found[0].id == context_name else None
 
 
 def check_function(context: Context, node: FunctionNode) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tidegate.daemon.airflow_import.arguments import Convert, convert, take, task_options
+from tidegate.daemon.airflow_import.conf_keys import conf_keys
 from tidegate.daemon.airflow_import.context import Context, DagName
 from tidegate.daemon.airflow_import.layout import call, constant, keyword
 from tidegate.daemon.airflow_import.report import LeftOutError, left_out, omission, shown
@@ -51,6 +52,7 @@ def dag_call(context: Context, node: ast.Call, variable: str, function: str = ""
         *_start(context, begin),
         *(_catchup(context, catchup) if timed and (begin is not None or catchup is not None) else []),
         *_options(context, options),
+        *_extra_params(context, options),
         *([keyword("default_args", defaults.value)] if defaults.value is not None else []),
     ]
     names = {option.arg for option in defaults.options}
@@ -145,6 +147,14 @@ def _catchup(context: Context, node: ast.expr | None) -> list[ast.keyword]:
 def _options(context: Context, options: Sequence[ast.keyword]) -> list[ast.keyword]:
     converted = [convert(context, option, "DAG", _converter(option.arg)) for option in options]
     return [option for option in converted if option is not None]
+
+
+def _extra_params(context: Context, options: Sequence[ast.keyword]) -> list[ast.keyword]:
+    """Airflow takes any key in a conf. The keys that another DAG of the file reads count, too."""
+    params, _ = take(options, "params")
+    known = dict_options(context, params) or () if params is not None else None
+    free = known is not None and conf_keys(context.source.tree) - {param.arg for param in known}
+    return [keyword("extra_params", constant(value=True))] if free else []
 
 
 def _converter(option: str | None) -> tuple[str, Convert] | None:

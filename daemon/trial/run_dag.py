@@ -84,7 +84,8 @@ def _request(dag: Dag, options: TrialOptions, *, has_events: bool) -> tuple[dict
         return None
     if has_events:
         raise DagError(f"{where}: events start runs; params= and logical_date= are of a manual run: leave out one of both")
-    if problem := conf_problem(spec.params, conf_with_defaults(spec.params, params or {})):
+    known = spec.conf_params
+    if problem := conf_problem(known, conf_with_defaults(known, params or {})):
         raise DagError(f"{where}: {problem}")
     return dict(params or {}), aware_datetime(where, "logical_date", logical_date)
 

@@ -82,6 +82,7 @@ class Dag:
     `on_paused`: `drop` (default) discards events that arrive while the DAG is paused, `keep` leaves them pending.
     `default_args`: options for all tasks (see `SparkProgramOptions`) whose kinds have them; a task's own take precedence.
     `params`: parameters of the runs by name, as a default value or a `Param`.
+    `extra_params`: whether the conf of a run may have keys that are no `params`; default False. Without `params` it may.
     `deadlines`: times by which a run must have ended; default none.
     `on_success`, `on_failure`, `on_timeout`, `on_deadline`: receivers of a notification when a run succeeds, fails, exceeds
     `dagrun_timeout` or misses a deadline: an `Email`, a `Webhook`, a function of the file, or a list of them; default none.
@@ -114,6 +115,7 @@ class Dag:
         on_paused: Literal["drop", "keep"] = "drop",
         default_args: SparkProgramOptions | None = None,
         params: Mapping[str, Any] | None = None,
+        extra_params: bool = False,
         deadlines: Sequence[Deadline] = (),
         on_success: Receivers | None = None,
         on_failure: Receivers | None = None,
@@ -157,6 +159,7 @@ class Dag:
                     fail_fast=fail_fast,
                     allow_backfills=allow_backfills,
                     params=param_specs(where, params or {}, scheduled=condition is not None or timetable is not None),
+                    extra_params=extra_params,
                     **self._callbacks.serialise(where, spec_fields(where, {**receivers, "deadlines": deadlines})),
                     tags=string_tuple(where, "tags", tags, takes_sets=True),
                 ),

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.error import DagError
+from tidegate.schemas.params import ParamSpec
 
 MISSING: Any = UNSET
 

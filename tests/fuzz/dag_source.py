@@ -295,6 +295,7 @@ DAG_OPTIONS: Mapping[str, Source] = {
     "mode": valid(of("'batch'", "'each'")),
     "on_paused": valid(of("'drop'", "'keep'")),
     "params": valid(PARAMS),
+    "extra_params": BOOLEANS,
     "deadlines": valid(listed(DEADLINES, 2)),
     "tags": valid(of("['x']", "['x', 'x']", "()")),
     "default_args": valid(options({**OPTIONS, **OF_KINDS["task"]}, 2).map(lambda given: f"dict({given[2:]})")),

@@ -51,8 +51,9 @@ from tidegate.events.outbox_sink import OutboxSink, RestingPartitions
 from tidegate.events.sink import ProducerRecord
 from tidegate.events.source import Partition, Record, Source
 from tidegate.schemas.conditions.condition import AnyOf, DatasetRef, InputDeadlineSpec, PatternRef, Timing
-from tidegate.schemas.dag import BACKENDS, CommandTask, DagSpec, DeadlineSpec, EmptyTask, ParamSpec
+from tidegate.schemas.dag import BACKENDS, CommandTask, DagSpec, DeadlineSpec, EmptyTask
 from tidegate.schemas.message import RunRequested
+from tidegate.schemas.params import ParamSpec
 from tidegate.schemas.queries.leases import PARTITION, Job, LeaseSpec, Terms
 from tidegate.schemas.receiver import Callback, On, WebhookReceiver
 from tidegate.schemas.timetable.spec import Every

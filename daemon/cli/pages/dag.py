@@ -15,7 +15,8 @@ from tidegate.daemon.read_model.condition import schedule_of
 from tidegate.daemon.read_model.dag import DagPage, ListedDag, state_of
 from tidegate.daemon.read_model.history import DagHistory
 from tidegate.daemon.read_model.plan import timezone_of
-from tidegate.schemas.dag import BaseTask, ParamSpec, kind_of
+from tidegate.schemas.dag import BaseTask, kind_of
+from tidegate.schemas.params import ParamSpec
 
 HISTORY_STATES = ("success", "failed", "running", "queued")
 HISTORY_TITLES = ("DAY", "RUNS", *(state.upper() for state in HISTORY_STATES))

@@ -23,9 +23,9 @@ from tidegate.daemon.web.rendering import dag_url, run_url
 from tidegate.daemon.web.screen import Form
 from tidegate.handlers.run_requested import RUN_EXISTS
 from tidegate.handlers.runs.run_ids import manual_run_id
-from tidegate.schemas.dag import ParamSpec
-from tidegate.schemas.error import RequestError
+from tidegate.schemas.error import RequestError, did_you_mean
 from tidegate.schemas.message import RunRequested
+from tidegate.schemas.params import ParamSpec
 from tidegate.schemas.queries import run_pages, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunRow
@@ -36,7 +36,7 @@ PARAM = "param."
 """The prefix of fields that are params of the DAG."""
 
 CONF = "conf"
-"""The field with the conf of a run whose DAG declares no params."""
+"""The field with the keys of the conf that are no params, of a DAG that takes any."""
 
 MADE = "made"
 """The field with the id of the run of this form: a form that is sent twice, as by a double click, makes one run."""
@@ -98,7 +98,8 @@ async def preview_trigger(db: Db, call: Call[DagPath]) -> Preview:
         back=dag_url(dag.dag_id),
         button="Trigger",
         fields=[
-            *([param_field(name, param) for name, param in spec.params.items()] or [CONF_FIELD]),
+            *(param_field(name, param) for name, param in spec.params.items()),
+            *([CONF_FIELD] if spec.conf_params.takes_any else []),
             Field(name="logical_date", label="Logical date", hint="optional, such as 2013-01-31 or 2013-01-31T06:00; UTC"),
             Field(name="run_id", label="Run id", hint="optional; made from the time otherwise"),
             Field(name=MADE, label="", kind="hidden", value=manual_run_id(db.now)),
@@ -151,20 +152,27 @@ def param_field(name: str, param: ParamSpec) -> Field:
 
 
 def conf_of(params: Mapping[str, ParamSpec], given: Mapping[str, str]) -> dict[str, Any]:
-    """The conf that the fields of params are. Raises InvalidError for JSON that cannot be read; the types are checked later."""
-    return {name: _value(name, params[name], text) for name, text in given.items() if name in params}
+    """The conf that the fields of params are. Raises InvalidError for JSON that cannot be read, and a field of no param.
+
+    The types are checked later.
+    """
+    return {name: _value(name, params, text) for name, text in given.items()}
 
 
 def written_conf(body: Mapping[str, str]) -> dict[str, Any]:
-    """The conf in the field of a DAG without params. Raises InvalidError for a text that is no JSON object."""
+    """The conf in the field of a DAG that takes any key. Raises InvalidError for a text that is no JSON object."""
     try:
         return json_object(body[CONF]) if CONF in body else {}
     except ValueError as error:
         raise InvalidError(f"{CONF}: {error}", field=CONF) from error
 
 
-def _value(name: str, param: ParamSpec, text: str) -> Any:
-    if param.schema.get("type") == "string":
+def _value(name: str, params: Mapping[str, ParamSpec], text: str) -> Any:
+    if name not in params:
+        raise InvalidError(
+            f"there is no param {name!r:.200}{did_you_mean(name, params)}; open the form again", field=PARAM + name
+        )
+    if params[name].schema.get("type") == "string":
         return text
     try:
         return json_input.decode(text.encode())

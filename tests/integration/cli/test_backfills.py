@@ -192,6 +192,9 @@ async def test_the_tasks_of_the_page_work(cli: Cli, daily: History) -> None:
             ("create", "daily", *JANUARY, "--conf", '{"n": "x"}'), 1, "the conf does not fit", id="a conf that does not fit"
         ),
         pytest.param(
+            ("create", "daily", *JANUARY, "--conf", '{"nn": 1}'), 1, "there is no param 'nn'", id="a conf with another key"
+        ),
+        pytest.param(
             ("create", "daily", *JANUARY, "--conf", '{"n": "\\u0000"}'), 2, "has the character NUL", id="a conf with NUL"
         ),
         pytest.param(("dates", "1", "--after", str(2**31)), 2, "invalid value for '--after'", id="a date out of range"),

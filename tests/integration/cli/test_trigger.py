@@ -123,8 +123,10 @@ async def test_a_conf_that_the_dag_does_not_take_is_one_sentence(cli: Cli, histo
     await history.file('from tidegate import Dag, Param\nwith Dag("asked", params={"day": Param(type="string")}): pass\n')
 
     answer = await cli("runs", "trigger", "asked", "--conf", '{"day": 3}')
+    misspelt = await cli("runs", "trigger", "asked", "--conf", '{"dya": "x"}')
 
     assert answer == (1, "", "tidegate: the conf does not fit DAG 'asked': param 'day': 3 is not of type 'string'\n")
+    assert misspelt == (1, "", "tidegate: the conf does not fit DAG 'asked': there is no param 'dya'; did you mean day?\n")
 
 
 async def test_a_conf_whose_check_takes_for_ever_is_refused_and_locks_nothing(

@@ -60,7 +60,7 @@ from tidegate.daemon.read_model.run_progress import read_run_progress
 from tidegate.daemon.read_model.why_not import read_task_why_not
 from tidegate.daemon.settings import Settings
 from tidegate.schemas.backfill import LAST_PRIORITY, BackfillSpec, Outlets, Reprocess, limits_version
-from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, ParamSpec, TaskSpec
+from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, TaskSpec
 from tidegate.schemas.explain.gates import RunProgress, TaskExplanation
 from tidegate.schemas.explain.reasons import BackfillLimit, DagHeld, Parallelism
 from tidegate.schemas.message import (
@@ -76,6 +76,7 @@ from tidegate.schemas.message import (
     RunEndRequested,
     RunRequested,
 )
+from tidegate.schemas.params import Params, ParamSpec
 from tidegate.schemas.queries import backfill_dates, backfills, tasks
 from tidegate.schemas.queries.backfill_pages import DateRow, list_dates
 from tidegate.schemas.queries.db import Db
@@ -256,7 +257,7 @@ IN_ORDER: dict[str, Any] = {"reprocess": Reprocess.FAILED}
         pytest.param(SEQUENTIAL, {}, ("not_possible",), id="K05"),
         pytest.param(SEQUENTIAL, {"reprocess": Reprocess.COMPLETED}, (), id="in order, all again"),
         pytest.param(WORK, {"limits": {"pool": "nowhere"}}, ("no_such_pool",), id="no such pool"),
-        pytest.param(WORK, {"params": {"x": {}}}, ("params_changed",), id="K09, other parameters"),
+        pytest.param(WORK, {"params": Params({"x": ParamSpec()})}, ("params_changed",), id="K09, other parameters"),
         pytest.param(WORK, {"start_date": utc(2024, 6, 1), "end_date": utc(2024, 6, 9)}, ("no_dates",), id="K09, the future"),
         pytest.param(WORK, {"dag_id": "other"}, ("no_such_dag",), id="K09, unknown"),
     ],
@@ -304,7 +305,9 @@ async def test_k07_what_was_asked_for_is_on_the_row(world: World) -> None:
     )
     id_ = await world.database.run(backfills.reserve)
 
-    await world.tell(BackfillRequested(backfill_id=id_, params={"n": ParamSpec(default=1)}, **msgspec.structs.asdict(spec)))
+    await world.tell(
+        BackfillRequested(backfill_id=id_, params=Params({"n": ParamSpec(default=1)}), **msgspec.structs.asdict(spec))
+    )
 
     row = (await world.database.run(backfills.lock, [id_]))[id_]
     assert {name: getattr(row, name) for name in spec.__struct_fields__} == msgspec.structs.asdict(spec)
@@ -533,8 +536,8 @@ async def test_a_run_that_is_cleared_while_its_backfill_is_cancelled_leaves_it(w
 
 
 async def test_a_rerun_gets_the_defaults_of_parameters(world: World) -> None:
-    params = {"a": ParamSpec(default=1), "b": ParamSpec(default=2)}
-    await world.file(daily(params=params))
+    params = Params({"a": ParamSpec(default=1), "b": ParamSpec(default=2)})
+    await world.file(daily(params=params.specs))
     await created(world, 1, 1, params=params)
     await work(world)
 

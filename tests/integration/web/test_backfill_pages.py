@@ -13,6 +13,7 @@ from tidegate.schemas.queries import backfill_pages, run_pages
 from tidegate.schemas.queries.backfill_pages import BackfillRow
 
 IN_ORDER = DAILY.replace("daily", "reverse_etl").replace('["true"])', '["true"], depends_on_past=True)')
+ANY_KEY = DAILY.replace("params=", "extra_params=True, params=")
 
 JANUARY = {"dag": "daily", "start": "2013-01-01", "end": "2013-01-06"}
 
@@ -36,9 +37,9 @@ def beside(label: str, text: str) -> str:
     return found[0]
 
 
-async def created(site: Site, client: httpx.AsyncClient, **fields: str) -> BackfillRow:
+async def created(site: Site, client: httpx.AsyncClient, source: str = DAILY, **fields: str) -> BackfillRow:
     """A backfill of six days, whose first runs have begun."""
-    await site.history.file(DAILY)
+    await site.history.file(source)
     page = await client.post("/backfills/new", data={**JANUARY, "csrf": csrf_of(await client.get("/")), **fields})
     assert page.status_code == HTTPStatus.OK, page.text
     await site.history.backfilled()
@@ -82,6 +83,7 @@ async def test_a_form_shows_each_date_before_it_creates(site: Site) -> None:
         ({"dates": "2013-01-01"}, "Or a list of dates", "give either"),
         ({"conf": "3"}, "Conf", "write a JSON object"),
         ({"conf": '{"n": "x"}'}, "Conf", "the conf does not fit"),
+        ({"conf": '{"nn": 1}'}, "Conf", "there is no param"),
         ({"outlets": "cascade"}, "Existing runs that run again", "a cascade follows runs that run again"),
         ({"max_active_runs": "0"}, "Active runs at most", "from 1 to 1000"),
         ({"share": "200"}, "Share of a pool, percent", "above 0 and up to 100"),
@@ -300,7 +302,7 @@ async def test_a_token_for_other_dags_changes_nothing(site: Site, path: str) -> 
 async def test_names_of_users_are_no_html(site: Site) -> None:
     hostile = "<script>alert(1)</script>"
     async with site.browser() as client:
-        await created(site, client, description=hostile, conf='{"n": 3, "note": "<script>alert(1)</script>"}')
+        await created(site, client, ANY_KEY, description=hostile, conf='{"n": 3, "note": "<script>alert(1)</script>"}')
         paths = ("/backfills", "/backfills/1", "/backfills?dag=<script>alert(1)</script>", "/backfills/1/cancel")
         texts = [(await client.get(path)).text for path in paths]
         texts += [

@@ -72,6 +72,25 @@ async def test_a_trigger_of_a_dag_without_params_takes_a_conf(site: Site) -> Non
     assert await site.history.database.run(run_pages.conf_of, "daily_delays", "mine") == {"day": "2013-02-01"}
 
 
+async def test_a_field_of_a_param_that_the_dag_lost_makes_no_run(site: Site) -> None:
+    await site.history.file(PARAMS, "params.py")
+    async with site.browser(Role.EDITOR) as client:
+        page = await send(client, "/dags/params/trigger", **{"param.row": "7"})
+
+    assert (page.status_code, "did you mean rows?" in page.text) == (HTTPStatus.BAD_REQUEST, True)
+    assert await site.history.database.run(run_pages.list_runs) == []
+
+
+async def test_a_trigger_of_a_dag_with_extra_params_takes_both(site: Site) -> None:
+    await site.history.file(PARAMS.replace('"params", ', '"params", extra_params=True, '), "params.py")
+    async with site.browser(Role.EDITOR) as client:
+        page = await send(client, "/dags/params/trigger", conf='{"free": 1}', run_id="mine", **{"param.rows": "7"})
+
+    assert page.url.path == "/dags/params/runs/mine"
+    conf = {"day": "2013-01-01", "rows": 7, "free": 1}
+    assert await site.history.database.run(run_pages.conf_of, "params", "mine") == conf
+
+
 async def test_a_form_that_is_sent_twice_makes_one_run(site: Site) -> None:
     await site.history.file(PARAMS, "params.py")
     async with site.browser(Role.EDITOR) as client:

@@ -42,6 +42,32 @@ def test_names_of_other_packages_make_no_file_of_airflow_3(imported: str) -> Non
     assert ('cron("0 0 * * *", mode="interval")' in text, "catchup=True" in text, left_out) == (True, True, [])
 
 
+@pytest.mark.parametrize(
+    ("params", "body", "extra"),
+    [
+        ("{'a': 1}", "BashOperator(task_id='t', bash_command='echo {{ dag_run.conf.b }}')", True),
+        ("{'a': 1}", "BashOperator(task_id='t', bash_command='echo {{ dag_run.conf[\"b\"] }}')", True),
+        ("{'a': 1}", "BashOperator(task_id='t', bash_command='echo {{ dag_run.conf.get(\"b\", 1) }}')", True),
+        ("{'a': 1}", "BashOperator(task_id='t', bash_command='echo {{ dag_run.conf | tojson }}')", True),
+        ("{'a': 1}", "BashOperator(task_id='t', bash_command='echo {{ dag_run.conf.get(\"a\") }} {{ dag_run.conf.a }}')", False),
+        ("{'a': 1}", "PythonOperator(task_id='t', python_callable=lambda dag_run: print(dag_run.conf['b']))", True),
+        ("{'a': 1}", "PythonOperator(task_id='t', python_callable=lambda **k: print(k['dag_run'].conf.get('b')))", True),
+        ("{'a': 1}", "PythonOperator(task_id='t', python_callable=lambda **k: print(k['dag_run'].conf))", True),
+        ("{'a': 1}", "PythonOperator(task_id='t', python_callable=lambda **k: print(k['dag_run'].conf['a']))", False),
+        ("{'a': 1}", "PythonOperator(task_id='t', python_callable=lambda **k: print(k['task'].conf['b']))", False),
+        ("dict(a=1)", "BashOperator(task_id='t', bash_command='echo {{ dag_run.conf.a }}')", False),
+        ("{**os.environ}", "BashOperator(task_id='t', bash_command='echo {{ dag_run.conf.a }}')", True),
+        (None, "BashOperator(task_id='t', bash_command='echo {{ dag_run.conf.b }}')", False),
+    ],
+)
+def test_a_dag_that_reads_keys_of_the_conf_that_are_no_params_takes_them(params: str | None, body: str, extra: bool) -> None:
+    given = f", params={params}" if params else ""
+
+    text, _ = meaning(HEAD + f"with DAG('d', schedule=None{given}):\n    {body}\n")
+
+    assert ("extra_params=True" in text) == extra
+
+
 STANDARD = "from airflow.providers.standard.operators.bash import BashOperator"
 TRIED = "try:\n    from airflow.sdk import DAG\nexcept ImportError:\n    from airflow import DAG"
 

@@ -11,10 +11,10 @@ import pytest
 
 from tidegate.daemon import conf
 from tidegate.daemon.conf import problem_of
-from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.error import UnavailableError
+from tidegate.schemas.params import Params, ParamSpec
 
-PARAMS = {"day": ParamSpec(schema={"pattern": "^(a+)+$"})}
+PARAMS = Params({"day": ParamSpec(schema={"pattern": "^(a+)+$"})})
 ENVIRONMENT = "import json, os; print(json.dumps(' '.join(sorted(os.environ))))"
 BY_CONF = "import sys, time; time.sleep(60 * ('slow' in sys.stdin.read())); print('null')"
 
@@ -43,6 +43,13 @@ def ignored(number: signal.Signals) -> Iterator[None]:
 @pytest.mark.parametrize(("day", "problem"), [("aaa", None), ("b", "param 'day': 'b' does not match '^(a+)+$'")])
 async def test_the_process_says_the_problem(day: str, problem: str | None) -> None:
     assert await problem_of("a", PARAMS, {"day": day}) == problem
+
+
+async def test_the_process_refuses_other_keys_as_the_daemon_does() -> None:
+    conf = {"day": "a", "days": 1}
+
+    assert await problem_of("a", PARAMS, conf) == "there is no param 'days'; did you mean day?"
+    assert await problem_of("a", Params(PARAMS.specs, extra=True), conf) is None
 
 
 async def test_the_process_gets_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,13 @@ from tests.shapes import NOW, A, B, dag_view, graph, message, pending, queued
 from tests.unit.handlers.well_formed import well_formed
 from tidegate.handlers import dataset_updated, pause_requested, run_requested
 from tidegate.handlers.load import LockedDags
-from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.effect.backfill import WakeBackfills
 from tidegate.schemas.effect.dag import ConsumeEvents, SetPaused, UpdateSchedule
 from tidegate.schemas.effect.run import InsertRun, UpdateRun
 from tidegate.schemas.effect.task import InsertTask
 from tidegate.schemas.message import PauseRequested, RunRequested
+from tidegate.schemas.params import Params, ParamSpec
 from tidegate.schemas.state import RunState, RunType
 from tidegate.schemas.timetable.spec import Cron
 from tidegate.schemas.wire.event import DatasetUpdated
@@ -135,20 +135,22 @@ def test_a_run_for_later_is_queued_and_its_dag_is_due_then(due_at: datetime | No
     assert [effect.due_at for effect in effects if isinstance(effect, UpdateSchedule)] == ([later] if looked_at else [])
 
 
-PARAMS = {"day": ParamSpec(schema={"type": "integer"}), "mode": ParamSpec(default="fast")}
+PARAMS = Params({"day": ParamSpec(schema={"type": "integer"}), "mode": ParamSpec(default="fast")})
 
 
-def test_a_conf_that_was_checked_against_other_params_is_rejected() -> None:
-    dag = dag_view(graph("t", params=PARAMS))
+@pytest.mark.parametrize("checked", [Params(), Params(PARAMS.specs, extra=True)], ids=["none", "any key was taken"])
+def test_a_conf_that_was_checked_against_other_params_is_rejected(checked: Params) -> None:
+    dag = dag_view(graph("t", params=PARAMS.specs))
+    request = RunRequested(dag_id="d", run_id="mine", conf={"day": 1}, params=checked)
 
-    effects = well_formed(run_requested.decide(run_wanted(day=1), run_requested.State(NOW, dag, None)))
+    effects = well_formed(run_requested.decide([message(request)], run_requested.State(NOW, dag, None)))
 
     reason = "the parameters of DAG 'd' changed after the conf was checked; trigger the run again"
     assert effects == [RejectMessage("params_changed", reason)]
 
 
 def test_a_run_has_its_conf_and_the_defaults_of_other_params() -> None:
-    found = run_requested.State(NOW, dag_view(graph("t", params=PARAMS)), None)
+    found = run_requested.State(NOW, dag_view(graph("t", params=PARAMS.specs)), None)
     request = RunRequested(dag_id="d", run_id="mine", conf={"day": 1, "more": True}, params=PARAMS)
 
     effects = run_requested.decide([message(request)], found)

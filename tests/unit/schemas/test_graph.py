@@ -8,7 +8,7 @@ import pytest
 
 from tests.shapes import NOW, A, graph, spec, task
 from tidegate.schemas.conditions.condition import DatasetRef, InputDeadlineSpec, PatternRef, Timing
-from tidegate.schemas.dag import DagSpec, DeadlineSpec, ParamSpec, TaskSpec
+from tidegate.schemas.dag import DagSpec, DeadlineSpec, TaskSpec
 from tidegate.schemas.graph import (
     Graph,
     element_index,
@@ -19,6 +19,7 @@ from tidegate.schemas.graph import (
     position_of,
     reachable,
 )
+from tidegate.schemas.params import Params, ParamSpec
 from tidegate.schemas.receiver import Callback, EmailReceiver, On
 from tidegate.schemas.timetable.spec import Once
 from tidegate.schemas.timetable.tick import Bounds
@@ -193,11 +194,12 @@ def test_a_graph_knows_what_is_watched(of: DagSpec, *, has_deadlines: bool, watc
 
 def test_a_graph_has_the_options_of_its_version() -> None:
     param, deadline = ParamSpec(default=1), Timing(deadline=InputDeadlineSpec(after_s=60))
-    facts: dict[str, Any] = {"params": {"n": param}, "callbacks": (MAIL,), "deadlines": (DUE,), "timing": deadline}
+    params = {"params": {"n": param}, "extra_params": True}
+    facts: dict[str, Any] = {**params, "callbacks": (MAIL,), "deadlines": (DUE,), "timing": deadline}
 
     dag = graph("a", allow_backfills=False, missed_per_minute=4, mode="each", together=True, **facts)
 
-    assert (dag.params, dag.callbacks, dag.deadlines, dag.timing) == ({"n": param}, (MAIL,), (DUE,), deadline)
+    assert (dag.params, dag.callbacks, dag.deadlines, dag.timing) == (Params({"n": param}, extra=True), (MAIL,), (DUE,), deadline)
     assert (dag.allow_backfills, dag.catchup_interval) == (False, timedelta(seconds=15))
     assert (dag.one_run_per_event, dag.requires_both, dag.mapped) == (True, True, False)
     assert (graph("a").catchup_interval, graph("a").dataset_uris) == (None, frozenset())

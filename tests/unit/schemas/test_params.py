@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.json_schema import CHEAP, conf_problem, is_cheap, reference_problem, schema_problem, value_problem
-from tidegate.schemas.params import conf_with_defaults
+from tidegate.schemas.params import Params, ParamSpec, conf_with_defaults
 
-PARAMS = {"day": ParamSpec(schema={"type": "integer"}), "mode": ParamSpec(default="fast")}
+PARAMS = Params({"day": ParamSpec(schema={"type": "integer"}), "mode": ParamSpec(default="fast")})
+OTHERS = "; params are day, mode, and only a DAG with extra_params=True takes other keys"
 METADATA = "http://169.254.169.254/latest/meta-data"
 
 
@@ -18,11 +18,19 @@ METADATA = "http://169.254.169.254/latest/meta-data"
     [
         pytest.param({}, "param 'day' has no default and must be given", id="missing"),
         pytest.param({"day": "one"}, "param 'day': 'one' is not of type 'integer'", id="of another type"),
-        pytest.param({"day": 1, "more": True}, None, id="valid"),
+        pytest.param({"day": 1}, None, id="valid"),
+        pytest.param({"dya": 1}, "there is no param 'dya'; did you mean day?", id="a misspelt name"),
+        pytest.param({"day": 1, 7: 2}, f"there is no param '7'{OTHERS}", id="no name that is near"),
+        pytest.param({"day": 1, "y": 2, "x": 2}, f"there is no param 'x'{OTHERS}", id="the first of two"),
     ],
 )
 def test_a_conf_fits_the_params_or_says_why_not(conf: dict[str, Any], problem: str | None) -> None:
     assert conf_problem(PARAMS, conf_with_defaults(PARAMS, conf)) == problem
+
+
+@pytest.mark.parametrize("params", [Params(), Params(extra=True), Params({"day": ParamSpec(default=1)}, extra=True)])
+def test_a_dag_without_params_or_with_extra_ones_takes_any_key(params: Params) -> None:
+    assert conf_problem(params, conf_with_defaults(params, {"dya": 1})) is None
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from tidegate.daemon.cli.pages.dag import print_page
 from tidegate.daemon.read_model.dag import DagPage
 from tidegate.daemon.read_model.inputs import InputRow
 from tidegate.schemas.conditions.condition import DatasetRef, Timing
-from tidegate.schemas.dag import DagSpec, DeadlineSpec, ParamSpec
+from tidegate.schemas.dag import DagSpec, DeadlineSpec
+from tidegate.schemas.params import ParamSpec
 from tidegate.schemas.queries.dag_pages import DagRow
 from tidegate.schemas.timetable.spec import Every
 
@@ -37,6 +38,7 @@ SHOWN: dict[str, tuple[Any, str]] = {
     "fail_fast": (True, "fail fast      the first task that fails ends its run"),
     "allow_backfills": (False, "backfills      not allowed"),
     "params": ({"day": ParamSpec(default="x")}, 'day    "x"'),
+    "extra_params": (True, "extra params   the conf of a run may have keys that are no params"),
     "deadlines": (
         (DeadlineSpec(name="late", after_s=3600.0, since="queued_at"), DeadlineSpec(name="daily", at=time(9))),
         "deadlines      late 1h00m after queued_at, daily at 09:00 UTC",

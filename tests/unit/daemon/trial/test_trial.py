@@ -216,6 +216,14 @@ def test_a_manual_run_has_params_and_a_date() -> None:
     assert (run.run_type, run.tasks["say"].result) == ("manual", ["x", "2013-01-01"])
 
 
+def test_a_param_that_a_dag_lacks_starts_no_run_with_defaults() -> None:
+    asked, free = Dag("asked", params={"day": "x"}), Dag("free", params={"day": "x"}, extra_params=True)
+
+    with pytest.raises(DagError, match=r"^DAG 'asked': there is no param 'dya'; did you mean day\?$"):
+        asked.test(params={"dya": "y"})
+    assert free.test(params={"dya": "y"}).run.state == "success"
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [

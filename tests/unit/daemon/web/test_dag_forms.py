@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.web.pages.dag_forms import conf_of, moment_of, param_field
-from tidegate.schemas.dag import ParamSpec
+from tidegate.schemas.params import ParamSpec
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,12 @@ def test_an_empty_field_has_the_default(schema: dict[str, Any], default: Any, hi
     ],
 )
 def test_a_field_is_read_by_its_type(schema: dict[str, Any], text: str, expected: Any) -> None:
-    assert conf_of({"p": ParamSpec(schema=schema)}, {"p": text, "unknown": "1"}) == {"p": expected}
+    assert conf_of({"p": ParamSpec(schema=schema)}, {"p": text}) == {"p": expected}
+
+
+def test_a_field_of_a_param_that_is_gone_is_no_default() -> None:
+    with pytest.raises(InvalidError, match=r"^there is no param 'contry'; did you mean country\?; open the form again$"):
+        conf_of({"country": ParamSpec(default="CH", schema={"type": "string"})}, {"contry": "DE"})
 
 
 def test_a_field_that_is_no_json_is_named() -> None:

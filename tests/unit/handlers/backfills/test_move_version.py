@@ -9,12 +9,12 @@ from tests.shapes import NOW, graph, run_view, task
 from tests.unit.handlers.backfills.test_dates import DAY, backfill
 from tidegate.handlers.backfills.move_version import move_to_version
 from tidegate.handlers.backfills.rerun import LockedRun
-from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import TakeRun
 from tidegate.schemas.effect.run import ChangeVersion, Reconsider
 from tidegate.schemas.effect.task import InsertTask, TaskMoved, UpdateTask
 from tidegate.schemas.graph import Graph
+from tidegate.schemas.params import ParamSpec
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import Instance
 

@@ -12,10 +12,10 @@ from tests.unit.handlers.backfills.test_dates import DAILY, DAY, backfill
 from tests.unit.handlers.backfills.test_rejections import BY_DATASETS, DAILY_AT, FAILED, SEQUENTIAL, locked, requested
 from tidegate.handlers.backfills.rejections import no_cascade, overlapping, unactable, unchangeable, uncreatable, unretriable
 from tidegate.schemas.backfill import BackfillView, Outlets, Reprocess, limits_version
-from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import BackfillActed, BackfillAction, BackfillChanged
+from tidegate.schemas.params import ParamSpec
 from tidegate.schemas.state import BackfillState
 from tidegate.schemas.timetable.spec import Every
 

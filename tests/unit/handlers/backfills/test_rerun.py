@@ -8,12 +8,12 @@ from tests.shapes import NOW, graph, run_view, task
 from tests.unit.handlers.backfills.test_dates import DAY, backfill
 from tidegate.handlers.backfills.rerun import LockedRun, run_again
 from tidegate.schemas.backfill import LAST_PRIORITY, BackfillView, Outlets
-from tidegate.schemas.dag import ParamSpec
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.backfill import TakeRun
 from tidegate.schemas.effect.run import ChangeVersion, RunMoved, UpdateRun
 from tidegate.schemas.effect.task import Demand, InsertTask, SetTaskDemand, TaskMoved, UpdateTask
 from tidegate.schemas.graph import Graph
+from tidegate.schemas.params import ParamSpec
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.view import Instance
 

@@ -11,7 +11,8 @@ import pytest
 from tidegate import Dag, DagError, Dataset, Param, Run, TriggerRule, WeightRule
 from tidegate.schemas.authoring.resources import ResourceLimits
 from tidegate.schemas.conditions.condition import AllOf, DatasetRef, DatasetSpec
-from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, FunctionTask, ParamSpec, Resources, SqlTask, SubmitTask
+from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, FunctionTask, Resources, SqlTask, SubmitTask
+from tidegate.schemas.params import ParamSpec
 
 DELAYS = Dataset("lake://delays")
 RUN = Run(dag_id="d", run_id="r", run_type="manual", run_after=datetime(2013, 1, 1, tzinfo=UTC), params={"day": 1})
