@@ -20,11 +20,17 @@ NAMED = 3
 
 
 class Event(msgspec.Struct, frozen=True):
-    """A dataset event of a test, which arrives `after` its start, on a clock of its own: `Event(flights, {"rows": 12})`."""
+    """A dataset event of a test, which arrives `after` its start, on a clock of its own: `Event(flights, {"rows": 12})`.
+
+    `dataset` becomes the URI: the event of a dataset equals that of its URI.
+    """
 
     dataset: str | HasUri
     extra: dict[str, Any] = {}
     after: timedelta = timedelta()
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "dataset", getattr(self.dataset, "uri", self.dataset))
 
     @property
     def uri(self) -> str:

@@ -216,6 +216,13 @@ def test_a_manual_run_has_params_and_a_date() -> None:
     assert (run.run_type, run.tasks["say"].result) == ("manual", ["x", "2013-01-01"])
 
 
+def test_the_event_of_a_dataset_equals_that_of_its_uri() -> None:
+    of_dataset, of_uri = Event(Dataset("a://b", name="B"), {"rows": 1}), Event("a://b", {"rows": 1})
+
+    assert (of_dataset, of_dataset.uri, repr(of_dataset)) == (of_uri, "a://b", repr(of_uri))
+    assert of_dataset != Event("a://c", {"rows": 1})
+
+
 def test_a_param_that_a_dag_lacks_starts_no_run_with_defaults() -> None:
     asked, free = Dag("asked", params={"day": "x"}), Dag("free", params={"day": "x"}, extra_params=True)
 
