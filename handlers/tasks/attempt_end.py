@@ -37,8 +37,8 @@ class AttemptEnd(msgspec.Struct, frozen=True):
 
     `none`: the task was cleared, and waits again. `scheduled`: the attempt was never submitted, and does not count as a try.
     `timed_out`: it ran longer than its task allows.
-    `branches`: the task ids directly downstream that a branching task chose; all other branches are skipped. An empty choice
-    skips everything downstream.
+    `branches`: the task ids directly downstream that a branching task chose; `unchosen` of `branching.py` says which tasks are
+    skipped.
     """
 
     index: int

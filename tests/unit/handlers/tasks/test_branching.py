@@ -44,6 +44,33 @@ def ended(world: SimulatedRun, **ends: End) -> dict[str, TaskState]:
             ("a", "b < a", "c < b", "j < a c"), ("b",), {"a": S, "b": SCHEDULED, "c": NONE, "j": NONE}, id="and from further away"
         ),
         pytest.param(("a", "b < a", "j < a b"), ("j",), {"a": S, "b": K, "j": K}, id="the way round is not chosen"),
+        pytest.param(
+            ("a", "b < a", "c < a", "j < a c"), ("b",), {"a": S, "b": SCHEDULED, "c": K, "j": K}, id="below another unchosen one"
+        ),
+        pytest.param(
+            ("a", "b < a", "c < a", "j:all_done < a c"),
+            ("b",),
+            {"a": S, "b": SCHEDULED, "c": K, "j": K},
+            id="below another unchosen one, whatever its rule",
+        ),
+        pytest.param(
+            ("a", "b < a", "c < a", "j:none_failed < a b c"),
+            ("b",),
+            {"a": S, "b": SCHEDULED, "c": K, "j": NONE},
+            id="below a chosen one and an unchosen one, by its rule",
+        ),
+        pytest.param(
+            ("a", "b < a", "c < a", "j < a b c"),
+            ("b",),
+            {"a": S, "b": SCHEDULED, "c": K, "j": K},
+            id="below both, and its rule skips it",
+        ),
+        pytest.param(
+            ("a", "b < a", "c < a", "d < c", "e:all_done < d"),
+            ("b",),
+            {"a": S, "b": SCHEDULED, "c": K, "d": K, "e": SCHEDULED},
+            id="what comes later goes by its rule",
+        ),
         pytest.param(("a", "b! < a", "c! < a"), ("c",), {"a": S, "b": K, "c": S}, id="empty branches"),
         pytest.param(
             ("a", "b < a", "c:all_done < b"), (), {"a": S, "b": K, "c": K}, id="the rest is skipped, whatever its rules"
