@@ -217,9 +217,9 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     `tidegate.schemas.timetable.tick.Bounds`; `missed="all"` is Airflow's `catchup`, for events too. At most `missed_per_minute`
     missed runs start per minute. `max_active_runs` and, in each run, `max_active_tasks` limit what is active. A run that takes
     longer than `run_timeout_s` fails. After `max_failed_runs` failed runs in a row the DAG is paused; 0: never. `fail_fast`: the
-    first failed task ends its run. `allow_backfills`: users may create backfills. `extra_params`: the conf of a run may have keys
-    that are no `params`. `callbacks` name the receivers of notifications about runs. `deadlines` are the times by which runs must
-    have ended.
+    first failed task ends its run. `allow_backfills`: users may create backfills. `paused`: a new DAG begins paused; users pause
+    the others. `extra_params`: the conf of a run may have keys that are no `params`. `callbacks` name the receivers of
+    notifications about runs. `deadlines` are the times by which runs must have ended.
 
     `schedule` is the condition over datasets, `timing` its times. `mode`: one run of all pending events, or one of each event.
     `together`: a tick of the timetable makes a run only if the condition is met; otherwise each makes runs of its own.
@@ -246,6 +246,7 @@ class DagSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     max_failed_runs: Annotated[int, Meta(ge=0, le=100_000)] = 0
     fail_fast: bool = False
     allow_backfills: bool = True
+    paused: bool = False
     params: dict[str, ParamSpec] = {}
     extra_params: bool = False
     callbacks: tuple[Callback, ...] = ()

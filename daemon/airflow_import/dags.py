@@ -46,12 +46,14 @@ def dag_call(context: Context, node: ast.Call, variable: str, function: str = ""
     timed = made is not None and (planned is None or can_miss_runs(context, planned))
     if timed or planned is None:
         _report_version(context)
+    written_catchup = _catchup(context, catchup) if timed and (begin is not None or catchup is not None) else []
     written = [
         *([keyword("schedule", made)] if made is not None else []),
         *([keyword("timezone", constant(timezone))] if timezone != "UTC" else []),
         *_start(context, begin),
-        *(_catchup(context, catchup) if timed and (begin is not None or catchup is not None) else []),
+        *written_catchup,
         *_options(context, options),
+        *_paused(written_catchup, options),
         *_extra_params(context, options),
         *([keyword("default_args", defaults.value)] if defaults.value is not None else []),
     ]
@@ -142,6 +144,12 @@ def _catchup(context: Context, node: ast.expr | None) -> list[ast.keyword]:
         return []
     catchup = convert(context, keyword("catchup", node), "DAG", ("catchup", Context.translate))
     return [catchup] if catchup is not None else []
+
+
+def _paused(catchup: Sequence[ast.keyword], options: Sequence[ast.keyword]) -> list[ast.keyword]:
+    """A DAG that catches up begins paused: Airflow has its past runs, and a new DAG would start all of them."""
+    said = any(option.arg == "is_paused_upon_creation" for option in options)
+    return [keyword("paused", constant(value=True))] if catchup and not said else []
 
 
 def _options(context: Context, options: Sequence[ast.keyword]) -> list[ast.keyword]:

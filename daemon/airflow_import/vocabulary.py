@@ -15,9 +15,13 @@ MOMENT_OPTIONS = frozenset({"start_date", "end_date"})
 RENAMED_OPTIONS: Mapping[str, str] = {"task_concurrency": "max_active_tis_per_dag"}
 
 SAME_DAG_OPTIONS = frozenset(
-    {"max_active_runs", "max_active_tasks", "max_consecutive_failed_dag_runs", "fail_fast", "description", "tags"}
+    {"max_active_runs", "max_active_tasks", "max_consecutive_failed_dag_runs", "fail_fast", "paused", "description", "tags"}
 )
-RENAMED_DAG_OPTIONS: Mapping[str, str] = {"concurrency": "max_active_tasks", "fail_stop": "fail_fast"}
+RENAMED_DAG_OPTIONS: Mapping[str, str] = {
+    "concurrency": "max_active_tasks",
+    "fail_stop": "fail_fast",
+    "is_paused_upon_creation": "paused",
+}
 
 WITHOUT_EFFECT: Mapping[str, frozenset[object]] = {
     **dict.fromkeys(("cwd", "env", "env_vars", "conf", "application_args"), frozenset({None})),
@@ -79,7 +83,6 @@ OPTION_HINTS: Mapping[str, tuple[str, str]] = {
     "doc": ("texts for readers are the description of the DAG", "write description=, or a comment"),
     "do_xcom_push": ("the result of a function is always recorded", "return None"),
     "params": ("parameters belong to the DAG", "write them into params= of the DAG"),
-    "is_paused_upon_creation": ("a DAG file does not pause its DAG", "use `tidegate dags pause`"),
     "template_searchpath": ("templates are not read from files", "read the text with Path(…).read_text()"),
     "user_defined_macros": ("templates know the names of the run only", "compute the value in a function task"),
     "user_defined_filters": ("templates have the filters of Jinja only", "compute the value in a function task"),

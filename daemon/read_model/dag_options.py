@@ -41,6 +41,8 @@ def of_limits(spec: DagSpec) -> Iterator[Option]:
         yield "fail fast", "the first task that fails ends its run"
     if not spec.allow_backfills:
         yield "backfills", "not allowed"
+    if spec.paused:
+        yield "when new", "paused"
     if spec.extra_params:
         yield "extra params", "the conf of a run may have keys that are no params"
     if spec.deadlines:

@@ -78,6 +78,7 @@ class Dag:
     `max_consecutive_failed_dag_runs`: pause the DAG after this number of failed runs; default 0, never.
     `fail_fast`: end the run at the first failed task; default False.
     `allow_backfills`: whether users may create backfills; default True.
+    `paused`: whether a new DAG begins paused; default False. Later versions leave the pause as users set it.
     `mode`: `batch` (default) creates one run of all pending events, `each` one run of every event, in order.
     `on_paused`: `drop` (default) discards events that arrive while the DAG is paused, `keep` leaves them pending.
     `default_args`: options for all tasks (see `SparkProgramOptions`) whose kinds have them; a task's own take precedence.
@@ -111,6 +112,7 @@ class Dag:
         max_consecutive_failed_dag_runs: int = 0,
         fail_fast: bool = False,
         allow_backfills: bool = True,
+        paused: bool = False,
         mode: Literal["batch", "each"] = "batch",
         on_paused: Literal["drop", "keep"] = "drop",
         default_args: SparkProgramOptions | None = None,
@@ -158,6 +160,7 @@ class Dag:
                     max_failed_runs=max_consecutive_failed_dag_runs,
                     fail_fast=fail_fast,
                     allow_backfills=allow_backfills,
+                    paused=paused,
                     params=param_specs(where, params or {}, scheduled=condition is not None or timetable is not None),
                     extra_params=extra_params,
                     **self._callbacks.serialise(where, spec_fields(where, {**receivers, "deadlines": deadlines})),

@@ -56,13 +56,16 @@ DELETE FROM module_source AS module
 WHERE NOT EXISTS (SELECT FROM version_module AS used WHERE used.digest = module.digest)
 
 -- name: swap_versions
+-- Only a new DAG begins paused if its version says so: users pause the others.
 -- The clock visits a new DAG with a timetable or an input deadline at once, and a DAG that was held: its version releases it.
-INSERT INTO dag (dag_id, path, version_id, due_at, timed_since, inspects_events, keeps_paused)
+INSERT INTO dag (dag_id, path, version_id, due_at, timed_since, inspects_events, keeps_paused, is_paused, paused_at)
 SELECT
     dag_id, path, version_id, CASE WHEN is_timed OR has_deadline THEN $8::timestamptz END,
-    CASE WHEN is_timed THEN $8::timestamptz END, inspects_events, keeps_paused
-FROM unnest($1::text[], $2::text[], $3::bigint[], $4::boolean[], $5::boolean[], $6::boolean[], $7::boolean[])
-    AS new (dag_id, path, version_id, is_timed, has_deadline, inspects_events, keeps_paused)
+    CASE WHEN is_timed THEN $8::timestamptz END, inspects_events, keeps_paused, is_paused,
+    CASE WHEN is_paused THEN now() END
+FROM unnest(
+    $1::text[], $2::text[], $3::bigint[], $4::boolean[], $5::boolean[], $6::boolean[], $7::boolean[], $9::boolean[]
+) AS new (dag_id, path, version_id, is_timed, has_deadline, inspects_events, keeps_paused, is_paused)
 ON CONFLICT (dag_id) DO UPDATE
 SET path = excluded.path,
     version_id = excluded.version_id,

@@ -292,6 +292,7 @@ DAG_OPTIONS: Mapping[str, Source] = {
     "max_consecutive_failed_dag_runs": COUNTS,
     "fail_fast": BOOLEANS,
     "allow_backfills": BOOLEANS,
+    "paused": BOOLEANS,
     "mode": valid(of("'batch'", "'each'")),
     "on_paused": valid(of("'drop'", "'keep'")),
     "params": valid(PARAMS),

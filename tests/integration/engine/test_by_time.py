@@ -313,3 +313,20 @@ async def test_the_last_tick_of_a_timetable_that_is_over_makes_no_run_by_an_edit
     await world.tell(ScheduleDue(dag_id="d"))
 
     assert await world.runs() == before
+
+
+async def test_a_new_dag_begins_paused_and_later_versions_leave_the_pause_as_users_set_it(world: World) -> None:
+    spec = timed(paused=True)
+    pauses = "SELECT is_paused, paused_at IS NOT NULL FROM dag"
+
+    await world.file(spec)
+    await world.go_to(utc(2024, 5, 1, 13))
+    assert (await world.rows(pauses), await world.runs()) == ([(True, True)], [])
+
+    await world.file(timed(paused=False))
+    assert await world.rows(pauses) == [(True, True)]
+
+    await world.tell(PauseRequested(dag_id="d", is_paused=False))
+    await world.file(spec)
+    await world.go_to(utc(2024, 5, 1, 13))
+    assert (await world.rows("SELECT is_paused FROM dag"), bool(await world.runs())) == ([(False,)], True)

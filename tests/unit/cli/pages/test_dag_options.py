@@ -38,6 +38,7 @@ SHOWN: dict[str, tuple[Any, str]] = {
     "fail_fast": (True, "fail fast      the first task that fails ends its run"),
     "allow_backfills": (False, "backfills      not allowed"),
     "params": ({"day": ParamSpec(default="x")}, 'day    "x"'),
+    "paused": (True, "when new       paused"),
     "extra_params": (True, "extra params   the conf of a run may have keys that are no params"),
     "deadlines": (
         (DeadlineSpec(name="late", after_s=3600.0, since="queued_at"), DeadlineSpec(name="daily", at=time(9))),
