@@ -5,10 +5,11 @@ from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from tidegate.daemon.read_model.grid import Grid, GridLine
 from tidegate.daemon.web.rendering import colour, run_url, state_word
+from tidegate.daemon.web.shown import escaped
 from tidegate.schemas.queries.grid import GridCell, GridRun
 from tidegate.schemas.text import utc
 
@@ -71,4 +72,4 @@ def _details(cell: GridCell) -> str:
 
 def _escaped(text: str) -> str:
     """A plain string: to put a Markup into another string takes several times as long."""
-    return str(escape(text))
+    return str(escaped(text))

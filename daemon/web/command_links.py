@@ -7,10 +7,11 @@ from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.web.rendering import url
+from tidegate.daemon.web.shown import escaped
 
 May = Callable[..., bool]
 """Whether the caller has a right: for these DAGs, or in general."""
@@ -101,15 +102,15 @@ def links_to_pages(may: May) -> Mapping[str, Callable[..., Markup]]:
 def with_links(text: str, may: May, dags: Sequence[str] = ()) -> Markup:
     """The text as HTML. A command between backticks is a link if it has a page. `dags` are those of the backfill it names."""
     parts = enumerate(_COMMAND.split(text))
-    return Markup("").join(command_link(part, may, dags) if number % 2 else escape(part) for number, part in parts)
+    return Markup("").join(command_link(part, may, dags) if number % 2 else escaped(part) for number, part in parts)
 
 
 def command_link(command: str, may: May, dags: Sequence[str] = ()) -> Markup:
     """The command as a link to its page, or as it is."""
     found = page_of(command)
     if found is not None and found.is_permitted(may, dags):
-        return Markup('<a href="{}">{}</a>').format(found.address, found.page.label.format(*found.arguments))
-    return Markup("<code>{}</code>").format(command)
+        return Markup('<a href="{}">{}</a>').format(found.address, escaped(found.page.label.format(*found.arguments)))
+    return Markup("<code>{}</code>").format(escaped(command))
 
 
 def page_of(command: str) -> Target | None:

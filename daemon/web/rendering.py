@@ -23,6 +23,7 @@ from tidegate.daemon.read_model.system import resume_command, settle_command
 from tidegate.daemon.read_model.why_not import fact_text
 from tidegate.daemon.web.bars import duration_bar, span_bar
 from tidegate.daemon.web.numbers import together
+from tidegate.daemon.web.shown import exact, finalized
 from tidegate.schemas.queries import now
 from tidegate.schemas.queries.counting import counted_text, counted_to_bound, tasks_wait
 from tidegate.schemas.text import age, counted, span, took, utc
@@ -63,6 +64,7 @@ def environment() -> Environment:
         autoescape=True,
         loader=PackageLoader("tidegate.daemon.web"),
         undefined=StrictUndefined,
+        finalize=finalized,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -78,6 +80,7 @@ def environment() -> Environment:
         "tasks_wait": tasks_wait,
         "together": together,
         "number": "{:,.0f}".format,
+        "exact": exact,
     }
     made.globals |= {"url": url, "query": query, "dag_url": dag_url, "run_url": run_url, "task_url": task_url}
     made.globals |= {"colour": colour, "gate_colour": gate_colour, "letter_colour": letter_colour, "MARKS": MARKS}

@@ -13,8 +13,13 @@ from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.notice import LogExcerpt
 from tidegate.schemas.queries import run_pages
 
+OVERRIDE = "\N{RIGHT-TO-LEFT OVERRIDE}"
+"""It is in texts of tasks, producers and files. No page shows it as it is."""
+
 LONG_ID = "long_" + "x" * 120
-LOG = LogExcerpt(host="worker-1", path=f"/spool/{'x' * 120}/log", tail="\n".join(f"line {n} {'y' * 120}" for n in range(20)))
+LOG = LogExcerpt(
+    host="worker-1", path=f"/spool/{'x' * 120}/log", tail="\n".join(f"line {n} {OVERRIDE}{'y' * 120}" for n in range(20))
+)
 
 FAILING = """
 from tidegate import Dag
@@ -38,7 +43,7 @@ LOSS = "INSERT INTO commit_loss (timeline, since, until, found_by) VALUES ('2', 
 
 REPLAYABLE = "UPDATE dead_letter SET topic = $1, value = $2::bytea, value_bytes = length($2::bytea), headers = '{}'"
 
-REASON = "OSError: [Errno 28] No space left on device: '/data/" + "z" * 200 + "'"
+REASON = f"OSError: [Errno 28] No space left on device: '/data/{OVERRIDE}{'z' * 200}'"
 
 
 class Installation(msgspec.Struct, frozen=True):
@@ -57,9 +62,9 @@ async def lived(site: Site) -> Mapping[str, str]:
     await history.file(DAILY.replace("retries=1", "retries=2"))
     await history.file(FAILING, "flights.py")
     await history.file(TIMED, "timed.py")
-    await history.broken_file("broken.py", "NameError: name 'Dga' is not defined", 3)
+    await history.broken_file("broken.py", f"NameError: name '{OVERRIDE}Dga' is not defined", 3)
     await history.file('from tidegate import Dag\nwith Dag("stopped") as dag:\n    dag.empty("first")\n', "stopped.py")
-    await history.database.pool.execute("UPDATE dag SET held_since = now(), hold_reason = 'it broke' WHERE dag_id = 'stopped'")
+    await history.database.pool.execute("UPDATE dag SET held_since = now(), hold_reason = $1 WHERE dag_id = 'stopped'", REASON)
     await history.daemon()
     await dead_letters.written(history)
     prefix = site.service.settings.topic_prefix
@@ -67,7 +72,7 @@ async def lived(site: Site) -> Mapping[str, str]:
     await _failed_run(site)
     await history.run()
     await history.attempts_begin()
-    await history.updated("lake://flights", "f-2", {"day": "2013-01-02"})
+    await history.updated("lake://flights", f"f-2{OVERRIDE}", {"day": f"{OVERRIDE}2013-01-02"})
     await _backfill(site)
     partition = f"{prefix}dataset-updated/1"
     for statement, *values in ((HALTED, partition, 0), (INCIDENT, partition, 0), (LOSS,)):

@@ -10,7 +10,7 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, ConsoleMessage, Page
 
 from tests.integration.browser.conftest import IN_ONE_LOOP, IS_LIVE
-from tests.integration.browser.history import LONG_ID, Installation
+from tests.integration.browser.history import LONG_ID, OVERRIDE, Installation
 from tests.oidc_provider import OidcProvider
 from tidegate.daemon.web.app import SCREENS
 from tidegate.daemon.web.screen import Form, Screen
@@ -72,6 +72,7 @@ async def test_a_page_can_be_read_by_all(installation: Installation, reader: Pag
     faults, found = Faults(reader), []
     number = IDS.index(path)
     await reader.goto(address(installation, path))
+    found += [f"an override in {html}" for html in await reader.evaluate(OVERRIDDEN, OVERRIDE)]
     for width in WIDTHS:
         await reader.set_viewport_size({"width": width, "height": 900})
         found += await beyond_the_edge(reader, width)
@@ -96,6 +97,11 @@ CUT = """[...document.querySelectorAll(".wide:has(> .listed)")]
   .filter(e => e.scrollWidth > e.clientWidth)
   .map(e => e.outerHTML.slice(0, 120))"""
 """Tables that a narrow screen shows as lists hide no column."""
+
+
+OVERRIDDEN = """override => [document.head, ...document.querySelectorAll("body > *")]
+  .flatMap(e => e.outerHTML.split("\\n")).filter(line => line.includes(override)).map(line => line.slice(0, 160))"""
+"""The lines of the page in which a control turns text round."""
 
 
 async def beyond_the_edge(page: Page, width: int) -> list[str]:

@@ -278,7 +278,7 @@ async def test_a_run_and_a_task_are_marked(site: Site) -> None:
 
     assert tasks[0].state == "success"
     assert marked.url.path == f"{path}/tasks/join"
-    assert ("<option selected>failed</option>" in again, '/tasks/join">Back<' in again) == (True, True)
+    assert ('<option value="failed" selected>failed</option>' in again, '/tasks/join">Back<' in again) == (True, True)
     assert (await newest(site)).state == "success"
 
 
