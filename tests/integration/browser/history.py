@@ -16,7 +16,15 @@ from tidegate.schemas.queries import run_pages
 OVERRIDE = "\N{RIGHT-TO-LEFT OVERRIDE}"
 """It is in texts of tasks, producers and files. No page shows it as it is."""
 
-LONG_ID = "long_" + "x" * 120
+LONG_ID = "long_" + "x" * 245
+LONG_RUN = "r" * 250
+LONG_TASK = "task_" + "y" * 245
+LONG_URI = "lake://" + "u" * 400
+LONG_POOL = "p" * 250
+"""The longest names, but for the URI, of which longer ones are rare. `SHORTER` are less long, and common."""
+
+SHORTER = ("w" * 120, "v" * 60)
+
 LOG = LogExcerpt(
     host="worker-1", path=f"/spool/{'x' * 120}/log", tail="\n".join(f"line {n} {OVERRIDE}{'y' * 120}" for n in range(20))
 )
@@ -30,11 +38,15 @@ with Dag("flights_import", description="Loads the flights of a day", tags=["flig
 
 TIMED = f"""
 from datetime import UTC, datetime
-from tidegate import Dag, Param, cron
+from tidegate import Dag, Dataset, Param, cron
 with Dag("timed", schedule=cron("0 6 * * *"), run_immediately=False, params={{"n": Param(1, type="integer")}}) as dag:
     dag.command("first", ["true"]) >> dag.command("second", ["true"])
 with Dag("{LONG_ID}", schedule=cron("0 7 * * *"), run_immediately=False) as long:
-    long.command("task_{"y" * 120}", ["true"])
+    long.command("{LONG_TASK}", ["true"], outlets=[Dataset("{LONG_URI}")])
+    long.command("waits", ["true"], pool="{LONG_POOL}")
+for name in {SHORTER}:
+    with Dag(name, schedule=Dataset("{LONG_URI}")) as dag:
+        dag.command(name, ["true"])
 """
 
 HALTED = "INSERT INTO lease (kind, key, next_offset, halted) VALUES ('partition', $1, $2, true)"
@@ -85,7 +97,8 @@ async def _failed_run(site: Site) -> None:
     async with site.program() as client:
         for run_id in ("good", "bad"):
             assert (await client.post("/api/v1/dags/flights_import/runs", json={"run_id": run_id})).is_success
-        assert (await client.post(f"/api/v1/dags/{LONG_ID}/runs", json={"run_id": "r" * 120})).is_success
+        assert (await client.post(f"/api/v1/dags/{LONG_ID}/runs", json={"run_id": LONG_RUN})).is_success
+    await site.history.clock(LONG_ID)
     for attempt in await site.history.attempts_begin():
         await site.history.attempt_ends(attempt.submission_id)
     for number, attempt in enumerate(await site.history.attempts_begin()):

@@ -176,9 +176,9 @@ async def test_a_backfill_shows_its_failures_first_and_its_days(site: Site) -> N
     assert "OSError: &lt;the disk&gt; is full" in text
     assert "<title>2013-01-01: 1 failed</title>" in text
     assert "<title>2013-01-06: no date is planned</title>" in text
-    assert len(re.findall(r'<td class="num">1</td>\s*<td class="nowrap">2013-01-01', of_day)) == 1
-    assert '<td class="nowrap">2013-01-02' not in of_day
-    assert '<td class="nowrap">2013-01-02' in open_ones
+    assert len(re.findall(r'<td class="num" data-title="No.">1</td>\s*<td class="nowrap"[^>]*>2013-01-01', of_day)) == 1
+    assert '<td class="nowrap" data-title="Logical date">2013-01-02' not in of_day
+    assert '<td class="nowrap" data-title="Logical date">2013-01-02' in open_ones
     assert 'href="/backfills/1?state=failed&amp;rows=1#dates"' in open_ones
     assert "The backfill has no date in 2020" in other_year
     assert "None of its tasks holds a slot." in idle

@@ -115,7 +115,7 @@ async def test_the_grid_has_a_window_on_tasks(site: Site) -> None:
 
     text = await page(site, "/dags/daily_delays", tasks="1", rows="1", at="2100-01-01")
 
-    assert 'scope="row">report<' in text
+    assert 'scope="row" title="report">report<' in text
     assert 'scope="row">join<' not in text
     assert "tasks 2 to 2 of 3" in text
     assert re.findall(r'href="(/dags/daily_delays\?[^"]*)">Tasks', unescape(text)) == [
