@@ -173,9 +173,11 @@ class Stream(msgspec.Struct, Generic[P], frozen=True):
 Endpoint = Read[Any, Any] | Load[Any, Any] | Act[Any, Any, Any]
 
 
-def call_of(request: Request, service: Service, identity: Identity, endpoint: Endpoint | Stream[Any]) -> Call[Any]:
+def call_of(
+    request: Request, service: Service, identity: Identity, endpoint: Endpoint | Stream[Any], *, ignores_unknown: bool = False
+) -> Call[Any]:
     """The call, whose right is not checked yet. Raises InvalidError for parameters of another shape."""
-    params = params_of(request, endpoint.params)
+    params = params_of(request, endpoint.params, ignores_unknown=ignores_unknown)
     return Call(service, identity.caller, params, request_facts(request), identity.credential_id)
 
 
@@ -207,9 +209,15 @@ def _only(headers: Headers, name: str) -> str | None:
     return values[0] if values else None
 
 
-def params_of(request: Request, type_: type[P]) -> P:
-    """The parameters of the path and the query. Raises InvalidError, which names the parameter."""
-    return converted(given_once([*request.query_params.multi_items(), *request.path_params.items()]), type_, strict=False)
+def params_of(request: Request, type_: type[P], *, ignores_unknown: bool = False) -> P:
+    """The parameters of the path and the query. Raises InvalidError, which names the parameter.
+
+    `ignores_unknown`: those of the query that the type lacks, as mail programs and chats add to the addresses of pages.
+    """
+    queried = request.query_params.multi_items()
+    if ignores_unknown:
+        queried = [(name, text) for name, text in queried if name in type_.__struct_encode_fields__]
+    return converted(given_once([*queried, *request.path_params.items()]), type_, strict=False)
 
 
 async def perform(endpoint: Endpoint, call: Call[Any], body: Any = None) -> Any:

@@ -36,6 +36,7 @@ from tidegate.daemon.web.pages import (
     dead_letters,
     event,
     import_errors,
+    jump,
     login,
     note_forms,
     notifications,
@@ -119,6 +120,7 @@ def _routes(service: Service) -> list[BaseRoute]:
         Mount("/static", _ImmutableFiles(packages=[(__package__, "static")])),
         health.route(service),
         *login.routes(service),
+        jump.route(service),
         *routes(SCREENS, service),
     ]
 

@@ -167,7 +167,7 @@ def _shows(
 ) -> Answer:
     async def shows(request: Request) -> Response:
         identity = await require(request, service)
-        call = call_of(request, service, identity, read)
+        call = call_of(request, service, identity, read, ignores_unknown=True)
         async with recording_refusals(call, read):
             live = live_of(call.params, service.hub) if is_live else None  # before the read: what follows is in the stream
             page = await (_shared(read, call) if is_shared else perform(read, call))
@@ -186,7 +186,7 @@ def _acts(form: Form, service: Service) -> Answer:
     async def acts(request: Request) -> Response:
         identity = await require(request, service)
         fields = await form_of(request)
-        call = call_of(request, service, identity, form.act)
+        call = call_of(request, service, identity, form.act, ignores_unknown=True)
         try:
             async with recording_refusals(call, form.act) as attempt:
                 check_csrf(request, identity, fields.pop("csrf", ""))
