@@ -7,7 +7,9 @@ At the deadline the client closes the connection and sends no cancel request. A 
 synchronous standby: other sessions then see a commit that the standby, if it is promoted, does not have.
 """
 
+import os
 import random
+import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
@@ -51,6 +53,11 @@ AGAIN = (
     asyncpg.DeadlockDetectedError,
     asyncpg.InvalidCachedStatementError,
 )
+
+
+_CALL = re.compile(r"\[Errno (\d+)\] Connect call failed \('([^']*)', (\d+)[^)]*\)")
+_NUMBER = re.compile(r"\[Errno -?\d+\] ")
+"""What Python writes into the texts of its errors."""
 
 
 class RefusedError(Exception):
@@ -338,7 +345,7 @@ async def no_reset(_connection: Any) -> None:
 
 def describe(error: BaseException) -> str:
     """The text of an error as one line; its type where the text is empty."""
-    if (problem := _tls_problem(error)) is not None:
+    if (problem := _tls_problem(error) or _connection_problem(error)) is not None:
         return problem
     text = " ".join(str(error).split()) or type(error).__name__
     return f"{text}{WHY_READ_ONLY}" if isinstance(error, asyncpg.ReadOnlySQLTransactionError) else text
@@ -351,5 +358,18 @@ def _tls_problem(error: BaseException) -> str | None:
             return f"its certificate is refused ({error.verify_message}); check the host, and sslrootcert in its address"
         case FileNotFoundError(filename=None):
             return "a file in its address does not exist; check sslrootcert, sslcert and sslkey"
+        case _:
+            return None
+
+
+def _connection_problem(error: BaseException) -> str | None:
+    """What Python and asyncpg say in words about their own calls, or not at all."""
+    match error:
+        case TimeoutError():
+            return "it does not answer"
+        case asyncpg.ConnectionDoesNotExistError():
+            return "the connection ended before the answer"
+        case OSError():
+            return _NUMBER.sub("", _CALL.sub(lambda call: f"{os.strerror(int(call[1]))} at {call[2]}:{call[3]}", str(error)))
         case _:
             return None

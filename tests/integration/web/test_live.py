@@ -1,13 +1,14 @@
 """Streams of changes: from Kafka through a web process to a client."""
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 import anyio
 import anyio.lowlevel
+import psutil
 import pytest
 from httpx_sse import ServerSentEvent, aconnect_sse
 
@@ -298,4 +299,34 @@ async def test_a_killed_database_is_shown(make_site: MakeSite, own_postgres: Sta
             back = await reader.next("away", "live")
 
     assert "Postgres" in away.json()["servers"]
+    assert "Postgres" not in back.json()["servers"]
+
+
+@contextmanager
+def frozen(pid: int) -> Iterator[None]:
+    """A process and its children stand still."""
+    processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    for process in processes:
+        process.suspend()
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.resume()
+
+
+async def test_a_frozen_database_is_shown_before_its_connections_end(make_site: MakeSite, own_postgres: StartPostgres) -> None:
+    """Its connections stay open, for two minutes in tests."""
+    server = await own_postgres()
+    await migrate(server.dsn)
+    await make_known(server.dsn)
+    async with make_site(postgres_dsn=server.dsn) as site, connect(server.dsn) as database:
+        site.history.database = database
+        async with listening(site) as reader:
+            await reader.next("away")
+            with frozen(server.pid), anyio.fail_after(60):
+                away = await reader.next("away")
+            back = await reader.next("away", "live")
+
+    assert away.json()["servers"]["Postgres"] == "Postgres has not answered for 3 s"
     assert "Postgres" not in back.json()["servers"]
