@@ -37,11 +37,12 @@ class Identity(msgspec.Struct, frozen=True):
 async def identify(request: Request, service: Service) -> Identity | None:
     """The caller; None without a token and without a session.
 
-    Raises UnauthenticatedError for a token that is not valid, and RefusedLoginError for a user that no proxy may name.
+    Raises UnauthenticatedError for a token that is not valid, TooManyError for too many of these from an address, and
+    RefusedLoginError for a user that no proxy may name.
     """
     token = token_of(request, service)
     if token is not None:
-        return await _by_token(service, token)
+        return await _by_token(service, token, address_of(request))
     secret = request.cookies.get(cookie_name(request))
     found = await service.identities.autocommit(credentials.find, "session", secret) if secret else None
     session = None if found is None else found.at_present(service.grants)
@@ -73,9 +74,10 @@ def address_of(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-async def _by_token(service: Service, token: str) -> Identity:
+async def _by_token(service: Service, token: str, address: str) -> Identity:
     found = await service.identities.autocommit(credentials.find, "token", token)
     if found is None:
+        service.failed_tokens.take(address)
         raise UnauthenticatedError(f"the token is unknown, expired or revoked; {HOW}")
     return Identity(found.caller, found.id)
 

@@ -25,6 +25,9 @@ IDENTITY_CONNECTIONS = 2
 FAILED_LOGINS_PER_S = 2.0
 """More of them from one address would fill the audit log."""
 
+FAILED_TOKENS_PER_S = 10.0
+"""A program whose token has expired asks on, and all programs behind a proxy have one address."""
+
 PROVIDER_LOGINS_PER_S = 10.0
 """All users behind a proxy have one address."""
 
@@ -41,9 +44,9 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     `identities` finds callers, on connections of its own: a change that waits for a lock delays no other request by that.
 
     `limit` counts the requests of each caller, of pages and API together, `failed_logins` those of each address and of each user
-    without a role, and `provider_logins` (by OpenID Connect) those of each address. `hub` has no changes before
-    `tidegate.daemon.live.follow` runs. `shared_reads` are those of pages. `proxy` may name users; None: none may. `grants` are
-    the rights of groups. `log_ranges` asks Kafka. `backends` read the logs on this host.
+    without a role, `failed_tokens` (unknown ones) and `provider_logins` (by OpenID Connect) those of each address. `hub` has no
+    changes before `tidegate.daemon.live.follow` runs. `shared_reads` are those of pages. `proxy` may name users; None: none may.
+    `grants` are the rights of groups. `log_ranges` asks Kafka. `backends` read the logs on this host.
 
     `sink` publishes the events of all requests: with a connection for each of them, an outage of Kafka would use up the
     descriptors of the process. `turns` are those of callers whose previews compute. `given_up` are the users and Idempotency-Keys
@@ -59,6 +62,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     hub: Hub
     shared_reads: SharedReads
     failed_logins: RateLimit
+    failed_tokens: RateLimit
     provider_logins: RateLimit
     proxy: Proxy | None
     grants: Grants
@@ -92,6 +96,7 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
             hub=Hub(),
             shared_reads=shared_reads,
             failed_logins=RateLimit(FAILED_LOGINS_PER_S, time.monotonic, "failed logins"),
+            failed_tokens=RateLimit(FAILED_TOKENS_PER_S, time.monotonic, "requests with a wrong token"),
             provider_logins=RateLimit(PROVIDER_LOGINS_PER_S, time.monotonic, "logins by OpenID Connect"),
             proxy=proxy_of(settings, grants),
             grants=grants,

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from tests.integration.web.conftest import MakeSite, Site, csrf_of
+from tidegate.daemon.gateway import service
 from tidegate.daemon.identity import credentials
 from tidegate.daemon.permissions import Caller, Role
 from tidegate.schemas.queries.credentials import list_tokens, revoke
@@ -23,6 +24,20 @@ async def test_the_api_answers_only_with_a_token(site: Site) -> None:
         assert answer.status_code == HTTPStatus.UNAUTHORIZED
         assert answer.headers["www-authenticate"] == "Bearer"
         assert answer.json()["type"] == "urn:tidegate:problem:unauthenticated"
+
+
+async def test_wrong_tokens_of_an_address_have_a_limit(make_site: MakeSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A right one has none: all programs behind a proxy have its address."""
+    monkeypatch.setattr(service, "FAILED_TOKENS_PER_S", 0.01)
+    async with make_site() as site, site.anonymous() as client:
+        wrong, right = ({"authorization": f"Bearer {token}"} for token in ("tdg_wrong", await site.token()))
+        first, refused, page = [await client.get(path, headers=wrong) for path in ("/api/v1/dags", "/api/v1/dags", "/dags")]
+        others = [await client.get(path, headers=right) for path in ("/api/v1/dags", "/dags")]
+
+    statuses = [answer.status_code for answer in (first, refused, page, *others)]
+    assert statuses == [HTTPStatus.UNAUTHORIZED, *[HTTPStatus.TOO_MANY_REQUESTS] * 2, *[HTTPStatus.OK] * 2]
+    assert int(refused.headers["retry-after"]) > 1
+    assert "127.0.0.1 sends more than 0.01 requests with a wrong token a second" in refused.json()["detail"]
 
 
 async def test_a_token_ends_with_its_time_and_when_it_is_revoked(site: Site) -> None:
