@@ -219,6 +219,7 @@ ENDPOINTS = (
         NewBackfill,
         BackfillRow,
         status=201,
+        location="/backfills/{id}",
         does="created a backfill",
     ),
     Act(

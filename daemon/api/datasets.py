@@ -137,6 +137,7 @@ ENDPOINTS = (
         NewEvent,
         Published,
         status=201,
+        location="/events?uri={uri}&event_id={id}",
         resumes=True,
         does="published an event",
         announces="asked to publish an event",

@@ -42,6 +42,9 @@ ANY = "*"
 ABSENT = "The caller saw none: the change is refused if there is one."
 
 
+LOCATED = {"headers": {"Location": {"description": "The address of what was made", "schema": {"type": "string"}}}}
+
+
 AnyEndpoint = Endpoint | Stream[Any]
 
 
@@ -91,7 +94,7 @@ def _responses(endpoint: AnyEndpoint, schemas: Mapping[str, Any]) -> dict[str, A
     responses = {status: {"description": text, "content": content} for status, text in sorted(_problems(endpoint).items())}
     result = _content("The result", schemas[str(endpoint.result)])
     if isinstance(endpoint, Act):
-        return {str(endpoint.status): result, **responses}
+        return {str(endpoint.status): {**result, **(LOCATED if endpoint.location else {})}, **responses}
     if isinstance(endpoint, Stream):
         return {"200": _content("The events, without end", schemas[str(endpoint.result)], "text/event-stream"), **responses}
     tag = {"ETag": {"description": "The version of the result", "schema": {"type": "string"}}}

@@ -5,6 +5,7 @@ from functools import cache, partial
 from hashlib import sha256
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from starlette.requests import Request
@@ -27,7 +28,7 @@ from tidegate.daemon.api import (
     tasks,
     tokens,
 )
-from tidegate.daemon.api.openapi import ANY, document
+from tidegate.daemon.api.openapi import ANY, PREFIX, document
 from tidegate.daemon.gateway import json_input
 from tidegate.daemon.gateway.authenticate import check_csrf, require
 from tidegate.daemon.gateway.conversion import converted
@@ -111,7 +112,15 @@ async def _changed(request: Request, call: Call[Any], endpoint: Act[Any, Any, An
     attempt.body = _decoded(content, endpoint)
     work = partial(_done, endpoint, attempt.body)
     status, result = await idempotency.once(call, endpoint, f"{request.url.path}?{request.url.query}", content, work)
-    return Response(result, status, media_type=JSON)
+    return Response(result, status, _location(endpoint, result), media_type=JSON)
+
+
+def _location(endpoint: Act[Any, Any, Any], result: bytes) -> dict[str, str]:
+    """Where the thing is that was made. The stored result of a repeat says it, too."""
+    if not endpoint.location:
+        return {}
+    fields = {name: quote(str(value), safe="") for name, value in msgspec.json.decode(result).items()}
+    return {"location": PREFIX + endpoint.location.format_map(fields)}
 
 
 def _check_match(call: Call[Any], endpoint: Act[Any, Any, Any]) -> None:

@@ -234,6 +234,7 @@ ENDPOINTS = (
         NewRun,
         RunRow,
         status=201,
+        location="/dags/{dag_id}/runs/{run_id}",
         resumes=True,
         does="triggered a run",
     ),

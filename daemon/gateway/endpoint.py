@@ -126,8 +126,9 @@ class Act(msgspec.Struct, Generic[P, B, R], frozen=True):
     """An endpoint that changes state, with a body.
 
     With an Idempotency-Key its result is stored, and returned to a repeated request. `resumes`: a repeat of a request that
-    failed, or whose server ended, may do the work again, which then finds what was done, or sets it once more. `versioned`: it
-    compares If-Match. `only_shows`: whether a body asks only for what the change would do, which the audit log leaves out.
+    failed, or whose server ended, may do the work again, which then finds what was done, or sets it once more. `location` is the
+    path of what it made, with fields of its result. `versioned`: it compares If-Match. `only_shows`: whether a body asks only for
+    what the change would do, which the audit log leaves out.
 
     The work writes to the audit log what was done, in the transaction of the change; `announces` is what the log says before
     work that no transaction covers. `does` says of a refused request what was not done, for bodies that differ by `says`;
@@ -142,6 +143,7 @@ class Act(msgspec.Struct, Generic[P, B, R], frozen=True):
     body: type[B]
     result: type[R]
     status: int = 200
+    location: str = ""
     resumes: bool = False
     versioned: bool = False
     only_shows: Callable[[B], bool] | None = None

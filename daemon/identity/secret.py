@@ -2,7 +2,7 @@
 
 import hmac
 from hashlib import sha256
-from secrets import token_urlsafe
+from secrets import token_bytes, token_urlsafe
 
 SECRET_PREFIX = "tdg_"  # noqa: S105 - it is no secret itself
 """Marks a secret of Tidegate, so that scanners of repositories recognise it."""
@@ -20,9 +20,26 @@ def digest_of(secret: str) -> bytes:
 
 
 def csrf_token(secret: str) -> str:
-    """The token for the forms of a session: another origin cannot read it, and it does not reveal the secret."""
-    return hmac.new(secret.encode(), b"csrf", sha256).hexdigest()
+    """A token for the forms of a session: another origin cannot read it, and it does not reveal the secret.
+
+    Each one is masked by a pad of its own, as in Django: pages are compressed, and the lengths of compressed answers that also
+    repeat a text of an attacker would tell a token that stays the same (BREACH).
+    """
+    pad = token_bytes(BYTES)
+    return (pad + _xor(pad, _csrf(secret))).hex()
 
 
 def is_csrf_token(secret: str, given: str) -> bool:
-    return hmac.compare_digest(csrf_token(secret).encode(), given.encode())
+    try:
+        token = bytes.fromhex(given)
+    except ValueError:
+        return False
+    return len(token) == 2 * BYTES and hmac.compare_digest(_xor(token[:BYTES], token[BYTES:]), _csrf(secret))
+
+
+def _csrf(secret: str) -> bytes:
+    return hmac.new(secret.encode(), b"csrf", sha256).digest()
+
+
+def _xor(left: bytes, right: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(left, right, strict=True))

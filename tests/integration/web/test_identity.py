@@ -10,6 +10,7 @@ import pytest
 from tests.integration.web.conftest import MakeSite, Site, csrf_of
 from tidegate.daemon.gateway import service
 from tidegate.daemon.identity import credentials
+from tidegate.daemon.identity.secret import is_csrf_token
 from tidegate.daemon.permissions import Caller, Role
 from tidegate.schemas.queries.credentials import list_tokens, revoke
 
@@ -167,7 +168,9 @@ async def test_users_who_read_a_page_at_once_each_see_their_own_actions(site: Si
 
     found = [("vera, viewer" in text, "emil, editor" in text, "daily_delays/trigger" in text) for text in pages]
     assert found == [(True, False, False), (False, True, True)] * 6
-    assert len({csrf_of(httpx.Response(200, text=text)) for text in pages}) == 2
+    secrets = [str(client.cookies[f"tidegate_session_{client.base_url.port}"]) for client in browsers]
+    tokens = [csrf_of(httpx.Response(200, text=text)) for text in pages]
+    assert all(is_csrf_token(secret, token) for secret, token in zip(secrets, tokens, strict=True))
 
 
 async def test_a_cookie_is_safe(site: Site, make_site: MakeSite) -> None:
