@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Set
 from enum import StrEnum
-from typing import TypeVar
+from typing import Annotated, TypeVar
+
+from msgspec import Meta
 
 
 class RunState(StrEnum):
@@ -89,6 +91,17 @@ class DateState(StrEnum):
     FAILED = "failed"
     SKIPPED = "skipped"
     CANCELLED = "cancelled"
+
+
+def _listing(names: type[StrEnum]) -> Meta:
+    return Meta(extra_json_schema={"enum": [name.value for name in names]})
+
+
+RunStateName = Annotated[str, _listing(RunState)]
+RunTypeName = Annotated[str, _listing(RunType)]
+TaskStateName = Annotated[str, _listing(TaskState)]
+SubmissionStateName = Annotated[str, _listing(SubmissionState)]
+"""The names in rows of lists, which stay texts: a page has thousands. JSON Schemas list them."""
 
 
 RUN_ENDED = frozenset({RunState.SUCCESS, RunState.FAILED})

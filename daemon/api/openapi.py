@@ -54,6 +54,7 @@ def document(endpoints: Sequence[AnyEndpoint]) -> Mapping[str, Any]:
     references, components = msgspec.json.schema_components(types, ref_template=REF)
     # Equal types are one: `list[X]` of two endpoints is a type of its own at each.
     schemas = dict(zip(map(str, types), references, strict=True))
+    components = {name: {**for_generators(schema), "title": title_of(name)} for name, schema in components.items()}
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schemas, components)
@@ -62,9 +63,35 @@ def document(endpoints: Sequence[AnyEndpoint]) -> Mapping[str, Any]:
         "info": {"title": "Tidegate", "version": version("tidegate")},
         "servers": [{"url": PREFIX}],
         "security": [{"token": []}],
+        "tags": [{"name": tag} for tag in sorted(set(map(_tag, endpoints)))],
         "paths": paths,
         "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }
+
+
+def for_generators(schema: Any) -> Any:
+    """The schema without `"items": false` beside `prefixItems`, which generators of clients cannot read; `maxItems` says it."""
+    match schema:
+        case {"prefixItems": [first, *others], "items": False, **rest}:
+            alike = all(other == first for other in others)
+            return {**rest, **({"items": for_generators(first)} if alike else {"prefixItems": for_generators([first, *others])})}
+        case dict():
+            return {name: for_generators(value) for name, value in schema.items()}
+        case list():
+            return [for_generators(value) for value in schema]
+        case _:
+            return schema
+
+
+def title_of(name: str) -> str:
+    """The name of a class in a client: of two types with one name also the module, as in `LeasesRetention`."""
+    *_, module, own = ["", *name.split(".")]
+    return module.title().replace("_", "") + own
+
+
+def _tag(endpoint: AnyEndpoint) -> str:
+    """The noun of its path."""
+    return endpoint.path.split("/")[1]
 
 
 def _types(endpoint: AnyEndpoint) -> Iterator[Any]:
@@ -77,6 +104,7 @@ def _types(endpoint: AnyEndpoint) -> Iterator[Any]:
 def _operation(endpoint: AnyEndpoint, schemas: Mapping[str, Any], components: Mapping[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": endpoint.work.__name__,
+        "tags": [_tag(endpoint)],
         "summary": (endpoint.work.__doc__ or "").partition("\n")[0],
         "description": f"Needs the right `{endpoint.right}`.",
         "parameters": [*_parameters(endpoint, schemas, components), *_headers(endpoint)],
@@ -119,7 +147,7 @@ def _headers(endpoint: AnyEndpoint) -> Iterator[dict[str, Any]]:
     if isinstance(endpoint, Act) and endpoint.versioned:
         yield _header("If-Match", TAG, {"type": "string"})
     if isinstance(endpoint, Act) and endpoint.creates:
-        yield _header("If-None-Match", ABSENT, {"const": ANY})
+        yield _header("If-None-Match", ABSENT, {"type": "string", "enum": [ANY]})
     if isinstance(endpoint, Stream):
         yield _header("Last-Event-ID", AFTER, {"type": "string"})
 

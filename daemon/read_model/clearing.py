@@ -16,6 +16,7 @@ from tidegate.schemas.error import RequestError
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import ClearRequested, Message
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.state import RunStateName
 from tidegate.schemas.text import counted
 from tidegate.schemas.view import RunView
 
@@ -25,7 +26,7 @@ class ClearedRun(msgspec.Struct, frozen=True):
 
     run_id: str
     logical_date: datetime | None
-    state: str
+    state: RunStateName
     tasks: Sequence[str]
 
 

@@ -13,7 +13,7 @@ from tidegate.schemas.notice import FailedTask
 from tidegate.schemas.queries import tasks
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
-from tidegate.schemas.state import DateState, TaskState
+from tidegate.schemas.state import DateState, RunStateName, TaskState
 from tidegate.schemas.view import TaskKey
 
 _SQL = load("backfill_pages")
@@ -117,7 +117,7 @@ class DateRow(msgspec.Struct, frozen=True, kw_only=True):
     state: DateState
     dag_id: str | None
     run_id: str | None
-    run_state: str | None
+    run_state: RunStateName | None
     version: int | None = None
     reason: str
     task: UnendedTask | None = None

@@ -12,6 +12,7 @@ from tidegate.schemas.queries.counting import COUNTED, counted_text
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.read_plan import MAX_RUN_DATES
+from tidegate.schemas.state import RunStateName
 from tidegate.schemas.timetable.tick import Tick
 from tidegate.schemas.view import DagView
 
@@ -69,7 +70,7 @@ class LastRun(msgspec.Struct, frozen=True):
 
     dag_id: str
     run_id: str
-    state: str
+    state: RunStateName
     start_date: datetime | None
     end_date: datetime | None
     order_at: datetime

@@ -17,6 +17,7 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.producers import producer_columns, producer_of, with_producer
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.read_plan import EventKey
+from tidegate.schemas.state import RunStateName
 from tidegate.schemas.wire.event import DatasetUpdated, Producer
 
 _SQL = load("datasets")
@@ -82,7 +83,7 @@ class OutcomeRow(msgspec.Struct, frozen=True):
     outcome: str
     run_id: str | None
     reason: str | None
-    run_state: str | None = None
+    run_state: RunStateName | None = None
     at: datetime | None = None
 
 

@@ -11,6 +11,7 @@ import msgspec
 from tidegate.schemas.graph import MAX_TASKS, element_index
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
+from tidegate.schemas.state import RunStateName, RunTypeName, TaskStateName
 from tidegate.schemas.text import span
 
 _SQL = load("grid")
@@ -21,8 +22,8 @@ class GridRun(msgspec.Struct, frozen=True):
 
     id: int
     run_id: str
-    run_type: str
-    state: str
+    run_type: RunTypeName
+    state: RunStateName
     start_date: datetime | None
     end_date: datetime | None
     order_at: datetime
@@ -31,7 +32,7 @@ class GridRun(msgspec.Struct, frozen=True):
 class GridCell(msgspec.Struct, frozen=True):
     """A task in a run. A mapped task counts its instances, and how many of them succeeded."""
 
-    state: str
+    state: TaskStateName
     instances: int
     succeeded: int
     try_number: int

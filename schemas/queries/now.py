@@ -10,6 +10,7 @@ from tidegate.schemas.notice import FailedTask, instance_name
 from tidegate.schemas.queries import tasks
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
+from tidegate.schemas.state import RunStateName
 
 _SQL = load("now")
 
@@ -39,7 +40,7 @@ class ActiveRun(msgspec.Struct, frozen=True):
 
     dag_id: str
     run_id: str
-    state: str
+    state: RunStateName
     start_date: datetime | None
     order_at: datetime
     unfinished: int

@@ -14,7 +14,7 @@ from tidegate.schemas.queries.counting import EXTRA_BYTES
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.producers import with_producer
 from tidegate.schemas.queries.sql import load
-from tidegate.schemas.state import RunState, RunType
+from tidegate.schemas.state import RunState, RunStateName, RunType, RunTypeName, SubmissionStateName, TaskStateName
 from tidegate.schemas.wire.event import Producer
 
 _SQL = load("run_pages")
@@ -31,8 +31,8 @@ class RunRow(msgspec.Struct, frozen=True):
 
     dag_id: str
     run_id: str
-    run_type: str
-    state: str
+    run_type: RunTypeName
+    state: RunStateName
     run_after: datetime
     created_at: datetime
     start_date: datetime | None
@@ -63,14 +63,14 @@ class RunTaskRow(msgspec.Struct, frozen=True):
 
     task_id: str
     map_index: int | None
-    state: str
+    state: TaskStateName
     try_number: int
     start_date: datetime | None
     end_date: datetime | None
     next_try_at: datetime | None
     submission_id: UUID | None
     backend: str | None
-    submission_state: str | None
+    submission_state: SubmissionStateName | None
     reason: str | None
 
     @property
@@ -90,7 +90,7 @@ class RunMoveRow(msgspec.Struct, frozen=True):
     """A line of a run's journal."""
 
     seq: int
-    state: str
+    state: RunStateName
     reason: str
     at: datetime
 
@@ -106,7 +106,7 @@ class RunAttemptRow(msgspec.Struct, frozen=True):
     try_number: int
     submission_id: UUID
     backend: str
-    state: str
+    state: SubmissionStateName
     host: str | None
     reason: str
     exit_code: int | None
@@ -137,8 +137,8 @@ class OriginFacts(msgspec.Struct, frozen=True):
     `events_left`: at least this number of events stayed pending because of the limit of the run.
     """
 
-    run_type: str
-    state: str
+    run_type: RunTypeName
+    state: RunStateName
     run_after: datetime
     logical_date: datetime | None
     data_interval_start: datetime | None
@@ -188,7 +188,7 @@ class Steps(msgspec.Struct, frozen=True):
     submitted_at: datetime | None
     started_at: datetime | None
     ended_at: datetime | None
-    state: str
+    state: SubmissionStateName
     host: str | None
 
 
