@@ -33,13 +33,8 @@ async def test_the_list_shows_last_updates_intervals_and_pending_events(site: Si
 
     (line,) = re.findall(r"<tr>\s*<th[^>]*>.{0,80}lake://flights</a>.*?</tr>", text.replace("lake%3A%2F%2F", ""), re.DOTALL)
     assert ("2026-01-01" in line, "s ago" in line) == (False, True)
-<<<<<<< HEAD
-    assert "<td>1h00m</td>" in line
-    assert re.findall(r'num">(\d+)', line) == ["0", "1", "26"]
-=======
-    assert '<td data-title="Usually every">2h00m</td>' in line
-    assert re.findall(r'num"[^>]*>(\d+)', line) == ["0", "1", "2"]
->>>>>>> fb232217 (web: break long names, and show lists as lists when narrow)
+    assert '<td data-title="Usually every">1h00m</td>' in line
+    assert re.findall(r'num"[^>]*>(\d+)', line) == ["0", "1", "26"]
     assert ("lake://delays<" in first, "lake://flights<" in first, "lake://flights<" in second) == (True, False, True)
 
 
