@@ -88,11 +88,13 @@ class CommitLossDetector:
             raise UnavailableError(ANOTHER, server=POSTGRES)
         if found is not None and not found.home:
             await installation.settle_in(connection, place.database)
+            found = await installation.read(connection)
         elif found is not None and (reason := await installation.why_restored(connection, found, place.database)):
             await hold(connection, reason, await installation.newest_commit(connection))
+            found = await installation.read(connection)
         if self.installation is None and found is not None:
             self.newest_commit = await installation.newest_commit(connection)
-        self.installation = await installation.read(connection)
+        self.installation = found
         self._keep_receipts_of(place.database if self.installation is None else self.installation.epoch)
 
     def _keep_receipts_of(self, database: str) -> None:

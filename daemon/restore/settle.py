@@ -55,7 +55,7 @@ class ReadFrom(NamedTuple):
 class Settled(msgspec.Struct, frozen=True):
     """A settled restore: how many there were, the next offsets by partition, and the known `ends` of attempts.
 
-    `passed` are the DAGs whose missed ticks count as done, `loss` the loss of commits that stays open.
+    `passed` are the DAGs whose missed ticks count as done.
     """
 
     restores: int
@@ -141,9 +141,8 @@ async def _release(
     if found.held_since is None:
         raise RequestError(NOT_HELD)
     identity = f"{place.database}/{uuid4()}" if is_copy or not found.identity else found.identity
-    since = found.lost_since or found.held_since
     if not is_copy and found.lost_since is not None:
-        await losses.record(db, place.timeline or "", since, db.now, by[0])
+        await losses.record(db, place.timeline or "", found.lost_since, db.now, by[0])
     passed = await pass_ticks(db, db.now if read_from.what == "latest" else read_from.at)
     await installation.release(db, Release(place.database, identity, offsets, await installation.ids_ahead(db), pause))
     details = {"because": by[1], "read_from": _name(read_from), "is_copy": is_copy, "pause": pause, "reason": found.hold_reason}
