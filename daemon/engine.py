@@ -8,6 +8,7 @@ from functools import reduce
 from operator import or_
 from typing import Any, Protocol
 from uuid import UUID
+from zlib import crc32
 
 import msgspec
 
@@ -82,8 +83,10 @@ from tidegate.schemas.queries import inbox, outbox
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import Identity, OffsetMove
 from tidegate.schemas.queries.unit_of_work import UnitOfWork
+from tidegate.schemas.text import utc
+from tidegate.schemas.wire import openlineage
 from tidegate.schemas.wire.dead_letter import DeadLetter
-from tidegate.schemas.wire.event import DatasetUpdated, TaskFinished
+from tidegate.schemas.wire.event import POSITION, PRODUCER_SOURCE, DatasetUpdated, Rejection, TaskFinished
 
 
 class Handler(Protocol):
@@ -191,6 +194,13 @@ class Applied(msgspec.Struct, frozen=True):
     has_skipped: bool = False
 
 
+CONFLICT = "an event with the source {!r} and the id {!r}, but with other data, was recorded{}: this one has no effect"
+
+DERIVED = (PRODUCER_SOURCE, openlineage.SOURCE)
+"""The sources whose ids Tidegate derives."""
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
 NOTHING = Applied(Work(0), 0, (), 0)
 
 
@@ -225,7 +235,8 @@ def _is_for_many(batch: Batch, *, skips_locked: bool) -> bool:
 
 
 async def _apply(db: Db, batch: Batch, author: UUID | None = None, writer: str | None = None) -> Applied:
-    accepted: Sequence[int] = await _unseen(db, batch)
+    accepted: Sequence[int]
+    accepted, conflicts = await _unseen(db, batch)
     if batch.lineage is not None:
         accepted = await batch.lineage.accept(db, accepted)
     messages = [batch.messages[index] for index in accepted]
@@ -238,6 +249,7 @@ async def _apply(db: Db, batch: Batch, author: UUID | None = None, writer: str |
     await perform(unit, [*effects, *batch.entries] if batch.entries and len(effects) > len(rejected) else effects)
     dead_letters = list(batch.dead_letters)
     if batch.dead_letter_of:
+        dead_letters += [batch.dead_letter_of[index](Rejection.CONFLICTING_ID, why) for index, why in conflicts.items()]
         dead_letters += [batch.dead_letter_of[accepted[e.index]](e.reason, e.message) for e in rejected]
     if dead_letters:
         await outbox.announce(unit, await inbox.insert_dead_letters(await unit.reader(), dead_letters))
@@ -256,15 +268,46 @@ async def rehearse(db: Db, messages: Sequence[Message[Any]]) -> list[Effect]:
     return effects
 
 
-async def _unseen(db: Db, batch: Batch) -> list[int]:
-    """The indexes of the messages whose id is new, each id once. Raises FencedError."""
+async def _unseen(db: Db, batch: Batch) -> tuple[list[int], Mapping[int, str]]:
+    """The indexes of the messages whose id is new, each id once; and by index, why others contradict the first with their id.
+
+    Raises FencedError.
+    """
     first: dict[Identity, int] = {}
     ids = [identity(message) for message in batch.messages]
     for index, id_ in enumerate(ids):
         if id_ is not None:
             first.setdefault(id_, index)
-    known = await inbox.record_batch(db, batch.offset_moves, sorted(first))
-    return [index for index, id_ in enumerate(ids) if id_ is None or (first[id_] == index and id_ not in known)]
+    contents = [content(message) for message in batch.messages]
+    new = sorted(first)
+    known = await inbox.record_batch(db, batch.offset_moves, new, [contents[first[id_]] for id_ in new])
+    accepted = [index for index, id_ in enumerate(ids) if id_ is None or (first[id_] == index and id_ not in known)]
+    if len(accepted) == len(ids):
+        return accepted, {}
+    # Read by a statement of its own, which sees what another transaction has just committed.
+    before = await inbox.recorded(db, known) if known else {}
+    taken = {id_: before[id_].content if id_ in before else contents[index] for id_, index in first.items()}
+    times = {id_: f" at {utc(found.received_at)}" for id_, found in before.items()}
+    return accepted, {
+        index: CONFLICT.format(id_.source, id_.id, times.get(id_, ""))
+        for index, id_ in enumerate(ids)
+        if id_ is not None and contents[index] is not None and taken[id_] not in (None, contents[index])
+    }
+
+
+def content(message: Message[Any]) -> int | None:
+    """A checksum of the data of a dataset event, the same for any order of its keys. None for other messages.
+
+    The events of tasks and of OpenLineage have no checksum, because their ids are derived: a task that runs again may say more.
+    Neither have events that are identified by their position.
+    """
+    id_, body = message.id, message.body
+    update = body.update if isinstance(body, DatasetUpdateDeferred) else body
+    if id_ is None or not isinstance(update, DatasetUpdated):
+        return None
+    if id_.source in DERIVED or id_.source.startswith(POSITION):
+        return None
+    return crc32(_encode((update.uri, update.extra))) - 2**31
 
 
 def identity(message: Message[Any]) -> Identity | None:

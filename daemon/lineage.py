@@ -46,7 +46,7 @@ class Lineage:
         """Record failed runs and count ignored messages. Returns the indexes without messages of failed runs, of any batch."""
         if self.failed:
             await inbox.record_batch(db, (), sorted(self.failed))
-        failed = await inbox.known(db, {run for run, _ in self.runs.values()}) if self.runs else set()
+        failed = await inbox.recorded(db, {run for run, _ in self.runs.values()}) if self.runs else {}
         void = {index for index in indexes if index in self.runs and self.runs[index][0] in failed}
         counts = self.ignored + Counter((self.runs[index][1], AFTER_FAILURE) for index in void)
         if counts:

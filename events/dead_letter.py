@@ -7,7 +7,8 @@ A record that would exceed Kafka's limit is published with the first `SAMPLE_BYT
 and `ce_shortened` is `true`. The whole record is in Postgres: `tidegate deadletters show`.
 
 A replayed record is sent to its topic unchanged but for one more header, `REPLAY`: the id of the dead letter, and the identity
-and time of the first arrival. It is therefore the same event as then, also if its producer gave it no identity.
+and time of the first arrival. It is therefore the same event as then, also if its producer gave it no identity. A record whose
+id was taken by an event with other data is another event: its position identifies it.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from msgspec import Meta
 from tidegate.events import cloudevents
 from tidegate.events.sink import MAX_SENT_BYTES, ProducerRecord, record_bytes
 from tidegate.schemas.wire.dead_letter import DeadLetter
-from tidegate.schemas.wire.event import MAX_ID_LENGTH, POSITION, EventId, Kind
+from tidegate.schemas.wire.event import MAX_ID_LENGTH, POSITION, EventId, Kind, Rejection
 
 SAMPLE_BYTES = 64 * 1024
 MAX_MESSAGE_LENGTH = 2000
@@ -33,12 +34,16 @@ Identity = Annotated[str, Meta(min_length=1, max_length=MAX_ID_LENGTH)]
 
 
 class Replay(msgspec.Struct, frozen=True):
-    """The content of the `REPLAY` header: the id of the dead letter, and the identity and time of the first arrival."""
+    """The content of the `REPLAY` header: the id of the dead letter, and the identity and time of the first arrival.
+
+    `is_another`: this identity is that of the record, and not the one that its producer gave.
+    """
 
     letter: Annotated[int, Meta(ge=1, le=2**63 - 1)]
     source: Identity
     id: Identity
     time: Annotated[datetime, Meta(tz=True)]
+    is_another: bool = False
 
 
 _REPLAY = msgspec.json.Decoder(Replay)
@@ -71,7 +76,8 @@ def replay_record(number: int, letter: DeadLetter) -> ProducerRecord:
     original = _RAW.decode(letter.raw_headers) if letter.raw_headers else [(name, text.encode()) for name, text in letter.headers]
     first = replay_of(original)
     origin = EventId(first.source, first.id) if first else position_identity(letter.topic, letter.partition, letter.offset)
-    replay = Replay(number, origin.source, origin.id, first.time if first else letter.recorded_at)
+    is_another = letter.reason == Rejection.CONFLICTING_ID or bool(first and first.is_another)
+    replay = Replay(number, origin.source, origin.id, first.time if first else letter.recorded_at, is_another)
     headers = [(name, value) for name, value in original if name != REPLAY]
     return ProducerRecord(letter.topic, letter.key, letter.value, [*headers, (REPLAY, msgspec.json.encode(replay))])
 

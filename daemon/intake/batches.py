@@ -176,19 +176,16 @@ def position_source(key: str) -> str:
 
 def _message(body: Incoming, envelope: Envelope, record: Record) -> Message[Any]:
     """Raises RejectedError for a record whose only time, from Kafka or from its first delivery, is out of range."""
-    if envelope.id is None or envelope.time is None:
-        envelope = _completed(envelope, record)
+    if replay := dead_letter.replay_of(record.headers):
+        envelope = _completed(envelope, replay)
     at = envelope.time or checked_time("the time of the record", record.timestamp)
     return Message(body=body, at=at, id=_id(envelope, record), ignored=envelope.ignored)
 
 
-def _completed(envelope: Envelope, record: Record) -> Envelope:
-    """A replayed record gets the missing parts of its envelope from its first delivery."""
-    replay = dead_letter.replay_of(record.headers)
-    if replay is None:
-        return envelope
+def _completed(envelope: Envelope, replay: dead_letter.Replay) -> Envelope:
+    """A replayed record gets the missing parts of its envelope from its first delivery, and another identity if it needs one."""
     time = envelope.time or checked_time("the time of the record", replay.time)
-    if envelope.id is not None:
+    if envelope.id is not None and not replay.is_another:
         return msgspec.structs.replace(envelope, time=time)
     return msgspec.structs.replace(envelope, source=replay.source, id=replay.id, time=time)
 

@@ -28,6 +28,13 @@ class Identity(msgspec.Struct, frozen=True, order=True, gc=False):
     scope: str
 
 
+class Recorded(NamedTuple):
+    """When an id was recorded first, with the checksum of its event; None for an event that is not compared."""
+
+    content: int | None
+    received_at: datetime
+
+
 class OffsetMove(msgspec.Struct, frozen=True):
     """A batch moves the partition `key` from `expected` to `new`, under the lease of `epoch`."""
 
@@ -78,17 +85,19 @@ async def deferred_ends(db: Db, ids: Collection[int]) -> Mapping[int, Message[Ta
     return {row.id: row.message for row in rows}
 
 
-async def record_batch(db: Db, moves: Sequence[OffsetMove], ids: Sequence[Identity]) -> set[Identity]:
+async def record_batch(
+    db: Db, moves: Sequence[OffsetMove], ids: Sequence[Identity], contents: Sequence[int | None] = ()
+) -> set[Identity]:
     """Move the offsets by compare-and-swap, in the global order, and record the ids; returns the ids that were recorded before.
 
-    Raises FencedError when an offset or epoch is not the expected one.
+    `contents` are the checksums of the events with these ids. Raises FencedError when an offset or epoch is not the expected one.
     """
     if not moves and not ids:
         return set()
     by_key = sorted(moves, key=attrgetter("key"))
     partitions = columns(by_key) if moves else [()] * 4
     places = [db.memory.lease_ctids.get(move.key, NOWHERE) for move in by_key]
-    rows = await db.fetch(_SQL["record_batch"], *partitions, places, *(columns(ids) if ids else [()] * 3))
+    rows = await db.fetch(_SQL["record_batch"], *partitions, places, *(columns(ids) if ids else [()] * 3), contents)
     await _move_offsets(db, by_key, {key: place for moved, key, place, _ in rows if moved})
     return {Identity(*identity) for moved, *identity in rows if not moved}
 
@@ -112,9 +121,10 @@ async def forget(db: Db, days: int, pages: range) -> int:
     return int((await db.execute(_SQL["forget"], days, (pages.start, 0), (pages.stop, 0))).rpartition(" ")[2])
 
 
-async def known(db: Db, ids: Collection[Identity]) -> set[Identity]:
+async def recorded(db: Db, ids: Collection[Identity]) -> Mapping[Identity, Recorded]:
     """The recorded ones among these ids."""
-    return {Identity(*row) for row in await db.fetch(_SQL["known_ids"], *columns(list(ids)))}
+    rows = await db.fetch(_SQL["recorded_ids"], *columns(list(ids)))
+    return {Identity(source, id_, scope): Recorded(content, at) for source, id_, scope, content, at in rows}
 
 
 async def forget_ids(db: Db, ids: Sequence[Identity]) -> None:

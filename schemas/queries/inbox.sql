@@ -26,8 +26,8 @@ moved AS (
     RETURNING lease.key, lease.ctid
 ),
 fresh AS (
-    INSERT INTO event_dedupe (source, event_id, scope)
-    SELECT * FROM unnest($6::text[], $7::text[], $8::text[])
+    INSERT INTO event_dedupe (source, event_id, scope, content)
+    SELECT * FROM unnest($6::text[], $7::text[], $8::text[], $9::integer[])
     ON CONFLICT DO NOTHING
     RETURNING source, event_id, scope
 )
@@ -59,8 +59,8 @@ SELECT pg_relation_size('event_dedupe') / current_setting('block_size')::bigint 
 DELETE FROM event_dedupe
 WHERE ctid >= $2::tid AND ctid < $3::tid AND received_at < now() - make_interval(days => $1)
 
--- name: known_ids
-SELECT source, event_id AS id, scope
+-- name: recorded_ids
+SELECT source, event_id AS id, scope, content, received_at
 FROM event_dedupe
 WHERE (source, event_id, scope) IN (SELECT * FROM unnest($1::text[], $2::text[], $3::text[]))
 

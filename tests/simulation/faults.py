@@ -55,8 +55,10 @@ def ids_not_remembered() -> None:
     """An event that comes again is new."""
     original = inbox.record_batch
 
-    async def record_batch(db: Db, moves: Sequence[OffsetMove], ids: Sequence[Identity]) -> set[Identity]:
-        await original(db, moves, ids)
+    async def record_batch(
+        db: Db, moves: Sequence[OffsetMove], ids: Sequence[Identity], contents: Sequence[int | None] = ()
+    ) -> set[Identity]:
+        await original(db, moves, ids, contents)
         return set()
 
     replace(inbox, "record_batch", record_batch)

@@ -98,7 +98,9 @@ def arrival_taken_for_occurrence() -> None:
 def sources_not_told_apart() -> None:
     """An event is known when another source sent its id."""
 
-    async def record_batch(db: Db, moves: Sequence[OffsetMove], ids: Sequence[Identity]) -> set[Identity]:
+    async def record_batch(
+        db: Db, moves: Sequence[OffsetMove], ids: Sequence[Identity], _contents: Sequence[int | None] = ()
+    ) -> set[Identity]:
         anyone = sorted({replaced(each, source="") for each in ids})
         known = await before(db, moves, anyone)
         return {each for each in ids if replaced(each, source="") in known}

@@ -194,7 +194,7 @@ async def test_an_event_is_known_again_for_as_long_as_its_id_is_remembered(world
     gone = await world.database.run(inbox.forget, days=14, pages=range(1))
 
     assert (kept, gone) == (0, 1)
-    assert await world.database.run(inbox.known, ids=[Identity("test", "one", "data")]) == set()
+    assert await world.database.run(inbox.recorded, ids=[Identity("test", "one", "data")]) == {}
 
 
 async def test_a_new_consumer_gets_the_history_that_there_is(world: World) -> None:

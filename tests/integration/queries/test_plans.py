@@ -421,7 +421,7 @@ async def test_runs_that_wait_for_a_run_of_another_version_are_found_among_the_r
 @pytest.mark.parametrize("state", ["schema", "history"])
 async def test_offsets_are_moved_where_they_were_last(state: str, request: pytest.FixtureRequest) -> None:
     """By its key, a row is found behind all that it was before."""
-    taking = "ARRAY['updates/1'], ARRAY[1], ARRAY[7], ARRAY[9], ARRAY['(0,1)'], {none}, {none}, {none}".format(**SAMPLES)
+    taking = "ARRAY['updates/1'], ARRAY[1], ARRAY[7], ARRAY[9], ARRAY['(0,1)'], {none}, {none}, {none}, {none}".format(**SAMPLES)
 
     nodes = await settled_plan(request.getfixturevalue(state), "inbox.record_batch", taking)
 

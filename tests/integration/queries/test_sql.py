@@ -148,6 +148,7 @@ UNPACKED = {
     "dag_pages.plans",
     "dead_letters.read",
     "inbox.record_batch",
+    "inbox.recorded_ids",
     "pools.read_pool",
     "results.elements",
     "sources.contexts",
