@@ -123,6 +123,7 @@ def terms(settings: Settings, backends: Mapping[str, Backend]) -> Terms:
         retention,
         lease_groups(settings),
         clusters_of_backends(settings.clusters),
+        signs=True,
     )
 
 

@@ -7,8 +7,8 @@ A record that would exceed Kafka's limit is published with the first `SAMPLE_BYT
 and `ce_shortened` is `true`. The whole record is in Postgres: `tidegate deadletters show`.
 
 A replayed record is sent to its topic unchanged but for one more header, `REPLAY`: the id of the dead letter, and the identity
-and time of the first arrival. It is therefore the same event as then, also if its producer gave it no identity. A record whose
-id was taken by an event with other data is another event: its position identifies it.
+and time of the first arrival. It is therefore the same event as then, also if its producer gave it no identity. A record
+without a right to its identity is another event: its position identifies it.
 """
 
 from collections.abc import Sequence
@@ -46,6 +46,8 @@ class Replay(msgspec.Struct, frozen=True):
     is_another: bool = False
 
 
+_ANOTHER = (Rejection.CONFLICTING_ID, Rejection.UNSIGNED)
+
 _REPLAY = msgspec.json.Decoder(Replay)
 _RAW = msgspec.json.Decoder(list[tuple[str, bytes]])
 
@@ -76,7 +78,7 @@ def replay_record(number: int, letter: DeadLetter) -> ProducerRecord:
     original = _RAW.decode(letter.raw_headers) if letter.raw_headers else [(name, text.encode()) for name, text in letter.headers]
     first = replay_of(original)
     origin = EventId(first.source, first.id) if first else position_identity(letter.topic, letter.partition, letter.offset)
-    is_another = letter.reason == Rejection.CONFLICTING_ID or bool(first and first.is_another)
+    is_another = letter.reason in _ANOTHER or bool(first and first.is_another)
     replay = Replay(number, origin.source, origin.id, first.time if first else letter.recorded_at, is_another)
     headers = [(name, value) for name, value in original if name != REPLAY]
     return ProducerRecord(letter.topic, letter.key, letter.value, [*headers, (REPLAY, msgspec.json.encode(replay))])

@@ -18,10 +18,11 @@ from tidegate.daemon.work import Work
 from tidegate.events import dead_letter
 from tidegate.events.cloudevents import common_headers, with_id
 from tidegate.events.outbox_sink import MISSING
+from tidegate.events.signature import HEADER, signature
 from tidegate.events.sink import MAX_SENT_BYTES, ProducerRecord, record_bytes
 from tidegate.events.source import Partition
 from tidegate.schemas.error import FATAL, KAFKA, UNSENT, FencedError, described
-from tidegate.schemas.queries import inbox, outbox, writers
+from tidegate.schemas.queries import inbox, installation, outbox, writers
 from tidegate.schemas.queries.leases import OUTBOX, LeaseSpec
 from tidegate.schemas.queries.outbox import OutboxRow, Seen, UnreadableRow
 from tidegate.schemas.wire.dead_letter import DeadLetter
@@ -155,7 +156,9 @@ class Publisher:
             await self.send_dead_letters(watermark, dead_letters[start : start + MAX_DEAD_LETTERS])
 
     async def send_events(self, watermark: OutboxWatermark, rows: Sequence[OutboxRow]) -> None:
-        sent = [(row, record) for row in rows for record in records_of(self._context.settings, row)]
+        database = self._context.database
+        secret = database.memory.secret or await database.run(installation.secret)
+        sent = [(row, record) for row in rows for record in records_of(self._context.settings, row, secret)]
         too_large = {row.id for row, record in sent if record_bytes(record) > MAX_SENT_BYTES}
         for id_ in too_large:
             _report(watermark, id_, f"its record is larger than {MAX_SENT_BYTES} bytes")
@@ -201,9 +204,12 @@ def _dead_letter(settings: Settings, row: OutboxRow, letter: DeadLetter) -> Prod
     )
 
 
-def records_of(settings: Settings, row: OutboxRow) -> Iterator[ProducerRecord]:
-    """The CloudEvents of a row, in binary mode."""
+def records_of(settings: Settings, row: OutboxRow, secret: bytes) -> Iterator[ProducerRecord]:
+    """The CloudEvents of a row, in binary mode. Dataset events are signed: daemons read them, too."""
     topic, key = settings.topic(row.kind), row.key.encode()
     common = common_headers(row.kind, source=PRODUCER_SOURCE, time=row.time)
     for event_id, payload in row.events():
-        yield ProducerRecord(topic, key, payload, with_id(event_id, common))
+        headers = with_id(event_id, common)
+        if row.kind is Kind.DATASET_UPDATED:
+            headers.append((HEADER, signature(secret, event_id, payload)))
+        yield ProducerRecord(topic, key, payload, headers)

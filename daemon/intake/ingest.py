@@ -30,6 +30,7 @@ from tidegate.daemon.intake.batches import (
     tried_alone,
 )
 from tidegate.daemon.intake.former_offsets import note_of, open_source, refuse_outdated
+from tidegate.daemon.intake.signed import Signatures, signatures
 from tidegate.daemon.intake.unknown_datasets import reject_unknown_datasets
 from tidegate.daemon.intake.unread import UnreadPartitions, files_read, unread
 from tidegate.daemon.leases import register, renew
@@ -137,6 +138,7 @@ class Reader:
         self.has_leader: Mapping[int, bool] = {}
         self.discovered_at = float("-inf")
         self.has_left_out = False
+        self.signatures = Signatures(b"", {})
         self.stall_detector, self.takeovers = StallDetector(), context.takeovers
 
     async def run(self, backoff: Backoff) -> None:
@@ -200,7 +202,8 @@ class Reader:
         """Yields to the event loop between slices, because decoding many records takes long."""
         read_records = []
         for start in range(0, len(records), DECODE_AT_ONCE):
-            read_records += [read(self.kind, record) for record in records[start : start + DECODE_AT_ONCE]]
+            some = [read(self.kind, record) for record in records[start : start + DECODE_AT_ONCE]]
+            read_records += map(self.signatures.checked, some) if self.signatures.since else some
             await anyio.lowlevel.checkpoint()
         return read_records
 
@@ -217,6 +220,8 @@ class Reader:
         if self.discovered_at == float("-inf") and self.takeovers == 0:
             await refuse_outdated(self.context, self.source, {p: known[key_of(p)] for p in led if key_of(p) in known})
         await self._register([partition for partition in led if key_of(partition) not in known])
+        if self.kind is Kind.DATASET_UPDATED:
+            self.signatures = await signatures(self.context, self.source, led)
         self.discovered_at = anyio.current_time()
 
     async def _register(self, partitions: Sequence[Partition]) -> None:

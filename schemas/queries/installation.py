@@ -84,6 +84,13 @@ async def identity(db: Db) -> str:
     return db.memory.installation
 
 
+async def secret(db: Db) -> bytes:
+    """The secret that the daemons of the installation share; kept in the memory of the process."""
+    if not db.memory.secret:
+        db.memory.secret = (await db.fetch(_SQL["secret"]))[0][0]
+    return db.memory.secret
+
+
 async def read(connection: "Connected") -> Installation | None:
     """The installation; None for a database without these columns, which lacks a migration."""
     if not await connection.fetchval(_SQL["exists"]):

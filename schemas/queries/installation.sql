@@ -1,3 +1,6 @@
+-- name: secret
+SELECT secret FROM installation
+
 -- name: identity
 -- The same on a promoted standby and in a copy, another one in any other database.
 SELECT coalesce(

@@ -44,6 +44,7 @@ class Terms(msgspec.Struct, frozen=True):
 
     It works with the leases of `groups`; without any it is of a former version, and claims those of all groups. `clusters` are
     the Spark clusters that its host knows, by backend; None for a former version, which claims tasks of every cluster.
+    `signs`: it signs the events that it publishes, which a former version does not.
     """
 
     parallelism: int = 0
@@ -53,6 +54,7 @@ class Terms(msgspec.Struct, frozen=True):
     retention: Retention = Retention()
     groups: tuple[Group, ...] = ()
     clusters: Mapping[str, tuple[str, ...]] | None = None
+    signs: bool = False
 
 
 class Away(msgspec.Struct, frozen=True):
@@ -190,6 +192,19 @@ async def claim(db: Db, owner: UUID, wanted: Mapping[Group, int]) -> list[Lease]
 async def release(db: Db, owner: UUID, leases: Sequence[Lease]) -> None:
     """Release leases, so that other daemons can claim them before they expire."""
     await db.execute(_SQL["release"], owner, [lease.kind for lease in leases], [lease.key for lease in leases])
+
+
+async def signed_from(db: Db, keys: Sequence[str]) -> dict[str, int | None]:
+    """From which offset on the events of tasks are signed, by the key of each partition that has a lease."""
+    return {row[0]: row[1] for row in await db.fetch(_SQL["signed_from"], keys)}
+
+
+async def sign_from(db: Db, offsets: Mapping[str, int]) -> None:
+    """The events of tasks in these partitions are signed from these offsets on, where they are not yet.
+
+    Nothing changes while a daemon lives that does not sign.
+    """
+    await db.execute(_SQL["sign_from"], *zip(*sorted(offsets.items()), strict=True))
 
 
 async def leave(db: Db, owner: UUID) -> None:

@@ -100,6 +100,25 @@ UPDATE lease
 SET owner = NULL, epoch = epoch + 1
 WHERE (kind, key) IN (SELECT kind, key FROM lease WHERE owner = $1 ORDER BY kind, key FOR UPDATE)
 
+-- name: signed_from
+SELECT key, signed_from FROM lease WHERE kind = 'partition' AND key = ANY ($1::text[])
+
+-- name: sign_from
+-- Unless a daemon lives that does not sign.
+UPDATE lease
+SET signed_from = signed.since
+FROM unnest($1::text[], $2::bigint[]) AS signed (key, since)
+WHERE lease.kind = 'partition'
+  AND lease.key = signed.key
+  AND lease.key IN (
+      SELECT key
+      FROM lease
+      WHERE kind = 'partition' AND key = ANY ($1) AND signed_from IS NULL
+        AND NOT EXISTS (SELECT FROM live_job WHERE NOT coalesce((settings ->> 'signs')::boolean, false))
+      ORDER BY key
+      FOR UPDATE
+  )
+
 -- name: leave
 DELETE FROM job WHERE id = $1
 

@@ -43,9 +43,9 @@ class Bounded(dict[Key, Value]):
 class Memory:
     """Committed rows that never change, kept by one process: version id → graph and file, dataset URI → id.
 
-    `installation` is the id of the database, empty while it is not known. `lease_ctids` and `low_watermarks` are hints: the ctid
-    that the row of a lease had last, by key, and the event id from which on the pending queue of a DAG is read.
-    `ignored_fields`: when a field of the events of a dataset was last noted.
+    `installation` is the id of the database and `secret` what its daemons share, empty while they are not known.
+    `lease_ctids` and `low_watermarks` are hints: the ctid that the row of a lease had last, by key, and the event id from which on
+    the pending queue of a DAG is read. `ignored_fields`: when a field of the events of a dataset was last noted.
     """
 
     def __init__(self) -> None:
@@ -54,5 +54,6 @@ class Memory:
         self.dataset_ids: Bounded[str, int] = Bounded(MAX_DATASETS)
         self.ignored_fields: Bounded[tuple[int, str], datetime] = Bounded(MAX_DATASETS)
         self.installation = ""
+        self.secret = b""
         self.lease_ctids: dict[str, str] = {}
         self.low_watermarks = LowWatermarks()

@@ -50,6 +50,7 @@ class Rejection(StrEnum):
     WRONG_TOKEN = "wrong_token"  # noqa: S105 - the name of a reason
     UNKNOWN_DATASET = "unknown_dataset"
     CONFLICTING_ID = "conflicting_id"
+    UNSIGNED = "unsigned"
     DAG_HELD = "dag_held"
     UNPROCESSABLE = "unprocessable"
 
@@ -64,6 +65,7 @@ ADVICE: Mapping[Rejection, str] = {
     Rejection.WRONG_TOKEN: "discard it, and find its sender: only the process of the attempt has the token",
     Rejection.UNKNOWN_DATASET: "replay it once a DAG file names the dataset, or discard it",
     Rejection.CONFLICTING_ID: "let its producer give each event an id of its own; replay it as another event, or discard it",
+    Rejection.UNSIGNED: "let its sender use a source of its own; replay it as an event that no task made, or discard it",
     Rejection.DAG_HELD: "release the DAG (`tidegate dags list` names it), and replay it",
     Rejection.UNPROCESSABLE: "the database could not take it: correct its producer and discard it, or replay it after an upgrade",
 }

@@ -45,16 +45,17 @@ class Sent(NamedTuple):
 
 
 class Intake:
-    """One daemon that only reads."""
+    """One daemon that only reads. Of a former version, it does not sign what it publishes."""
 
-    def __init__(self, settings: Settings, database: Database) -> None:
+    def __init__(self, settings: Settings, database: Database, *, signs: bool = True) -> None:
         self.settings = settings
+        self.terms = Terms(lease_ttl_s=LEASE_TTL_S, signs=signs)
         self.database = database
         self.watermark = OutboxWatermark()
         self.context = Context(
             settings=settings,
             database=database,
-            held_leases=_nothing_held(settings),
+            held_leases=_nothing_held(settings, self.terms),
             signals=Signals(),
             outages=Outages(),
             backends={},
@@ -83,7 +84,7 @@ class Intake:
     def _be_there(self) -> None:
         """A daemon that has left does not come back: it is another one."""
         if self.context.held_leases.released:
-            self.context = msgspec.structs.replace(self.context, held_leases=_nothing_held(self.settings))
+            self.context = msgspec.structs.replace(self.context, held_leases=_nothing_held(self.settings, self.terms))
 
     async def relay(self, kind: Kind) -> "list[ConsumerRecord[bytes, bytes]]":
         """Publish what waits in the outbox; the records that a topic has then."""
@@ -143,5 +144,5 @@ class Intake:
         return await self.database.run(read)
 
 
-def _nothing_held(settings: Settings) -> HeldLeases:
-    return HeldLeases(Job(uuid4(), settings.host, os.getpid(), "test", Terms(lease_ttl_s=LEASE_TTL_S)))
+def _nothing_held(settings: Settings, terms: Terms) -> HeldLeases:
+    return HeldLeases(Job(uuid4(), settings.host, os.getpid(), "test", terms))

@@ -2,11 +2,14 @@
 
 from typing import Any
 
+from tests.integration.cli.history import History
 from tests.integration.ingest.intake import Intake, Sent
+from tests.integration.ingest.test_outlets import FILE
 from tests.integration.ingest.test_replay import replay
 from tidegate.schemas.wire.event import Kind, Rejection
 
 KIND = Kind.DATASET_UPDATED
+SIGNED_FROM = "SELECT signed_from FROM lease WHERE kind = 'partition'"
 EXTRAS = "SELECT source, event_id, extra FROM dataset_event ORDER BY id"
 
 
@@ -73,3 +76,39 @@ async def test_a_replayed_conflict_is_another_event_once(intake: Intake) -> None
         ("importer", "7"),
         (f"kafka:{topic}/0", "1"),
     ]
+
+
+def claims_to_be_of_a_task(uri: bytes) -> Sent:
+    return importer(b'{"uri": "%s"}' % uri, number=uri, source=b"tidegate")
+
+
+async def test_the_source_of_tasks_counts_only_where_a_daemon_has_signed(intake: Intake, history: History) -> None:
+    """From the end of the topic on, when the last daemon of a former version has gone."""
+    former = Intake(intake.settings, intake.database, signs=False)
+    async with former.reading(KIND):
+        await intake.take(KIND, claims_to_be_of_a_task(b"lake://beside"))
+        assert [row["signed_from"] for row in await intake.rows(SIGNED_FROM)] == [None]
+    await intake.take(KIND, claims_to_be_of_a_task(b"lake://before"))
+    await history.file(FILE.format(dag_id="load", task_id="load", uri="lake://out"), "out.py")
+    await history.updated("lake://in")
+    await intake.relay(KIND)
+
+    await intake.take(KIND, claims_to_be_of_a_task(b"lake://out"), Sent(b'{"uri": "lake://b", "id": "7", "source": "tidegate"}'))
+
+    assert await intake.uris() == ["lake://beside", "lake://before", "lake://in", "lake://out"]
+    assert [(letter["reason"], letter["offset"]) for letter in await intake.letters()] == [
+        (Rejection.UNSIGNED, 3),
+        (Rejection.UNSIGNED, 4),
+    ]
+
+
+async def test_a_signed_event_that_another_sends_again_or_changes(intake: Intake, history: History) -> None:
+    await intake.take(KIND, Sent(b'{"uri": "lake://first"}'))
+    await history.file(FILE.format(dag_id="load", task_id="load", uri="lake://out"), "out.py")
+    await history.updated("lake://in")
+    signed = (await intake.relay(KIND))[-1]
+
+    await intake.take(KIND, Sent(signed.value, signed.headers), Sent(signed.value.replace(b"out", b"off"), signed.headers))
+
+    assert await intake.uris() == ["lake://first", "lake://in", "lake://out"]
+    assert [letter["reason"] for letter in await intake.letters()] == [Rejection.UNSIGNED]
