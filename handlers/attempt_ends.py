@@ -1,7 +1,7 @@
 """Ends of attempts: their consequences for tasks, for runs, and for the next runs of the DAGs.
 
-`task_finished` and `attempt_silent` share this module. `load` locks what the ends may affect. `already_ended` and `superseded`
-say which ends are ignored. `end_attempts` follows the others: attempts -> tasks -> runs -> DAGs.
+`task_finished`, `attempt_silent` and `attempt_unreachable` share this module. `load` locks what the ends may affect.
+`already_ended` and `superseded` say which ends are ignored. `end_attempts` follows the others: attempts -> tasks -> runs -> DAGs.
 """
 
 from collections import Counter, defaultdict
@@ -177,6 +177,15 @@ def end_superseded(finish: TaskFinished, state: State) -> Iterator[Effect]:
     yield end_submission(finish, attempt, state.now)
     if task.state is TaskState.SCHEDULED:
         yield AdmitAgain()
+
+
+def end_open(finishes: Iterable[TaskFinished], state: State) -> Iterator[Effect]:
+    """The effects of these ends, one per attempt, without those of attempts that have ended already."""
+    still_open = [finish for finish in finishes if not already_ended(finish, state)]
+    for finish in still_open:
+        if superseded(finish, state):
+            yield from end_superseded(finish, state)
+    yield from end_attempts([finish for finish in still_open if not superseded(finish, state)], state)
 
 
 def end_attempts(finishes: Sequence[TaskFinished], state: State) -> Iterator[Effect]:

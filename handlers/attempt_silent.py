@@ -6,7 +6,7 @@ from uuid import UUID
 import msgspec
 
 from tidegate.handlers import attempt_ends
-from tidegate.handlers.attempt_ends import already_ended, end_attempts, end_superseded, superseded
+from tidegate.handlers.attempt_ends import end_open
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.message import AttemptSilent, Message
 from tidegate.schemas.queries import submissions
@@ -32,12 +32,7 @@ def decide(messages: Sequence[Message[AttemptSilent]], state: State) -> Iterator
     ends = state.ends
     by_attempt = {message.body.submission_id: message.body for message in messages}
     silent = {id_: message for id_, message in by_attempt.items() if id_ in state.silent}
-    lost = [_lost(message, ends.submissions[id_].host) for id_, message in silent.items()]
-    open_ = [finish for finish in lost if not already_ended(finish, ends)]
-    for finish in open_:
-        if superseded(finish, ends):
-            yield from end_superseded(finish, ends)
-    yield from end_attempts([finish for finish in open_ if not superseded(finish, ends)], ends)
+    yield from end_open([_lost(message, ends.submissions[id_].host) for id_, message in silent.items()], ends)
 
 
 def _lost(silent: AttemptSilent, host: str | None = None) -> TaskFinished:

@@ -270,6 +270,17 @@ class SubmissionAccepted(msgspec.Struct, frozen=True, kw_only=True):
     handle: dict[str, Any]
 
 
+class AttemptUnreachable(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt may have been submitted by a daemon that no longer lives, on a host that has had no daemon for `absent_s`.
+
+    It has not begun. `shared` are the backends whose attempts every host sees.
+    """
+
+    submission_id: UUID
+    absent_s: float
+    shared: tuple[str, ...] = ()
+
+
 class AttemptSilent(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt may have had no heartbeat for `silent_s`."""
 

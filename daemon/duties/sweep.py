@@ -25,7 +25,7 @@ from tidegate.daemon.spark import spool
 from tidegate.daemon.spark.contract import Backend, Handle
 from tidegate.daemon.spark.spool_threads import SpoolThreads
 from tidegate.schemas.error import FATAL, UnavailableError
-from tidegate.schemas.message import AttemptSilent, AttemptStuck, BackfillLagging
+from tidegate.schemas.message import AttemptSilent, AttemptStuck, AttemptUnreachable, BackfillLagging
 from tidegate.schemas.queries import backfill_dates, leases, long_transactions, losses, pools, runs, submissions
 from tidegate.schemas.queries.db import Db
 
@@ -71,6 +71,7 @@ class Sweeper:
         self._failures = DutyFailures(context.outages, "sweep_failed", prefix="sweep ")
         self._expired_ids = ExpiredIds()
         self._silent_attempts = SilentAttempts()
+        self._unreachable_attempts = UnreachableAttempts()
         self._warnings = Warnings()
         self._pruner = Pruner(context)
 
@@ -87,8 +88,9 @@ class Sweeper:
     def _each_round(self) -> Sequence[Step]:
         deletes = (self._delete_expired_ids, delete_dead_daemons, delete_spent_markers)
         warnings = (self._warnings.warn_of_missing_pools, self._warnings.warn_of_open_transactions)
-        ends = (self._silent_attempts.fail_silent_attempts, requeue_stuck_attempts, end_strays)
-        return (*ends, count_lagging_backfills, *deletes, *warnings)
+        requeues = (self._unreachable_attempts.requeue_unreachable_attempts, requeue_stuck_attempts)
+        ends = (self._silent_attempts.fail_silent_attempts, end_strays)
+        return (*requeues, *ends, count_lagging_backfills, *deletes, *warnings)
 
     def _rarer(self) -> Sequence[tuple[Step, float]]:
         """The steps that are not in each round, if they are due, with their periods in seconds."""
@@ -158,6 +160,30 @@ class SilentAttempts:
         if lost := sorted(self._silent & before):
             log.warning("attempts_silent", count=len(lost), silent_s=silent_s)
             await context.submit_messages([AttemptSilent(submission_id=id_, silent_s=silent_s) for id_ in lost])
+
+
+class UnreachableAttempts:
+    """Since when each attempt of a host without a live daemon was found as such at every look.
+
+    After an outage of Postgres no daemon lives until it has renewed its leases. So an attempt counts only after a second time to
+    live. A host whose daemon starts again in this time keeps it.
+    """
+
+    def __init__(self) -> None:
+        self._since: Mapping[UUID, float] = {}
+
+    async def requeue_unreachable_attempts(self, context: Context) -> None:
+        """Requeue attempts that a daemon was submitting when its host was lost. The handler checks again under the run's lock."""
+        absent_s, shared = context.held_leases.ttl_s, tuple(context.shared_backends)
+        before, self._since = self._since, {}  # A look that fails is none.
+        found, now = await context.database.autocommit(submissions.unreachable, absent_s, shared), anyio.current_time()
+        self._since = {id_: before.get(id_, now) for id_ in found}
+        lost = [id_ for id_, since in self._since.items() if now - since >= absent_s]
+        if lost:
+            log.warning("attempts_unreachable", count=len(lost), absent_s=absent_s)
+            await context.submit_messages(
+                [AttemptUnreachable(submission_id=id_, absent_s=absent_s, shared=shared) for id_ in lost]
+            )
 
 
 async def requeue_stuck_attempts(context: Context) -> None:

@@ -44,8 +44,8 @@ class Memory:
     """Committed rows that never change, kept by one process: version id → graph and file, dataset URI → id.
 
     `installation` is the id of the database and `secret` what its daemons share, empty while they are not known.
-    `lease_ctids` and `low_watermarks` are hints: the ctid that the row of a lease had last, by key, and the event id from which on
-    the pending queue of a DAG is read. `ignored_fields`: when a field of the events of a dataset was last noted.
+    `lease_ctids` and `low_watermarks` are hints: the ctid that the row of a lease had last, by key, and the event id from which
+    on the pending queue of a DAG is read. `ignored_fields`: when a field of the events of a dataset was last noted.
     """
 
     def __init__(self) -> None:

@@ -186,6 +186,17 @@ async def silent(db: Db, silent_s: float, *, among: Collection[UUID] | None = No
     return [row[0] for row in await db.fetch(_SQL["silent"], silent_s, ids, limit)]
 
 
+async def unreachable(
+    db: Db, absent_s: float, shared: Sequence[str], *, among: Collection[UUID] | None = None, limit: int = 1000
+) -> list[UUID]:
+    """Attempts that were submitted `absent_s` ago and not accepted, on hosts without a live daemon; all, or those of `among`.
+
+    `shared` are the backends whose attempts every host sees.
+    """
+    ids = None if among is None else list(among)
+    return [row[0] for row in await db.fetch(_SQL["unreachable"], absent_s, shared, ids, limit)]
+
+
 async def stuck(db: Db, queued_s: float, limit: int = 1000) -> list[UUID]:
     """Attempts that were not submitted within `queued_s`."""
     return [row[0] for row in await db.fetch(_SQL["stuck"], queued_s, limit)]

@@ -221,6 +221,19 @@ WHERE submission.state IN ('submitting', 'accepted')
   )
 LIMIT $3
 
+-- name: unreachable
+-- Attempts that a daemon submitted, or was about to, when it stopped or froze, on a host without a live daemon. $2 are the
+-- backends whose attempts every host sees. These attempts were not recorded as accepted, so their tasks have not begun, and will
+-- not: the daemon no longer records them once they have ended.
+SELECT submission_id
+FROM submission
+WHERE state = 'submitting' AND backend <> ALL ($2::text[])
+  AND submitted_at < clock_timestamp() - make_interval(secs => $1)
+  AND NOT EXISTS (SELECT FROM live_job WHERE live_job.id = submission.owner OR live_job.host = submission.host)
+  AND ($3::uuid[] IS NULL OR submission_id = ANY ($3))
+  AND NOT {held dag_run_id}
+LIMIT $4
+
 -- name: stuck
 -- Attempts that were not submitted within $1 s, nor within $1 s after the release of their DAG. One whose cluster no live daemon
 -- knows waits. A daemon of a former version does not tell its clusters, and may know all.

@@ -16,6 +16,7 @@ from tidegate.daemon.context import Context
 from tidegate.daemon.duties import active_claims, dispatch
 from tidegate.daemon.duties.dispatch import Dispatcher
 from tidegate.daemon.duties.submission_specs import Step, next_steps
+from tidegate.daemon.duties.sweep import UnreachableAttempts
 from tidegate.daemon.leases import HeldLeases, renew
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database
@@ -24,6 +25,7 @@ from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.daemon.spark.runner_backend import open_backends
 from tidegate.daemon.wake import Signals
 from tidegate.schemas.error import NotStartedError, UnavailableError
+from tidegate.schemas.message import SubmissionAccepted
 from tidegate.schemas.queries import submissions
 from tidegate.schemas.queries.leases import Job, Terms
 from tidegate.schemas.queries.submissions import ClaimedAttempt
@@ -31,10 +33,10 @@ from tidegate.schemas.queries.submissions import ClaimedAttempt
 WITHIN_S = 60.0
 
 
-async def daemon_on(world: World, spool: Path) -> Context:
+async def daemon_on(world: World, spool: Path, ttl_s: float = 4 * WITHIN_S) -> Context:
     """A daemon that holds its leases, and whose duties a test starts."""
     settings = Settings(postgres_dsn="", kafka_servers="", host="here", spool_dir=str(spool))
-    held_leases = HeldLeases(Job(uuid4(), "here", 7, "test", Terms(lease_ttl_s=4 * WITHIN_S)))
+    held_leases = HeldLeases(Job(uuid4(), "here", 7, "test", Terms(lease_ttl_s=ttl_s)))
     await renew(world.database, held_leases)
     return Context(settings, world.database, held_leases, Signals(), Outages(), open_backends(settings))
 
@@ -193,3 +195,38 @@ async def test_the_pauses_of_an_attempt_double(monkeypatch: pytest.MonkeyPatch) 
         pauses.append(now - began)
 
     assert pauses == [1, 2, 4, 8, 16, 30, 30, 30]
+
+
+@pytest.mark.parametrize(
+    ("host", "age_s", "state"),
+    [
+        pytest.param("there", 60, "killed", id="it is frozen or gone"),
+        pytest.param("there", -60, "submitting", id="it lives"),
+        pytest.param("here", 60, "submitting", id="another daemon of its host resolves the submit"),
+    ],
+)
+async def test_a_task_that_a_lost_daemon_was_submitting_goes_to_another_host(
+    world: World, tmp_path: Path, host: str, age_s: float, state: str
+) -> None:
+    await waiting(world, dag("d", command("t")))
+    await world.admit()
+    frozen = Job(uuid4(), host, 7, "test", Terms(lease_ttl_s=1.0))
+    await renew(world.database, HeldLeases(frozen))
+    (claim,) = await world.database.run(submissions.claim_intents, frozen.id, host, "command", 10)
+    await world.rows("UPDATE submission SET submitted_at = submitted_at - interval '9 s'")
+    context, unreachable = await daemon_on(world, tmp_path, 0.5), UnreachableAttempts()
+    await world.rows("UPDATE job SET heartbeat_at = now() - make_interval(secs => $1) WHERE id = $2", age_s, frozen.id)
+    await world.rows("UPDATE job SET heartbeat_at = now() + interval '1 min' WHERE id <> $1", frozen.id)
+
+    with anyio.move_on_after(WITHIN_S if state == "killed" else 1.0):
+        while await world.rows("SELECT FROM submission WHERE ended_at IS NULL"):
+            await unreachable.requeue_unreachable_attempts(context)
+            await anyio.sleep(0.05)
+
+    assert await world.rows("SELECT state::text FROM submission") == [(state,)]
+    if state == "killed":
+        await world.tell(SubmissionAccepted(submission_id=claim.submission_id, handle={}))  # the daemon goes on
+        assert await world.database.run(submissions.recorded, [claim.submission_id], frozen.id) == []
+        await world.admit()
+        again = await world.database.run(submissions.claim_intents, uuid4(), "here", "command", 10)
+        assert [attempt.try_number for attempt in again] == [2]
