@@ -141,6 +141,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ),
     ] = 14
     ledger_days: Annotated[int, _count("How long a month of the event ledger is kept after the month has ended.", "days")] = 90
+    dead_letter_days: Annotated[
+        int, _count("How long dead letters are kept: open ones after their arrival, others after they were closed.", "days")
+    ] = 90
+    dead_letter_mb: Annotated[
+        int, _count("Most that dead letters take in Postgres. The oldest are deleted first, closed ones before open ones.", "MiB")
+    ] = 1024
     unknown_datasets: Annotated[
         Literal["record", "reject"],
         _text(

@@ -16,6 +16,7 @@ from tidegate.daemon.context import Context
 from tidegate.daemon.duties.expired_ids import ExpiredIds
 from tidegate.daemon.duties.ledger import maintain_ledger
 from tidegate.daemon.duties.observe import KILLS_AT_ONCE
+from tidegate.daemon.duties.spent_letters import expire_dead_letters, shrink_dead_letters
 from tidegate.daemon.fault_log import LoggedStates
 from tidegate.daemon.outage import Retry
 from tidegate.daemon.postgres import commit_markers
@@ -96,8 +97,8 @@ class Sweeper:
         """The steps that are not in each round, if they are due, with their periods in seconds."""
         now = anyio.current_time()
         steps = (
-            (reconsider_waiting_runs, MINUTE_S),
-            *((step, HOUR_S) for step in (self._pruner.prune, maintain_months, delete_old_markers)),
+            *((step, MINUTE_S) for step in (reconsider_waiting_runs, shrink_dead_letters)),
+            *((step, HOUR_S) for step in (self._pruner.prune, maintain_months, delete_old_dead_letters, delete_old_markers)),
         )
         return [(step, period_s) for step, period_s in steps if now >= self._due.get(step.__name__, now)]
 
@@ -286,6 +287,12 @@ async def maintain_months(context: Context) -> None:
         log.warning("clocks_differ", postgres_is_ahead_s=round(apart.total_seconds()), hint="set the clocks; nothing is dropped")
         return
     await maintain_ledger(context.database, context.settings.ledger_days)
+
+
+async def delete_old_dead_letters(context: Context) -> None:
+    """As `maintain_months`: a wrong clock deletes nothing."""
+    if await clocks_apart(context) is None:
+        await expire_dead_letters(context)
 
 
 async def clocks_apart(context: Context) -> timedelta | None:

@@ -129,3 +129,15 @@ async def _close(db: Db, ids: Sequence[int], state: DeadLetterState, who: str, b
 def _facts(letter: Closed, because: str | None) -> dict[str, Any]:
     place = {"topic": letter.topic, "partition": letter.partition, "offset": letter.offset, "reason": letter.reason}
     return place if because is None else {**place, "because": because}
+
+
+async def expire(db: Db, before: datetime, limit: int) -> list[DeadLetterState]:
+    """Delete up to `limit` dead letters that arrived or were closed before a time. Returns the state of each."""
+    return [DeadLetterState(row[0]) for row in await db.fetch(_SQL["expire"], before, limit)]
+
+
+async def shrink(db: Db, most: int, limit: int) -> list[DeadLetterState]:
+    """Delete up to `limit` dead letters while all of them take more than `most` bytes. Returns the state of each."""
+    if not (await db.fetch(_SQL["is_large"], most))[0][0]:
+        return []
+    return [DeadLetterState(row[0]) for row in await db.fetch(_SQL["shrink"], most, limit)]

@@ -56,3 +56,44 @@ SET state = $2, closed_at = now(), closed_by = $3, closed_because = $4
 FROM open_letter
 WHERE dead_letter.id = open_letter.id
 RETURNING dead_letter.id, topic, partition, "offset", reason
+
+-- name: expire
+-- Up to $2 dead letters that arrived or were closed before $1, without the ones that wait to be sent.
+DELETE FROM dead_letter
+WHERE id = ANY (ARRAY(
+    SELECT id
+    FROM dead_letter
+    WHERE coalesce(closed_at, received_at) < $1
+      AND id <> ALL (ARRAY(SELECT key::bigint FROM outbox WHERE kind IN ('dead-letter', 'replay')))
+    ORDER BY id
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED
+))
+RETURNING state
+
+-- name: is_large
+-- Deleted rows leave room in the files of the table, so its size only says that it may be too large.
+SELECT pg_total_relation_size('dead_letter') > $1
+
+-- name: shrink
+-- Up to $2 of the dead letters that exceed $1 bytes, each with what its row takes beside the record; without the ones that wait
+-- to be sent.
+WITH excess AS MATERIALIZED (
+    SELECT id
+    FROM (
+        SELECT
+            id, state,
+            sum(octet_length(coalesce(value, '')) + octet_length(coalesce(raw_headers, '')) + 512)
+                OVER (ORDER BY state <> 'open', id DESC) AS bytes
+        FROM dead_letter
+    ) AS ranked
+    WHERE bytes > $1
+      AND id <> ALL (ARRAY(SELECT key::bigint FROM outbox WHERE kind IN ('dead-letter', 'replay')))
+    ORDER BY state = 'open', id
+    LIMIT $2
+)
+DELETE FROM dead_letter
+WHERE id = ANY (ARRAY(
+    SELECT id FROM dead_letter WHERE id = ANY (ARRAY(SELECT id FROM excess)) ORDER BY id FOR UPDATE SKIP LOCKED
+))
+RETURNING state
