@@ -11,7 +11,8 @@ from tidegate.daemon.dag_access import DAG_ENV, DAG_READS
 from tidegate.daemon.dagfiles.confine import PROCESSES
 from tidegate.daemon.dagfiles.message import Limits
 from tidegate.daemon.dagfiles.module_paths import unreadable
-from tidegate.schemas.error import DagError
+from tidegate.schemas.authoring import names
+from tidegate.schemas.error import DagError, did_you_mean
 
 MAX_REASON = 2000
 
@@ -25,6 +26,21 @@ _REPR = re.compile(r"<(?:[^<>]|<\w+>)*")
 _UNREACHABLE = re.compile("Network is unreachable|[Nn]ame resolution|Name or service not known")
 """What the C library says in a sandbox about an address, and about a name."""
 _ADDRESS = re.compile(" at 0x[0-9a-f]*")
+_NOT_IMPORTED = re.compile(r"cannot import name '(\w+)' from 'tidegate'")
+_LISTS = re.compile(r"unsupported operand type\(s\) for (>>|<<): '(?:list|tuple)' and '(?:list|tuple)'")
+_OF_DAG = {"function": "task", "python": "task", "bash": "command", "operator": "task", "task_group": "group"}
+"""Methods of `Dag`, by names of other schedulers that are not near."""
+
+_OF_AIRFLOW = {
+    "task": "`@dag.task` above the function, in the block of `with Dag(…) as dag:`",
+    "dag": "`with Dag(…) as dag:` in place of a decorated function",
+    "DAG": "Dag",
+    "Asset": "Dataset",
+    "chain": "a >> b >> c",
+    "Variable": "Secret(…) in `env=`, or a Param",
+    "TaskGroup": '`with dag.group("name"):`',
+}
+"""What to write for names of Airflow."""
 
 
 class OutOfTimeError(BaseException):
@@ -74,7 +90,12 @@ def _of_sandbox(error: BaseException, limits: Limits) -> str:
             most = f"{PROCESSES} processes and threads in {limits.memory_mb} MiB of memory (TIDEGATE_PARSE_MEMORY_MB)"
             return f"it starts too many processes or threads; at most {most} are possible; move the work into a task"
         case _:
-            return ": ".join(filter(None, (type(error).__name__, _message(error)))) + _offline(error) + _refused(error)
+            return (
+                ": ".join(filter(None, (type(error).__name__, _message(error))))
+                + _offline(error)
+                + _refused(error)
+                + _remedy(error)
+            )
 
 
 def may_pass(error: BaseException) -> bool:
@@ -137,6 +158,19 @@ def _closed() -> str:
     """Why a module that exists may not be found: DAG files do not run as root."""
     closed = ", ".join(unreadable(sys.path))
     return closed and f"; DAG files run without the permissions of root: let all users read {closed}"
+
+
+def _remedy(error: BaseException) -> str:
+    """What to write instead of a name that Tidegate does not have, and of a link between two lists, which Python refuses."""
+    match error:
+        case AttributeError(name=str(name), obj=obj) if type(obj).__module__.startswith("tidegate."):
+            return f"; write .{_OF_DAG[name]}" if name in _OF_DAG else did_you_mean(name, dir(obj))
+        case ImportError(name="tidegate") if found := _NOT_IMPORTED.search(_message(error)):
+            return f"; write {_OF_AIRFLOW[found[1]]}" if found[1] in _OF_AIRFLOW else did_you_mean(found[1], names.__all__)
+        case TypeError() if found := _LISTS.search(_message(error)):
+            return f"; Python links no two lists: write `for task in [a, b]: task {found[1]} [c, d]`"
+        case _:
+            return ""
 
 
 def _offline(error: BaseException | None) -> str:

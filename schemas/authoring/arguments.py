@@ -155,7 +155,8 @@ def fits_type(where: str, spec: Struct) -> Struct:
         raise DagError(f"{where}: a text is not valid Unicode: {error}") from None
     except msgspec.ValidationError as error:
         problem, _, path = str(error).rpartition(" - at `$.")
-        raise DagError(f"{where}: {path.removesuffix('`')}: {problem[:1].lower()}{problem[1:]}") from None
+        remedy = "; write str(…) around it" if problem.startswith("Expected `str`, got") else ""
+        raise DagError(f"{where}: {path.removesuffix('`')}: {problem[:1].lower()}{problem[1:]}{remedy}") from None
     except (TypeError, ValueError) as error:
         raise DagError(f"{where}: {error}") from None
     if has_nul:

@@ -42,23 +42,23 @@ class Linkable:
                 first.follow(task, place)
         return other
 
-    def __rrshift__(self, other: "Sequence[Task]") -> Self:
+    def __rrshift__(self, other: "Sequence[Linkable]") -> Self:
         place = _caller()
         for first in self.first():
-            for task in first._tasks(other):
+            for task in first._last_of(other):
                 first.follow(task, place)
         return self
 
-    def __rlshift__(self, other: "Sequence[Task]") -> Self:
+    def __rlshift__(self, other: "Sequence[Linkable]") -> Self:
         place = _caller()
         for last in self.last():
-            for task in last._tasks(other):
+            for task in last._first_of(other):
                 task.follow(last, place)
         return self
 
 
 class Task(Linkable):
-    """A task of a DAG. `a >> b` and `b << a` make `b` run after `a`; either side may be a list of tasks or a task group.
+    """A task of a DAG. `a >> b` and `b << a` make `b` run after `a`; one side may be a list of tasks and task groups.
 
     Returned by the methods of `Dag`; not created directly. Linking raises DagError for tasks of different DAGs.
     """
@@ -134,19 +134,25 @@ class Task(Linkable):
         self.upstream.setdefault(upstream.task_id, place)
 
     def _first_of(self, value: "Linked") -> "Sequence[Task]":
-        return value.first() if isinstance(value, Linkable) else self._tasks(value)
+        return [task for part in self._parts(value) for task in part.first()]
 
     def _last_of(self, value: "Linked") -> "Sequence[Task]":
-        return value.last() if isinstance(value, Linkable) else self._tasks(value)
+        return [task for part in self._parts(value) for task in part.last()]
 
-    def _tasks(
-        self, value: "Task | Sequence[Task]", expected: str = ">> and << take a task or a list of tasks"
-    ) -> "Sequence[Task]":
+    def _parts(self, value: "Linked") -> "Sequence[Linkable]":
+        parts = (value,) if isinstance(value, Linkable) else value
+        if isinstance(parts, list | tuple) and all(isinstance(part, Linkable) for part in parts):
+            return parts
+        hint = "; a dataset that a task updates belongs in its outlets" if isinstance(value, Expression) else ""
+        raise DagError(
+            f"DAG {self.dag_id!r}, {self!r}: >> and << take a task, a task group or a list of them, not {value!r:.100}{hint}"
+        )
+
+    def _tasks(self, value: "Task | Sequence[Task]", expected: str) -> "Sequence[Task]":
         tasks = (value,) if isinstance(value, Task) else value
         if isinstance(tasks, list | tuple) and all(isinstance(task, Task) for task in tasks):
             return tasks
-        hint = "; a dataset that a task updates belongs in its outlets" if isinstance(value, Expression) else ""
-        raise DagError(f"DAG {self.dag_id!r}, {self!r}: {expected}, not {value!r:.100}{hint}")
+        raise DagError(f"DAG {self.dag_id!r}, {self!r}: {expected}, not {value!r:.100}")
 
 
 class TaskGroup(Linkable):
@@ -192,7 +198,7 @@ class TaskGroup(Linkable):
         return [task for task in before if task.spec.teardown_of or task.task_id not in leading]
 
 
-Linked = Linkable | Sequence[Task]
+Linked = Linkable | Sequence[Linkable]
 Follower = TypeVar("Follower", bound=Linked)
 
 

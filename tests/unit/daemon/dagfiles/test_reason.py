@@ -4,6 +4,7 @@ import tempfile
 
 import pytest
 
+from tidegate import Dag
 from tidegate.daemon.dagfiles import execute
 from tidegate.daemon.dagfiles.execute import write
 from tidegate.daemon.dagfiles.message import Limits, Outcome, decode_outcome, encode
@@ -45,6 +46,35 @@ def test_further_mistakes_are_told_with_their_lines_up_to_nine() -> None:
 
     assert told.startswith("one; advice; also no place; also line 10: m10; also line 11: m11; ")
     assert told.endswith("; also line 17: m17; and 2 more")
+
+
+def raised(code: str) -> Exception:
+    dag = Dag("d")
+    try:
+        exec(code, {"dag": dag, "a": dag.empty("a"), "b": dag.empty("b")})  # noqa: S102
+    except Exception as error:  # noqa: BLE001 - its reason is looked at
+        return error
+    raise AssertionError(f"{code} raises nothing")
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        ("from tidegate import task", "; write `@dag.task` above the function, in the block of `with Dag(…) as dag:`"),
+        ("from tidegate import Datset", "; did you mean Dataset?"),
+        ("from tidegate import zzz", ")"),
+        ("from json import task", ")"),
+        ("dag.function", "attribute 'function'; write .task"),
+        ("dag.comand", "; did you mean command?"),
+        ("[].comand", "attribute 'comand'"),
+        ("[a] >> [b]", "; Python links no two lists: write `for task in [a, b]: task >> [c, d]`"),
+        ("(a, b) << [a]", "; Python links no two lists: write `for task in [a, b]: task << [c, d]`"),
+        ("[] >> 1", "'list' and 'int'"),
+        ("dag.command('x', [1])", "argv[0]: expected `str`, got `int`; write str(…) around it"),
+    ],
+)
+def test_a_name_of_another_scheduler_and_a_refused_link_have_a_remedy(code: str, remedy: str) -> None:
+    assert reason(raised(code), FILE, LIMITS).endswith(remedy)
 
 
 def caused_by(cause: BaseException) -> ValueError:

@@ -35,6 +35,26 @@ def test_shifts_put_tasks_in_order(link: Callable[[Callable[[str], Task]], objec
 
 
 @pytest.mark.parametrize(
+    ("link", "expected"),
+    [
+        (lambda x, g, z: [x, g] >> z, {"g.1": (), "g.2": ("g.1",), "x": (), "z": ("g.2", "x")}),
+        (lambda x, g, z: z << (g, x), {"g.1": (), "g.2": ("g.1",), "x": (), "z": ("g.2", "x")}),
+        (lambda x, g, z: z >> [x, g], {"g.1": ("z",), "g.2": ("g.1",), "x": ("z",), "z": ()}),
+        (lambda x, g, z: [g, x] << z, {"g.1": ("z",), "g.2": ("g.1",), "x": ("z",), "z": ()}),
+    ],
+)
+def test_lists_have_task_groups_as_well(link: Callable[..., object], expected: dict[str, tuple[str, ...]]) -> None:
+    dag = Dag("d")
+    x, z = dag.empty("x"), dag.empty("z")
+    with dag.group("g") as group:
+        dag.empty("1") >> dag.empty("2")
+
+    link(x, group, z)
+
+    assert {task_id: tuple(sorted(ids)) for task_id, ids in upstream(dag).items()} == expected
+
+
+@pytest.mark.parametrize(
     "link",
     [
         lambda before, after: before >> after,

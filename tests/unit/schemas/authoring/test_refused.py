@@ -49,7 +49,7 @@ def test_the_longest_names_are_allowed() -> None:
             " allowed",
         ),
         ({"max_active_runs": "4"}, "DAG 'd': max_active_runs: expected `int`, got `str`"),
-        ({"description": 5}, "DAG 'd': description: expected `str`, got `int`"),
+        ({"description": 5}, "DAG 'd': description: expected `str`, got `int`; write str(…) around it"),
         ({"tags": "nightly"}, "DAG 'd': tags must be a list of strings, not 'nightly'"),
         (
             {"default_args": {"cluster": ""}},
@@ -58,7 +58,7 @@ def test_the_longest_names_are_allowed() -> None:
         ({"default_args": {"sql": "x"}}, "DAG 'd': default_args: unknown option sql"),
         ({"default_args": {1: "x"}}, "DAG 'd': default_args: unknown option 1"),
         ({"default_args": 1}, "DAG 'd': default_args is a dict of options like {'retries': 2}, not 1"),
-        ({"tags": [1]}, "DAG 'd': tags[0]: expected `str`, got `int`"),
+        ({"tags": [1]}, "DAG 'd': tags[0]: expected `str`, got `int`; write str(…) around it"),
         ({"start_date": FIRST}, f"DAG 'd': start_date 0001-01-01T00:00:00+00:00 {OUT_OF_RANGE}"),
         ({"end_date": LAST}, f"DAG 'd': end_date 9999-12-31T23:59:59.999999+00:00 {OUT_OF_RANGE}"),
         ({"schedule": [LAST]}, f"DAG 'd': the date 9999-12-31T23:59:59.999999+00:00 {OUT_OF_RANGE}"),
@@ -183,7 +183,7 @@ def test_a_teardown_fails_the_run_or_does_not(wrong: Any) -> None:
         (lambda dag: dag.command("t", "ls -l"), "argv must be a list of strings, not 'ls -l'"),
         (lambda dag: dag.command("t", {"ls"}), "argv must be a list of strings, not {'ls'}"),
         (lambda dag: dag.command("t", []), "argv: expected `array` of length >= 1"),
-        (lambda dag: dag.command("t", ["ls", 1]), "argv[1]: expected `str`, got `int`"),
+        (lambda dag: dag.command("t", ["ls", 1]), "argv[1]: expected `str`, got `int`; write str(…) around it"),
     ],
 )
 def test_the_arguments_of_tasks_are_checked(wrong: Callable[[Dag], object], message: str) -> None:
@@ -286,16 +286,16 @@ def test_an_error_inside_the_with_block_is_not_hidden_by_the_check() -> None:
     ("wrong", "message"),
     [
         (lambda t: t >> t, "DAG 'd': task 't' cannot come after itself"),
-        (lambda t: t >> "x", "DAG 'd', task 't': >> and << take a task or a list of tasks, not 'x'"),
-        (lambda t: t << ["x"], "DAG 'd', task 't': >> and << take a task or a list of tasks, not ['x']"),
-        (lambda t: ["x"] >> t, "DAG 'd', task 't': >> and << take a task or a list of tasks, not ['x']"),
+        (lambda t: t >> "x", "DAG 'd', task 't': >> and << take a task, a task group or a list of them, not 'x'"),
+        (lambda t: t << ["x"], "DAG 'd', task 't': >> and << take a task, a task group or a list of them, not ['x']"),
+        (lambda t: ["x"] >> t, "DAG 'd', task 't': >> and << take a task, a task group or a list of them, not ['x']"),
         (lambda t: t.as_teardown(setups=[]), "DAG 'd', task 't': a teardown needs at least one setup"),
         (lambda t: t.expand(over="x"), "DAG 'd', task 't': expand(over=…) takes the task that returns the list, not 'x'"),
         (lambda t: t.expand(over=t), "DAG 'd', task 't': an empty task cannot be mapped, for it does nothing with an element"),
         (lambda t: t.as_teardown(setups="x"), "DAG 'd', task 't': setups is a task or a list of tasks, not 'x'"),
         (
             lambda t: t >> DELAYS,
-            "DAG 'd', task 't': >> and << take a task or a list of tasks, not Dataset('lake://delays');"
+            "DAG 'd', task 't': >> and << take a task, a task group or a list of them, not Dataset('lake://delays');"
             " a dataset that a task updates belongs in its outlets",
         ),
         (
