@@ -8,6 +8,7 @@ and no others, a few at a time.
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from tidegate.daemon.engine import rehearse
 from tidegate.daemon.file_groups import batches, groups_of
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.read_model.condition import schedule_text
-from tidegate.daemon.read_model.plan import next_run
+from tidegate.daemon.read_model.plan import due_ticks, next_run
 from tidegate.daemon.read_model.version import changes_of
 from tidegate.handlers.dag_file_changed import ABSENT_SCANS, is_unchanged, patterns_of
 from tidegate.schemas.conditions.condition import dataset_uris
@@ -43,6 +44,9 @@ TOO_LARGE = "it takes too long to rehearse: it has too many events, runs or date
 
 MAX_VISITS = 10
 """The visits of the clock that a plan follows. Each starts up to a hundred runs by time."""
+
+MOST_DUE = 10_000
+"""Runs that are due are counted up to here."""
 
 SCHEDULE = ("schedule", "timetable", "together")
 
@@ -76,7 +80,9 @@ class PlannedDag(msgspec.Struct, frozen=True, kw_only=True):
     """A DAG that is `added`, `changed`, `moved`, `restored` or `removed`.
 
     `changes` says what else than the schedule differs. `new_runs` counts, by type, the runs that start at once; `started_runs`
-    are queued runs that start because of it; `has_more`: further runs follow at once. `active_runs` go on with their versions.
+    are queued runs that start because of it; `has_more`: further runs follow at once. `due_runs` are due by time, beside
+    `new_runs`, and are counted up to one more than `MOST_DUE`; the ones of a paused DAG wait.
+    `active_runs` go on with their versions.
     """
 
     dag_id: str
@@ -89,6 +95,7 @@ class PlannedDag(msgspec.Struct, frozen=True, kw_only=True):
     new_runs: Mapping[str, int]
     started_runs: int
     has_more: bool
+    due_runs: int = 0
     events: Fates
     active_runs: Sequence[ActiveRuns]
     is_paused: bool
@@ -121,10 +128,11 @@ class FilePlan(msgspec.Struct, frozen=True):
 
 
 class _Stand(NamedTuple):
-    """DAGs at one time, and the next runs of their timetables."""
+    """DAGs at one time, the next runs of their timetables, and how many are due."""
 
     dags: Mapping[str, DagState]
     next_runs: Mapping[str, datetime]
+    due: Mapping[str, int]
 
 
 async def plan_files(database: Database, parsed: Sequence[ParsedFile]) -> FilePlan:
@@ -209,7 +217,8 @@ def _is_due(dag: DagState, now: datetime) -> bool:
 async def _stand(db: Db, dag_ids: Collection[str]) -> _Stand:
     timed = await plans(db, *dag_ids) if dag_ids else {}
     upcoming = {dag_id: planned.run_after for dag_id, dag in timed.items() if (planned := next_run(dag, db.now))}
-    return _Stand(await file_plans.dags(db, dag_ids), upcoming)
+    due = {dag_id: sum(1 for _ in islice(due_ticks(dag, db.now), MOST_DUE + 1)) for dag_id, dag in timed.items()}
+    return _Stand(await file_plans.dags(db, dag_ids), upcoming, due)
 
 
 def _action(before: DagState | None, after: DagState) -> str | None:
@@ -253,6 +262,7 @@ def _planned(
         new_runs=Counter(effect.run_type.value for effect in effects if isinstance(effect, InsertRun)),
         started_runs=_started(effects),
         has_more=_is_due(new, now),
+        due_runs=after.due.get(dag_id, 0),
         events=_fates(old, new, effects),
         active_runs=active,
         is_paused=new.is_paused,

@@ -25,6 +25,9 @@ class Params(msgspec.Struct, frozen=True):
         return self.extra or not self.specs
 
 
+ANY_PARAMS = Params()
+
+
 def conf_with_defaults(params: Params, conf: Mapping[str, Any]) -> dict[str, Any]:
     """`conf`, and the defaults of the parameters that it leaves out."""
     defaults = {name: spec.default for name, spec in params.specs.items() if spec.default is not msgspec.UNSET}

@@ -14,9 +14,9 @@ class Mistake(NamedTuple):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A mistake, or a note, about a DAG of a file. `line` is None where the file does not show the text at fault."""
+    """A mistake, or a note, about a DAG of a file, or about the file. `line` is None where it does not show the text at fault."""
 
-    dag_id: str
+    dag_id: str | None = None
     task_id: str | None = None
     line: int | None = None
     reason: str
@@ -24,6 +24,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         """The reason, and what it is about."""
+        if self.dag_id is None:
+            return self.reason
         task = "" if self.task_id is None else f", task {self.task_id!r}"
         return f"DAG {self.dag_id!r}{task}: {self.reason}"
 

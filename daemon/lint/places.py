@@ -28,7 +28,7 @@ class Places:
         return functions[0] if len(functions) == 1 else None
 
     @cached_property
-    def _tree(self) -> ast.Module:
+    def tree(self) -> ast.Module:
         """Empty for a file that this Python cannot read."""
         try:
             return ast.parse(self._source)
@@ -39,7 +39,7 @@ class Places:
     def _lines(self) -> dict[str, list[int]]:
         """The lines of each text."""
         found: dict[str, list[int]] = defaultdict(list)
-        for node in ast.walk(self._tree):
+        for node in ast.walk(self.tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found[node.value].append(node.lineno)
         return found
@@ -48,7 +48,7 @@ class Places:
     def _definitions(self) -> dict[str, ast.Call | ast.FunctionDef]:
         """By name, the first call with it as its first argument or `task_id`, or the function that is decorated."""
         found: dict[str, ast.Call | ast.FunctionDef] = {}
-        for node in ast.walk(self._tree):
+        for node in ast.walk(self.tree):
             for name in _names_of(node):
                 if isinstance(node, ast.Call | ast.FunctionDef):
                     found.setdefault(name, node)
@@ -58,7 +58,7 @@ class Places:
     def _functions(self) -> dict[str, list[ast.FunctionDef]]:
         """By the name of the task, the functions that are decorated as it."""
         found: dict[str, list[ast.FunctionDef]] = defaultdict(list)
-        for node in ast.walk(self._tree):
+        for node in ast.walk(self.tree):
             for name in _task_names_of(node):
                 if isinstance(node, ast.FunctionDef):
                     found[name].append(node)

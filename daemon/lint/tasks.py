@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from tidegate.daemon.lint.finding import Mistake
 from tidegate.daemon.spark.runner.application_files import LISTS, below, checked_entry
@@ -10,16 +10,17 @@ from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.runner.submit import conf_problem
 from tidegate.daemon.spark.runner.template import mistakes
 from tidegate.schemas.dag import BaseTask, CommandTask, ProgramTask, Secret, SqlTask, SubmitTask
+from tidegate.schemas.params import ANY_PARAMS, Params
 from tidegate.schemas.text import is_template
 
 Named = tuple[str, str]
 """How messages name a text of a task, and the text."""
 
 
-def mistakes_of(task: BaseTask, folder: Path) -> Iterator[Mistake]:
-    """All mistakes. `folder` is the DAG folder, which has the files of the task."""
+def mistakes_of(task: BaseTask, folder: Path, params: Params = ANY_PARAMS) -> Iterator[Mistake]:
+    """All mistakes. `folder` is the DAG folder, which has the files of the task; `params` are those of its DAG."""
     for what, text in templates(task):
-        yield from (Mistake(text, f"{what} {reason}") for reason in mistakes(text, task.upstream, task.over))
+        yield from (Mistake(text, f"{what} {reason}") for reason in mistakes(text, task.upstream, task.over, params))
     for text, check in _checks(task, folder):
         try:
             check()
@@ -29,6 +30,22 @@ def mistakes_of(task: BaseTask, folder: Path) -> Iterator[Mistake]:
             yield Mistake(text, f"a file cannot be looked up: {error}")
     if isinstance(task, SubmitTask):
         yield from _in_conf(task.conf)
+
+
+SHELL_SIGNS = frozenset({"|", "||", "&&", ";", ">", ">>", "<", "2>", "2>&1", "&"})
+SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
+
+
+def doubtful_command(task: BaseTask) -> Iterator[Mistake]:
+    """Arguments that only a shell understands, of a command that calls none."""
+    if not isinstance(task, CommandTask) or PurePosixPath(task.argv[0]).name in SHELLS:
+        return
+    program, *arguments = task.argv
+    if not is_template(program) and len(program.split()) > 1:
+        instead = f'["bash", "-c", {program!r}]' if not arguments else "one argument each"
+        yield Mistake(program, f"it calls the program {program!r}, with the spaces: a command has no shell; write {instead}")
+    for sign in (argument for argument in arguments if argument in SHELL_SIGNS):
+        yield Mistake(sign, f'it gives the program {sign!r} as an argument: a command has no shell; write ["bash", "-c", "…"]')
 
 
 def templates(task: BaseTask) -> Iterator[Named]:

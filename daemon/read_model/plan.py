@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
-from itertools import islice
+from itertools import islice, takewhile
 
 import msgspec
 
@@ -75,6 +75,11 @@ def upcoming_ticks(dag: DagView, now: datetime) -> Iterator[Tick]:
         if dag.graph.is_continuous:
             return
         dag = msgspec.structs.replace(dag, last_tick=tick)
+
+
+def due_ticks(dag: DagView, now: datetime) -> Iterator[Tick]:
+    """The runs that are due; none of a stale DAG, which makes none."""
+    return iter(()) if dag.is_stale else takewhile(lambda tick: tick.run_after <= now, upcoming_ticks(dag, now))
 
 
 def list_planned(

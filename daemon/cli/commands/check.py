@@ -54,8 +54,8 @@ def check(context: typer.Context, paths: Paths = None, *, sandbox: InSandbox = F
     """Parse DAG files as a daemon does, and print their DAGs and tasks, or what is wrong with them.
 
     Also found: missing application files, templates that cannot be rendered, Spark settings that tasks may not set, clusters that
-    TIDEGATE_SPARK_CLUSTERS lacks. Noted: dates that templates and functions read in DAGs whose runs have none, and
-    filters that compare with a name where a text seems to be meant.
+    TIDEGATE_SPARK_CLUSTERS lacks. Noted: what works, and seems not to be meant so, such as dates in DAGs whose runs have none, a
+    schedule that never comes, a catch-up of very many runs, and shell syntax in a command, which has no shell.
     Needs no server. With one (TIDEGATE_POSTGRES_DSN or --server), pools and datasets are compared with its state.
     Exit code 1 if a file is broken or a folder cannot be read, else 3 if the server is away. With --sandbox, 1 if DAG files
     reach something of this host.

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tidegate.daemon.cli.pages import output, tree
-from tidegate.daemon.file_plan import Difference, FilePlan, FileProblem, PlannedDag
+from tidegate.daemon.file_plan import MOST_DUE, Difference, FilePlan, FileProblem, PlannedDag
 from tidegate.daemon.terminal import printable
+from tidegate.schemas.state import RunType
 from tidegate.schemas.text import counted, utc
 
 NOT_SCHEDULED = "when asked to"
@@ -63,9 +64,13 @@ def _schedule(dag: PlannedDag) -> Iterator[Fact]:
 
 
 def _runs(dag: PlannedDag) -> Iterator[Fact]:
-    follow = ", and more follow" if dag.has_more else ""
+    due = f"{dag.due_runs:,}" if dag.due_runs <= MOST_DUE else f"more than {MOST_DUE:,}"
     for type_, number in dag.new_runs.items():
+        others = due if type_ == RunType.SCHEDULED and dag.due_runs else "more"
+        follow = f", and {others} follow" if dag.has_more else ""
         yield "starts", f"{counted(number, f'{type_} run', f'{type_} runs')} at once{follow}"
+    if dag.is_paused and dag.due_runs:
+        yield "waits", f"{due} {'run' if dag.due_runs == 1 else 'runs'} by time, which start when the DAG is unpaused"
     if dag.started_runs:
         yield "starts", counted(dag.started_runs, "queued run", "queued runs")
     for runs in dag.active_runs:

@@ -1,6 +1,7 @@
 """Jinja templates of tasks, rendered with the facts of the run in a sandbox without side effects."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.runner.results import Results, no_result, results_of
 from tidegate.schemas.error import did_you_mean
+from tidegate.schemas.params import ANY_PARAMS, Params
 from tidegate.schemas.run import ConsumedEvent, RunContext
 
 DATED = ("logical_date", "data_interval_start", "data_interval_end", "ds", "ds_nodash", "ts", "ts_nodash")
@@ -78,6 +80,8 @@ NAMES = (
 
 _ALL = f"; there are {', '.join(NAMES)}"
 _OF_RUN = tuple(name for name in dir(RunContext) if not name.startswith("_"))
+_TIMES = (*DATED[:3], "run_after")
+_OF_DATETIME = tuple(name for name in dir(datetime) if not name.startswith("_"))
 _OF_AIRFLOW = {"execution_date": "logical_date", "dag_run": "run", "ti": "run", "task_instance": "run"}
 """Names of Airflow's templates that are not near the one to write."""
 _OPTIONAL = ("default", "d", "defined", "undefined")
@@ -87,10 +91,11 @@ Read = tuple[str, str]
 """A read of a template: a variable, and an attribute or key of it; empty: the variable itself."""
 
 
-def mistakes(text: str, upstream: Collection[str], over: str | None = None) -> Iterator[str]:
+def mistakes(text: str, upstream: Collection[str], over: str | None = None, params: Params = ANY_PARAMS) -> Iterator[str]:
     """Why no run can render a template: it is not valid, or reads what no run has.
 
-    `upstream`: the tasks with `results`, apart from `over`, which returns the list that the task is mapped over.
+    `upstream`: the tasks with `results`, apart from `over`, which returns the list that the task is mapped over. `params` are
+    those of the DAG.
     """
     try:
         tree = _ENVIRONMENT.parse(text)
@@ -103,7 +108,9 @@ def mistakes(text: str, upstream: Collection[str], over: str | None = None) -> I
         yield "is not a valid template: it is nested too deeply"
         return
     for variable, key in sorted(reads):
-        if variable in variables and (unknown := _unknown_name(variable, key, upstream, over)):
+        if variable not in variables:
+            continue
+        if unknown := _unknown_param(variable, key, params) or _unknown_name(variable, key, upstream, over):
             yield f"cannot be rendered: {unknown}"
 
 
@@ -117,10 +124,18 @@ class _WithoutConstants(NodeTransformer):
 def _unknown_name(variable: str, key: str, upstream: Collection[str], over: str | None) -> str | None:
     if not key:
         return None if variable in NAMES else _no_name(variable)
+    if variable in _TIMES and key not in dir(datetime):
+        return f"there is no {key!r} in {variable}, a datetime of Python{did_you_mean(key, _OF_DATETIME)}"
     if variable == "run" and key not in _OF_RUN:
         return f"there is no {key!r} in run{did_you_mean(key, _OF_RUN)}"
     if variable == "results" and (key == over or key not in (*upstream, *dir(dict))):
         return no_result(Results({}, upstream, over), key)
+    return None
+
+
+def _unknown_param(variable: str, key: str, params: Params) -> str | None:
+    if variable == "params" and key and not params.takes_any and key not in params.specs and key not in dir(dict):
+        return f"there is no {key!r} in params{did_you_mean(key, params.specs)}"
     return None
 
 

@@ -149,3 +149,20 @@ async def test_broken_files_and_unknown_ones_are_errors(cli: Cli, history: Histo
     assert (broken.err, unknown.code) == ("1 file not taken up\n", 1)
     assert unknown.err.startswith("tidegate: missing.py is no DAG file: ")
     assert (outside.code, "is not below the DAG folder" in outside.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("paused", "line"),
+    [
+        ("False", "  starts    10 scheduled runs at once, and 447 follow"),
+        ("True", "  waits     457 runs by time, which start when the DAG is unpaused"),
+    ],
+)
+async def test_a_plan_says_how_many_runs_a_dag_catches_up(cli: Cli, folder: Path, paused: str, line: str) -> None:
+    dates = "start_date=datetime(2020, 1, 1, tzinfo=UTC), end_date=datetime(2020, 1, 20, tzinfo=UTC)"
+    options = f"schedule='@hourly', catchup=True, max_active_runs=1, paused={paused}, {dates}"
+    (folder / "late.py").write_text(f"from datetime import UTC, datetime\nfrom tidegate import Dag\nDag('late', {options})\n")
+
+    answer = await cli("dags", "plan")
+
+    assert line in answer.out.splitlines()

@@ -93,7 +93,8 @@ BAD: dict[str, tuple[str, int | None, str]] = {
         "from tidegate import Dag\nwith Dag('d', retries=1) as dag:\n  dag.empty('a', pool=1)\n  dag.empty('b', colour=1)\n"
         "Dag('e', tags=1)\n",
         2,
-        "DAG 'd': unknown argument retries; also line 3: DAG 'd', task 'a': pool: expected `str`, got `int`; "
+        "DAG 'd': unknown argument retries; also line 3: DAG 'd', task 'a': pool: expected `str`, got `int`; write str(…) around"
+        " it; "
         "also line 4: DAG 'd', task 'b': unknown option colour; also line 5: DAG 'e': tags ",
     ),
     "a mistake that another one follows from": (

@@ -10,6 +10,7 @@ from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.daemon.spark.runner.failure_reason import TaskError
 from tidegate.daemon.spark.runner.template import dates_needed, mistakes, render
 from tidegate.schemas.dag import SqlTask
+from tidegate.schemas.params import Params, ParamSpec
 from tidegate.schemas.run import ConsumedEvent, RunContext
 
 AT = datetime(2013, 1, 1, tzinfo=UTC)
@@ -157,6 +158,9 @@ def test_a_template_that_a_run_can_render_has_no_mistake(text: str) -> None:
     assert list(mistakes(text, ["count"])) == []
 
 
+OF_PYTHON = "a datetime of Python"
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -166,6 +170,8 @@ def test_a_template_that_a_run_can_render_has_no_mistake(text: str) -> None:
         ("{{ execution_date }}", ["cannot be rendered: there is no 'execution_date'; did you mean logical_date?"]),
         ("{{ run.parms }}", ["cannot be rendered: there is no 'parms' in run; did you mean params?"]),
         ("{{ run.owner }}", ["cannot be rendered: there is no 'owner' in run"]),
+        ("{{ logical_date.nosuch }}", [f"cannot be rendered: there is no 'nosuch' in logical_date, {OF_PYTHON}"]),
+        ("{{ run_after.hours }}", [f"cannot be rendered: there is no 'hours' in run_after, {OF_PYTHON}; did you mean hour?"]),
         ("{{ results.cuont }}", ["cannot be rendered: there is no 'cuont' in results; did you mean count?"]),
         ("{{ results['x'] }}", ["cannot be rendered: there is no 'x' in results; the tasks directly before it are count"]),
         (
@@ -177,6 +183,20 @@ def test_a_template_that_a_run_can_render_has_no_mistake(text: str) -> None:
 )
 def test_mistakes_of_a_template_are_known_before_a_run(text: str, found: list[str]) -> None:
     assert list(mistakes(text, ["count"])) == found
+
+
+@pytest.mark.parametrize(
+    ("params", "found"),
+    [
+        (Params({"country": ParamSpec()}), ["cannot be rendered: there is no 'contry' in params; did you mean country?"]),
+        (Params({"country": ParamSpec()}, extra=True), []),
+        (Params(), []),
+    ],
+)
+def test_params_that_a_conf_cannot_have_are_known_before_a_run(params: Params, found: list[str]) -> None:
+    text = "{{ params.contry }}{{ params.country }}{{ params.get('x') }}{{ params.y | default(1) }}"
+
+    assert list(mistakes(text, [], params=params)) == found
 
 
 @pytest.mark.timeout(10)

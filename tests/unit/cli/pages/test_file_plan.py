@@ -63,6 +63,16 @@ def planned(**changed: Any) -> PlannedDag:
             id="runs",
         ),
         pytest.param(
+            {"new_runs": {"scheduled": 1000}, "has_more": True, "due_runs": 10_001},
+            ["starts 1,000 scheduled runs at once, and more than 10,000 follow"],
+            id="a long catch-up",
+        ),
+        pytest.param(
+            {"is_paused": True, "due_runs": 240},
+            ["state paused", "waits 240 runs by time, which start when the DAG is unpaused"],
+            id="a catch-up that waits",
+        ),
+        pytest.param(
             {"active_runs": [ActiveRuns("d", 3, "queued", 1), ActiveRuns("d", 4, "running", 2)]},
             ["goes on 1 queued run with version 3", "goes on 2 running runs with version 4"],
             id="runs that go on",
