@@ -155,6 +155,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ),
     ] = "record"
 
+    new_dags_paused: Annotated[
+        bool, _text("New DAGs begin paused, as with `Dag(paused=True)`, and start when a user unpauses them. Equal on all hosts.")
+    ] = False
     parse_wall_s: Annotated[float, _seconds("Time limit for parsing one DAG file.")] = 30.0
     parse_cpu_s: Annotated[int, _count("CPU time limit for parsing one DAG file.", "seconds")] = 20
     parse_memory_mb: Annotated[int, _count("Memory limit for parsing one DAG file.", "MiB")] = 512

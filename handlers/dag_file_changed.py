@@ -243,7 +243,8 @@ def _store(file: ParsedFile, spec: DagSpec, state: State, version_id: int) -> It
         yield AdoptDag(spec.dag_id, file.path)
     else:
         number = stored.number + 1 if stored else 1
-        yield StoreVersion(version_id, number, spec, file.path, file.digest or "", file.source, modules_of(spec, file))
+        modules, paused = modules_of(spec, file), spec.paused or file.pauses_new
+        yield StoreVersion(version_id, number, spec, file.path, file.digest or "", file.source, modules, paused)
         yield references_of(spec, state.dataset_ids)
         yield from (DescribeDataset(dataset.uri, dataset.name, dataset.extra) for dataset in spec.datasets)
         dag = dag and (yield from _at_version(dag, graph_of(version_id, spec), state.now))

@@ -303,6 +303,7 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
     `modules` are the modules and the applications among them. An archive has its DAG files as `members`, and no DAGs.
     `is_awaited`: the parse goes on, and the problem and `AWAITED_DIGEST` say so; the file may be good.
     `uncompiled` is why a file does not compile that names no DAGs: it is broken if it had DAGs, and else no DAG file.
+    `pauses_new`: all of its new DAGs begin paused.
     """
 
     path: str
@@ -316,6 +317,7 @@ class ParsedFile(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple["ParsedFile", ...] = ()
     is_awaited: bool = False
     uncompiled: ImportProblem | None = None
+    pauses_new: bool = False
 
 
 def archive_of(path: str) -> str | None:

@@ -40,6 +40,7 @@ class Parser:
 
     def __init__(self, settings: Settings, zygotes: Zygotes) -> None:
         self._root = dags_root(settings)
+        self._pauses_new = settings.new_dags_paused
         self._limits = Limits(
             wall_s=settings.parse_wall_s,
             cpu_s=settings.parse_cpu_s,
@@ -85,6 +86,7 @@ class Parser:
             dags=tuple(with_digests(spec, modules) for spec in outcome.dags),
             problem=outcome.problem,
             uncompiled=outcome.uncompiled,
+            pauses_new=self._pauses_new,
             duration_s=duration_s,
         )
 

@@ -200,7 +200,7 @@ class Reader:
 
     async def _decode(self, records: Sequence[Record]) -> list[ReadRecord]:
         """Yields to the event loop between slices, because decoding many records takes long."""
-        read_records = []
+        read_records: list[ReadRecord] = []
         for start in range(0, len(records), DECODE_AT_ONCE):
             some = [read(self.kind, record) for record in records[start : start + DECODE_AT_ONCE]]
             read_records += map(self.signatures.checked, some) if self.signatures.since else some

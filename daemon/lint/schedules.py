@@ -8,7 +8,7 @@ from datetime import datetime
 from tidegate.daemon.lint.finding import Mistake
 from tidegate.daemon.lint.tasks import templates
 from tidegate.daemon.read_model.condition import leaf_text
-from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, NOf, inputs
+from tidegate.schemas.conditions.condition import AllOf, AnyOf, Condition, DatasetRef, NOf, PatternRef, inputs
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.graph import graph_of
 from tidegate.schemas.text import utc
@@ -92,3 +92,5 @@ def _counted_again(condition: Condition) -> Iterator[tuple[str, int]]:
         case AllOf(of) | AnyOf(of):
             for operand in of:
                 yield from _counted_again(operand)
+        case DatasetRef() | PatternRef():
+            pass

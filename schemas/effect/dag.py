@@ -45,7 +45,7 @@ class ClearImportError(msgspec.Struct, frozen=True):
 class StoreVersion(msgspec.Struct, frozen=True):
     """Store the version of a new or changed DAG, and make it the current one.
 
-    `modules` are its applications and the modules that its functions import.
+    `modules` are its applications and the modules that its functions import. `paused`: a new DAG begins paused.
     """
 
     version_id: int
@@ -55,6 +55,7 @@ class StoreVersion(msgspec.Struct, frozen=True):
     digest: str
     source: str
     modules: tuple[ModuleSource, ...] = ()
+    paused: bool = False
 
 
 class SetReferences(msgspec.Struct, frozen=True):

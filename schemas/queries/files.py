@@ -86,7 +86,7 @@ async def store(db: Db, effects: Sequence[StoreVersion]) -> None:
         [inspects_events(spec) for spec in specs],
         [spec.on_paused == "keep" for spec in specs],
         db.now,
-        [spec.paused for spec in specs],
+        [effect.paused for effect in effects],
     )
 
 

@@ -152,13 +152,17 @@ async def test_broken_files_and_unknown_ones_are_errors(cli: Cli, history: Histo
 
 
 @pytest.mark.parametrize(
-    ("paused", "line"),
+    ("paused", "setting", "line"),
     [
-        ("False", "  starts    10 scheduled runs at once, and 447 follow"),
-        ("True", "  waits     457 runs by time, which start when the DAG is unpaused"),
+        ("False", "false", "  starts    10 scheduled runs at once, and 447 follow"),
+        ("True", "false", "  waits     457 runs by time, which start when the DAG is unpaused"),
+        ("False", "true", "  waits     457 runs by time, which start when the DAG is unpaused"),
     ],
 )
-async def test_a_plan_says_how_many_runs_a_dag_catches_up(cli: Cli, folder: Path, paused: str, line: str) -> None:
+async def test_a_plan_says_how_many_runs_a_dag_catches_up(
+    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, paused: str, setting: str, line: str
+) -> None:
+    monkeypatch.setenv("TIDEGATE_NEW_DAGS_PAUSED", setting)
     dates = "start_date=datetime(2020, 1, 1, tzinfo=UTC), end_date=datetime(2020, 1, 20, tzinfo=UTC)"
     options = f"schedule='@hourly', catchup=True, max_active_runs=1, paused={paused}, {dates}"
     (folder / "late.py").write_text(f"from datetime import UTC, datetime\nfrom tidegate import Dag\nDag('late', {options})\n")

@@ -13,7 +13,7 @@ from tidegate.daemon.read_model.plan import list_planned
 from tidegate.daemon.read_model.why_not import read_dag_why_not
 from tidegate.handlers.scheduling import read_plan, timetable
 from tidegate.schemas.conditions.condition import DatasetRef
-from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, TaskSpec
+from tidegate.schemas.dag import CommandTask, DagSpec, EmptyTask, ParsedFile, TaskSpec
 from tidegate.schemas.message import PauseRequested, RunRequested, ScheduleDue
 from tidegate.schemas.queries import dags
 from tidegate.schemas.queries.run_pages import list_runs
@@ -315,11 +315,12 @@ async def test_the_last_tick_of_a_timetable_that_is_over_makes_no_run_by_an_edit
     assert await world.runs() == before
 
 
-async def test_a_new_dag_begins_paused_and_later_versions_leave_the_pause_as_users_set_it(world: World) -> None:
-    spec = timed(paused=True)
+@pytest.mark.parametrize("by_setting", [False, True])
+async def test_a_new_dag_begins_paused_and_later_versions_leave_the_pause_as_users_set_it(world: World, by_setting: bool) -> None:
+    spec = timed(paused=not by_setting)
     pauses = "SELECT is_paused, paused_at IS NOT NULL FROM dag"
 
-    await world.file(spec)
+    await world.tell(ParsedFile(path="dags.py", digest="1", dags=(spec,), pauses_new=by_setting))
     await world.go_to(utc(2024, 5, 1, 13))
     assert (await world.rows(pauses), await world.runs()) == ([(True, True)], [])
 
