@@ -212,6 +212,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     smtp_user: Annotated[str, _text("User name for the mail server. Empty: no login.")] = ""
     smtp_password: Annotated[str, _text("Password for the mail server.")] = ""
     webhook_secret: Annotated[str, _text("Secret that signs webhooks. Empty: webhooks are not signed.")] = ""
+    public_url: Annotated[
+        str,
+        Meta(
+            max_length=2048,
+            pattern=r"^(https?://[\x21-\x7e]+)?\Z",
+            description="Address of `tidegate web` for people, such as `https://tidegate.example.org`: notifications link to it.",
+        ),
+    ] = ""
     notify_tries: Annotated[int, _count("Attempts to deliver one notification.", "attempts")] = 8
     notify_retry_s: Annotated[
         float, _seconds("Delay before the second attempt. It doubles with each attempt, to at most 12.5 minutes.")

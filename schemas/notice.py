@@ -1,6 +1,9 @@
 """The content of a notification."""
 
+import re
 from datetime import datetime
+from typing import Any
+from urllib.parse import quote
 from uuid import UUID
 
 import msgspec
@@ -51,7 +54,8 @@ class CallbackContext(msgspec.Struct, frozen=True, kw_only=True):
 
     `state` is the new state of the task or, without a task, of the run; after a missed deadline the current state of the run.
     Late inputs of a DAG have no run. `id` is the same at every delivery of a notification to a receiver. An instance of a mapped
-    task has a `map_index`. `log` is that of the attempt of a task; `failed_tasks` are the first that failed of a run.
+    task has a `map_index`. `log` is that of the attempt of a task; `failed_tasks` are the first that failed of a run. `url` is
+    the page of the task, the run or the DAG, if the address of `tidegate web` is set.
     """
 
     on: On
@@ -70,6 +74,49 @@ class CallbackContext(msgspec.Struct, frozen=True, kw_only=True):
     id: UUID | None = None
     log: LogExcerpt | None = None
     failed_tasks: tuple[FailedTask, ...] = ()
+    url: str | None = None
+
+
+PLACEHOLDERS = ("headline", "url", "on", "dag_id", "run_id", "task_id", "state", "reason", "at")
+"""The names that a text of a webhook's body may have in braces, such as `{headline}`."""
+
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+def filled(body: str, context: CallbackContext) -> Any:
+    """The JSON body of a webhook with the facts of a notification in place of its `PLACEHOLDERS`; other braces stay.
+
+    Raises msgspec.DecodeError for a text that is no JSON.
+    """
+    facts = {name: getattr(context, name, None) for name in PLACEHOLDERS} | {"headline": headline(context)}
+    shown = {name: value.isoformat() if isinstance(value, datetime) else str(value or "") for name, value in facts.items()}
+
+    def fill(part: Any) -> Any:
+        match part:
+            case str():
+                return _PLACEHOLDER.sub(lambda found: shown.get(found[1], found[0]), part)
+            case list():
+                return [fill(each) for each in part]
+            case dict():
+                return {key: fill(value) for key, value in part.items()}
+            case _:
+                return part
+
+    return fill(msgspec.json.decode(body))
+
+
+def unknown_placeholders(text: str) -> list[str]:
+    """The names in braces of a text of a body that are no `PLACEHOLDERS`."""
+    return [name for name in _PLACEHOLDER.findall(text) if name not in PLACEHOLDERS]
+
+
+def page_of(site: str, context: CallbackContext) -> str | None:
+    """The page about a notification, on the site with this address; None without one."""
+    if not site:
+        return None
+    task = instance_name(context.task_id, context.map_index) if context.run_id and context.task_id else None
+    parts = {"dags": context.dag_id, "runs": context.run_id, "tasks": task}
+    return site.rstrip("/") + "".join(f"/{name}/{quote(part, safe='')}" for name, part in parts.items() if part is not None)
 
 
 def instance_name(task_id: str, map_index: int | UnsetType | None) -> str:

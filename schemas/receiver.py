@@ -30,10 +30,16 @@ class EmailReceiver(msgspec.Struct, frozen=True, tag="email", tag_field="kind", 
     subject: Annotated[str, Meta(max_length=250)] = ""
 
 
-class WebhookReceiver(msgspec.Struct, frozen=True, tag="webhook", tag_field="kind", forbid_unknown_fields=True):
-    """An HTTP POST to this URL."""
+class WebhookReceiver(
+    msgspec.Struct, frozen=True, tag="webhook", tag_field="kind", forbid_unknown_fields=True, omit_defaults=True
+):
+    """An HTTP POST to this URL: of the context, or of the JSON `body`.
+
+    Texts of the body may have `tidegate.schemas.notice.PLACEHOLDERS`.
+    """
 
     url: Annotated[str, Meta(max_length=2048, pattern=r"^https?://[\x21-\x7e]+\Z")]
+    body: Annotated[str, Meta(max_length=20_000)] = ""
 
 
 class FunctionReceiver(msgspec.Struct, frozen=True, tag="function", tag_field="kind", forbid_unknown_fields=True):

@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 import anyio
+import msgspec
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
@@ -25,6 +26,7 @@ from tidegate.daemon.outage import Retry
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.work import Work
 from tidegate.schemas.error import FATAL, POSTGRES
+from tidegate.schemas.notice import page_of
 from tidegate.schemas.queries import notifications
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.notifications import AnyClaim, ClaimedNotification, Unreadable
@@ -112,8 +114,12 @@ class Notifier:
             self.in_progress.add(claimed.id)
             self._busy[kind_of(claimed.receiver)] += 1
             self._receivers[claimed.receiver_key] += 1
-            self.tg.start_soon(self.deliver, claimed)
+            self.tg.start_soon(self.deliver, self._with_page(claimed))
         return bool(claims)
+
+    def _with_page(self, claimed: ClaimedNotification) -> ClaimedNotification:
+        url = page_of(self.context.settings.public_url, claimed.context)
+        return msgspec.structs.replace(claimed, context=msgspec.structs.replace(claimed.context, url=url))
 
     async def claim(self, db: Db, free: Mapping[str, int]) -> list[ClaimedNotification]:
         """Claim up to `free` notifications of each kind, for as long as an attempt may take. Unreadable ones fail this try."""

@@ -9,8 +9,8 @@ import msgspec
 
 from tidegate.schemas.authoring.arguments import after_or_at, callable_with
 from tidegate.schemas.dag import DeadlineSince, DeadlineSpec
-from tidegate.schemas.error import DagError
-from tidegate.schemas.notice import CallbackContext
+from tidegate.schemas.error import DagError, did_you_mean
+from tidegate.schemas.notice import PLACEHOLDERS, CallbackContext, unknown_placeholders
 from tidegate.schemas.receiver import (
     Callback,
     EmailReceiver,
@@ -42,19 +42,39 @@ class Email:
 class Webhook:
     """A signed HTTP POST of the event as JSON: `Webhook("https://example.org/hook")`. The secret is one of the settings.
 
-    Raises DagError for a URL that is not http or https, or not ASCII.
+    `body`: JSON to send in its place, such as `{"text": "{headline} {url}"}` for a chat. Its texts may have the names
+    `tidegate.schemas.notice.PLACEHOLDERS` in braces.
+
+    Raises DagError for a URL that is not http or https, or not ASCII, and for a body that is no JSON or has other names.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, body: dict[str, Any] | None = None) -> None:
         problem = f"Webhook({url!r:.100}): write an address like 'https://example.org/hook', in ASCII"
         try:
-            self.receiver = msgspec.convert({"kind": "webhook", "url": url}, WebhookReceiver)
+            self.receiver = msgspec.convert({"kind": "webhook", "url": url, "body": _body(url, body)}, WebhookReceiver)
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
         except ValueError:
             raise DagError(problem) from None
         if not host or port == 0:
             raise DagError(problem)
+
+
+def _body(url: str, body: object) -> str:
+    """The body of a webhook as JSON; empty for that of the context. Raises DagError."""
+    where = f"Webhook({url!r:.100}): body"
+    if body is None:
+        return ""
+    if not isinstance(body, dict):
+        raise DagError(f'{where} is a dict like {{"text": "{{headline}} {{url}}"}}, not {body!r:.100}')
+    try:
+        text = msgspec.json.encode(body).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise DagError(f"{where} is no JSON: {error}") from None
+    if unknown := unknown_placeholders(text):
+        known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+        raise DagError(f"{where} has {{{unknown[0]}}}{did_you_mean(unknown[0], PLACEHOLDERS) or f'; there are {known}'}")
+    return text
 
 
 class Deadline:

@@ -103,6 +103,7 @@ def lines(context: CallbackContext) -> list[str]:
         ("deadline", context.deadline and f"{context.deadline.name}, {_utc(context.deadline.due_at)}"),
         ("logical date", context.logical_date and _utc(context.logical_date)),
         ("run after", context.run_after and _utc(context.run_after)),
+        ("page", context.url),
     ]
     known = (f"{name + ':':14}{_one_line(str(value))}" for name, value in facts if value)
     return [

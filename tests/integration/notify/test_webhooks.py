@@ -5,6 +5,7 @@ from collections import Counter
 from datetime import timedelta
 
 import anyio
+import msgspec
 import pytest
 import time_machine
 
@@ -318,3 +319,25 @@ async def test_a_notification_that_this_version_cannot_read_costs_itself_alone(
 
     assert told == [("failed", 2, True), ("sent", 1, False), ("sent", 1, False)]
     assert len(hook.got) == 2
+
+
+async def test_a_body_of_its_own_is_sent_in_place_of_the_context_with_the_page_of_the_run(
+    notified: NotifiedDag, post: Post, hook: Hook
+) -> None:
+    """As a chat takes it."""
+    receiver = f"Webhook({hook.url!r}, body={{'text': '{{headline}}: {{reason}}', 'page': '{{url}}'}})"
+    await notified.dag(f"on_failure={receiver}", task="command('a', ['false'])")
+    await notified.run("r 1")
+    for claimed in await notified.history.attempts_begin():
+        await notified.ends(claimed.submission_id, "failed", "no rows")
+    post.settings = msgspec.structs.replace(post.settings, public_url="https://tidegate.example.org")
+
+    async with post.at_work():
+        await notified.until("sent")
+
+    (got,) = hook.got
+    assert got.is_signed_with(SECRET)
+    assert got.said == {
+        "text": "d: run r 1: failed: task a failed in try 1: no rows",
+        "page": "https://tidegate.example.org/dags/d/runs/r%201",
+    }

@@ -7,7 +7,7 @@ import pytest
 from msgspec import UNSET
 
 from tests.shapes import NOW
-from tidegate.schemas.notice import CallbackContext, FailedTask, MissedDeadline, headline, instance_name
+from tidegate.schemas.notice import CallbackContext, FailedTask, MissedDeadline, filled, headline, instance_name, page_of
 from tidegate.schemas.receiver import EmailReceiver, FunctionReceiver, On, Receiver, WebhookReceiver, kind_of
 
 OF_RUN = CallbackContext(
@@ -62,3 +62,41 @@ def test_a_failed_task_is_named_with_its_try(try_number: int, title: str) -> Non
 )
 def test_a_receiver_has_a_kind(receiver: Receiver, kind: str) -> None:
     assert kind_of(receiver) == kind
+
+
+SITE = "https://tidegate.example.org/"
+
+
+@pytest.mark.parametrize(
+    ("site", "facts", "page"),
+    [
+        ("", {}, None),
+        (SITE, {}, "https://tidegate.example.org/dags/daily/runs/r1"),
+        (
+            SITE,
+            {"run_id": "manual 2024-05-01T12:00:00+00:00/1"},
+            f"{SITE}dags/daily/runs/manual%202024-05-01T12%3A00%3A00%2B00%3A00%2F1",
+        ),
+        (SITE, {"task_id": "load"}, f"{SITE}dags/daily/runs/r1/tasks/load"),
+        (SITE, {"task_id": "load", "map_index": 3}, f"{SITE}dags/daily/runs/r1/tasks/load%5B3%5D"),
+        (SITE, {"run_id": None, "task_id": "load"}, f"{SITE}dags/daily"),
+    ],
+)
+def test_a_notification_has_the_page_of_what_it_is_about(site: str, facts: dict[str, Any], page: str | None) -> None:
+    assert page_of(site, msgspec.structs.replace(OF_RUN, **facts)) == page
+
+
+@pytest.mark.parametrize(
+    ("body", "sent"),
+    [
+        ({"text": "{headline}\n{url}"}, {"text": "daily: run r1: failed\n"}),
+        (
+            {"payload": {"severity": "error", "links": [{"href": "{dag_id}/{run_id}", "size": 1}]}},
+            {"payload": {"severity": "error", "links": [{"href": "daily/r1", "size": 1}]}},
+        ),
+        ({"text": "{reason} {task_id} {on} {state} {at}"}, {"text": f"a {{dag_id}}  failure failed {NOW.isoformat()}"}),
+        ({"{dag_id}": "{ dag_id } {dag_id.x} {{dag_id}} {other}"}, {"{dag_id}": "{ dag_id } {dag_id.x} {daily} {other}"}),
+    ],
+)
+def test_the_body_of_a_webhook_has_the_facts_in_place_of_their_names(body: dict[str, Any], sent: dict[str, Any]) -> None:
+    assert filled(msgspec.json.encode(body).decode(), msgspec.structs.replace(OF_RUN, reason="a {dag_id}")) == sent

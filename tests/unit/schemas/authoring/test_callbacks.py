@@ -48,6 +48,11 @@ def told(callbacks: tuple[Callback, ...]) -> list[tuple[str, object]]:
     [
         pytest.param({"on_failure": Email("ops@example.org")}, [("failure", OPS)], id="one"),
         pytest.param(
+            {"on_success": Webhook("https://example.org/hook", body={"text": "{headline}", "n": (1,)})},
+            [("success", WebhookReceiver("https://example.org/hook", '{"text":"{headline}","n":[1]}'))],
+            id="a webhook with a body",
+        ),
+        pytest.param(
             {"on_success": [Webhook("https://example.org/hook"), tell]}, [("success", HOOK), ("success", TELL)], id="a list"
         ),
         pytest.param(
@@ -196,6 +201,23 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Email("a@b.c", subject="x" * 251), f"Email('a@b.c'): {MAIL}"),
     (lambda: Webhook("example.org"), f"Webhook('example.org'): {URL}"),
     (lambda: Webhook("ftp://example.org/"), f"Webhook('ftp://example.org/'): {URL}"),
+    (
+        lambda: Webhook("https://x", body={"text": "{headlin}"}),
+        "Webhook('https://x'): body has {headlin}; did you mean headline?",
+    ),
+    (
+        lambda: Webhook("https://x", body={"text": ["{xyz}"]}),
+        "Webhook('https://x'): body has {xyz}; there are {headline}, {url}, {on}, {dag_id}, {run_id}, {task_id}, {state},"
+        " {reason}, {at}",
+    ),
+    (
+        lambda: Webhook("https://x", body="{headline}"),  # type: ignore[arg-type]  # as an author may write it
+        "Webhook('https://x'): body is a dict like {\"text\": \"{headline} {url}\"}, not '{headline}'",
+    ),
+    (
+        lambda: Webhook("https://x", body={"text": object()}),
+        "Webhook('https://x'): body is no JSON: Encoding objects of type object is unsupported",
+    ),
     (lambda: Webhook("https:///hook"), f"Webhook('https:///hook'): {URL}"),
     (lambda: Webhook("https://exämple.org/"), f"Webhook('https://exämple.org/'): {URL}"),
     (lambda: Webhook("https://example.org:99999/"), f"Webhook('https://example.org:99999/'): {URL}"),

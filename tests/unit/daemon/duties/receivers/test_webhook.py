@@ -5,10 +5,12 @@ import socket
 import ssl
 
 import httpx
+import msgspec
 import pytest
 
+from tests.unit.daemon.duties.receivers.test_mail import context
 from tidegate.daemon.duties.receivers.delivery import Delivery, Failed, Sent, label, why
-from tidegate.daemon.duties.receivers.webhook import delivery_of, headers_of, signature
+from tidegate.daemon.duties.receivers.webhook import body_of, delivery_of, headers_of, signature
 from tidegate.schemas.receiver import EmailReceiver, FunctionReceiver, Receiver, WebhookReceiver
 
 
@@ -28,6 +30,11 @@ def test_the_signature_covers_the_time_and_the_body_and_needs_the_secret() -> No
     }
 
     assert len(signatures) == 4
+
+
+def test_a_body_that_is_no_json_is_refused() -> None:
+    with pytest.raises(msgspec.DecodeError):
+        body_of(WebhookReceiver("https://x", "{"), context())
 
 
 def test_every_try_has_the_same_key_and_its_own_time() -> None:
