@@ -58,7 +58,7 @@ class Member(Kafka):
     """One node. Its ports are known to the others, and so never change."""
 
     heap_mb: ClassVar[int] = 256
-    start_s: ClassVar[float] = 120.0
+    usual_s: ClassVar[float] = 120.0
 
     def __init__(self, home: Path, cache: Path, node: int, cluster: str, seats: Mapping[int, Seat]) -> None:
         super().__init__(home, cache)

@@ -31,7 +31,7 @@ class Yarn(Server):
 
     name: ClassVar[str] = "the ResourceManager"
     ports_needed: ClassVar[int] = len(ADDRESSES)
-    start_s: ClassVar[float] = 180.0
+    usual_s: ClassVar[float] = 180.0
     unanswered = (OSError, TimeoutError, httpx.HTTPError, LookupError, json.JSONDecodeError)
 
     def __init__(self, home: Path, cache: Path) -> None:

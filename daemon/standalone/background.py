@@ -12,6 +12,7 @@ import anyio
 
 from tidegate.daemon.spark.process import Identity, identify, send, until_gone
 from tidegate.daemon.standalone import record
+from tidegate.daemon.standalone.jars import cache_of
 from tidegate.daemon.standalone.leftover import end_runners, end_servers
 from tidegate.daemon.standalone.log_file import LogFile, own_log
 from tidegate.daemon.standalone.record import Record, Say
@@ -119,7 +120,7 @@ def running(home: Path) -> Record:
     """The record of the standalone on this folder. Raises RequestError when none runs there, or it is not ready yet."""
     known = record.read(home)
     if known is None or not known.alive:
-        raise RequestError(f"no standalone runs on {home}; `tidegate standalone up -d` starts one")
+        raise RequestError(record.no_standalone(home, cache_of(os.environ)))
     if not known.settings:
         raise RequestError(f"the standalone on {home} is starting; `tidegate standalone status` shows how far it is")
     return known

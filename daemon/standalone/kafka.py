@@ -51,7 +51,7 @@ class Kafka(Server):
 
     name: ClassVar[str] = "Kafka"
     ports_needed: ClassVar[int] = 2
-    start_s: ClassVar[float] = 600.0
+    usual_s: ClassVar[float] = 600.0
     heap_mb: ClassVar[int] = 512
     format_options: ClassVar[tuple[str, ...]] = ()
     """Further options of StorageTool, such as `--add-scram`."""

@@ -30,6 +30,7 @@ class Keeper:
         self._recorder.enter(server.home.name, ServerRecord(name=server.name, log=str(server.log), since=now()))
         self._ports.propose(server)
         server.on_spawn = partial(self._record_process, server)
+        server.on_slow = self._say
         await server.start()
         self._ports.keep(server)
         self._record_ready(server)

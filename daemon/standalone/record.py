@@ -1,10 +1,12 @@
 """The record of a standalone in its data folder: its processes and addresses, for commands and for the start after a crash."""
 
 import os
+import shlex
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,6 +23,7 @@ Say = Callable[[str], None]
 """Shows a line to the user."""
 
 FILE = "standalone.json"
+HOMES = "standalones"
 AGAIN_S = 5.0
 
 
@@ -136,6 +139,35 @@ _HAS_SECRET: Mapping[str, Callable[[str], bool]] = {
 def remove(home: Path) -> None:
     """All processes of the record have ended."""
     (home / FILE).unlink(missing_ok=True)
+
+
+def enlist(home: Path, cache: Path) -> None:
+    """Let commands in other folders know of the standalone on this one. Nothing depends on it."""
+    with suppress(OSError):
+        (cache / HOMES).mkdir(parents=True, exist_ok=True)
+        whole_file.replace(cache / HOMES / sha256(os.fsencode(home)).hexdigest(), os.fsencode(home))
+
+
+def others(home: Path, cache: Path) -> list[Path]:
+    """The other folders on which a standalone of this user runs."""
+    found: list[Path] = []
+    with suppress(OSError):
+        found = [Path(os.fsdecode(file.read_bytes())) for file in (cache / HOMES).iterdir()]
+    return sorted(each for each in found if each != home and _runs(each))
+
+
+def _runs(home: Path) -> bool:
+    with suppress(RequestError):
+        known = read(home)
+        return known is not None and known.alive
+    return False
+
+
+def no_standalone(home: Path, cache: Path) -> str:
+    """What to do where no standalone runs: start one, or name the folder of another one."""
+    known = ", ".join(map(shlex.quote, map(str, others(home, cache))))
+    elsewhere = f"; others run on {known}, which --data names" if known else ""
+    return f"no standalone runs on {home}; `tidegate standalone up -d` starts one{elsewhere}"
 
 
 def read(home: Path) -> Record | None:

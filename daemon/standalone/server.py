@@ -27,19 +27,20 @@ class Server(ABC):
     """A server on loopback that writes below `home` only.
 
     The port is chosen at the first start of the object, unless `port` was set before, and reused by later ones.
-    `on_spawn` gets each process of the server, and its port.
+    `on_spawn` gets each process of the server, and its port. `on_slow` gets a line each time that `usual_s` have passed without
+    an answer: a slow machine is no reason to give up a process that lives.
     """
 
     name: ClassVar[str]
     ports_needed: ClassVar[int] = 1
-    start_s: ClassVar[float] = 60.0
+    usual_s: ClassVar[float] = 60.0
     stop_s: ClassVar[float] = 20.0
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
     unanswered: ClassVar[tuple[type[Exception], ...]] = (OSError, TimeoutError)
     """The errors that `_answers` may raise instead of returning False: a server dies or stops at any statement of its probe."""
 
     recovering: ClassVar[tuple[type[Exception], ...]] = ()
-    """Errors of `_answers` by which a server says that its start goes on: `start_s` begins anew, however often."""
+    """Errors of `_answers` by which a server says that its start goes on: `usual_s` begins anew."""
 
     def __init__(self, home: Path) -> None:
         self.home = home.absolute()
@@ -47,6 +48,7 @@ class Server(ABC):
         self.port = 0
         self._was_ready = False
         self.on_spawn: Callable[[Child, int], None] = lambda *_: None
+        self.on_slow: Callable[[str], None] = lambda _: None
         self._held = ExitStack()
         self._child: Child | None = None
 
@@ -140,27 +142,26 @@ class Server(ABC):
 
         async def probe() -> None:
             while not answered.is_set():
-                if await self._probe(child, port, limit):
-                    answered.set()
-                else:
-                    await anyio.sleep(PROBE_S)
+                with anyio.move_on_after(self.usual_s):
+                    if await self._probe(child, port, slow):
+                        answered.set()
+                slow.tell()
+                await anyio.sleep(0 if answered.is_set() else PROBE_S)
             group.cancel_scope.cancel()
 
-        with anyio.move_on_after(self.start_s) as limit:
-            async with anyio.create_task_group() as group:
-                group.start_soon(probe)
-                await child.process.wait()
-                group.cancel_scope.cancel()
-        if not child.alive:
-            raise ServerError(f"{self.name} {ending(child)} while starting{self._log_end(child)}")
+        slow = _SlowStart(self, child)
+        async with anyio.create_task_group() as group:
+            group.start_soon(probe)
+            await child.process.wait()
+            group.cancel_scope.cancel()
         if not answered.is_set():
-            raise ServerError(f"{self.name} did not answer within {self.start_s:g} s{self._log_end(child)}")
+            raise ServerError(f"{self.name} {ending(child)} while starting{self._log_end(child)}")
 
-    async def _probe(self, child: Child, port: int, limit: anyio.CancelScope) -> bool:
+    async def _probe(self, child: Child, port: int, slow: "_SlowStart") -> bool:
         try:
             return await self._answers(child, port)
         except self.recovering:
-            limit.deadline = anyio.current_time() + self.start_s
+            slow.begin()
         except self.unanswered:
             pass
         return False
@@ -173,6 +174,28 @@ class Server(ABC):
     def _log_end(self, child: Child) -> str:
         tail = child.tail()
         return f"{LOG_FOLLOWS}{self.log}:\n{tail}" if tail else f"; {self.log} is empty"
+
+
+class _SlowStart:
+    """Tells that a server takes longer than usual to answer, each time that as long has passed again."""
+
+    def __init__(self, server: Server, child: Child) -> None:
+        self._server = server
+        self._child = child
+        self._began = anyio.current_time()
+        self.begin()
+
+    def begin(self) -> None:
+        """The server says that its start goes on."""
+        self._tell_at = anyio.current_time() + self._server.usual_s
+
+    def tell(self) -> None:
+        if (now := anyio.current_time()) > self._tell_at and self._child.alive:
+            waits = (
+                f"{self._server.name} (process {self._child.pid}) has not answered for {now - self._began:.0f} s, and still runs"
+            )
+            self._server.on_slow(f"{waits}: waiting for it; Ctrl-C gives up. Its log is {self._server.log}")
+            self.begin()
 
 
 @contextmanager

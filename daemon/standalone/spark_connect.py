@@ -34,7 +34,7 @@ class SparkConnect(Server):
     """Keeps detached queries and idle sessions for 12 hours, longer than a restart of the daemon."""
 
     name: ClassVar[str] = "Spark Connect"
-    start_s: ClassVar[float] = 180.0
+    usual_s: ClassVar[float] = 180.0
     unanswered = (OSError, TimeoutError, IndexError, anyio.EndOfStream, anyio.BrokenResourceError)
 
     def __init__(self, home: Path, *, master: str = "local[2]") -> None:

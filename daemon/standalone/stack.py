@@ -83,6 +83,7 @@ async def stack(home: Path, given: Settings, say: Say) -> AsyncIterator[Stack]:
         await _clean_up(home, say)
         started.callback(record.remove, home)
         recorder.change()
+        record.enlist(home, jars.cache_of(os.environ))
         connect = SparkConnect(home / "spark")
         mine: list[Server] = [connect]
         mine += [] if given.postgres_dsn else [postgres]

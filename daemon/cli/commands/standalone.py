@@ -1,5 +1,6 @@
 """`tidegate standalone up | down | status | env | link | logs`: everything on this machine, in the background."""
 
+import os
 import shlex
 from typing import Annotated
 
@@ -48,11 +49,15 @@ def up(
 @app.command(epilog=examples("tidegate standalone down"))
 def down(*, data: Data = DATA) -> None:
     """Stop everything; the data stay. The command also ends what a standalone has left that was killed or did not start."""
-    from tidegate.daemon.standalone import background
+    from tidegate.daemon.standalone import background, record
+    from tidegate.daemon.standalone.jars import cache_of
 
     home = data.absolute()
     stopped = background.stop(home, output.say)
-    output.write(f"stopped; the data stay in {home}" if stopped else f"no standalone runs on {home}")
+    if stopped:
+        output.write(f"stopped; the data stay in {home}")
+    else:
+        output.write(record.no_standalone(home, cache_of(os.environ)))
 
 
 @app.command(epilog=examples("tidegate standalone status", "tidegate standalone status --json | jq -r .web"))

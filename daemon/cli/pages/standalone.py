@@ -1,5 +1,6 @@
 """The pages of `tidegate standalone`: its servers, and their logs."""
 
+import os
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
@@ -8,6 +9,8 @@ import msgspec
 
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.spark.process import alive
+from tidegate.daemon.standalone import record
+from tidegate.daemon.standalone.jars import cache_of
 from tidegate.daemon.standalone.record import Record, ServerRecord, ServerState
 
 TITLES = ("SERVER", "STATE", "PID", "PORT", "SINCE", "RESTARTS", "LOG")
@@ -55,7 +58,7 @@ def _server(name: str, server: ServerRecord, *, kept: bool) -> ServerStatus:
 
 def print_status(status: Status) -> None:
     if status.pid is None:
-        output.say(f"no standalone runs on {status.data}; `tidegate standalone up -d` starts one")
+        output.say(record.no_standalone(Path(status.data), cache_of(os.environ)))
     else:
         page = f"{status.web}; `tidegate standalone link` prints a link that logs in" if status.web else ""
         output.facts((("process", status.pid), ("since", status.since), ("web page", page), ("data", status.data)))

@@ -1,6 +1,7 @@
 """What every server of standalone promises, whichever it is."""
 
 import os
+import re
 import socket
 from collections.abc import Callable
 from contextlib import closing
@@ -109,14 +110,24 @@ async def test_it_is_not_left_running_when_its_start_is_cancelled(server: Server
     assert not server.process.alive
 
 
-async def test_a_server_that_never_answers_is_given_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_is_slow_to_answer_is_waited_for_while_it_lives(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time that as long as usual has passed, a line says what it waits for."""
+    told: list[str] = []
+
     async def silence(child: Child, port: int) -> bool:
+        if len(told) == 2:
+            psutil.Process(child.pid).kill()
         return False
 
     monkeypatch.setattr(server, "_answers", silence)
-    monkeypatch.setattr(type(server), "start_s", 0.5)
+    monkeypatch.setattr(type(server), "usual_s", 0.3)
+    server.on_slow = told.append
 
-    with pytest.raises(ServerError, match=rf"^Postgres did not answer within 0\.5 s; (the end of )?{server.log}"):
+    with pytest.raises(ServerError, match=r"^Postgres was ended by SIGKILL while starting"):
         await server.start()
 
+    waits = r"Postgres \(process \d+\) has not answered for \d s, and still runs: waiting for it; Ctrl-C gives up\."
+    assert re.fullmatch(rf"{waits} Its log is {server.log}", told[0])
     assert not server.process.alive
