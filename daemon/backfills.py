@@ -50,6 +50,9 @@ from tidegate.schemas.queries.db import Db
 
 FORBIDDEN = "forbidden"
 
+CONF = "dag_params"
+"""The field of a backfill that is the conf of its runs."""
+
 LONGEST_INTERVAL = timedelta(days=366)
 """A run is due that long after its logical date at most, in a timetable of intervals up to a year."""
 
@@ -125,7 +128,7 @@ async def retry(database: Database, settings: Settings, caller: Caller, id_: int
     request = BackfillActed(backfill_id=id_, action=BackfillAction.RETRY, newest_version=newest_version)
     if newest_version:
         row = await get(database, id_)
-        request = msgspec.structs.replace(request, params=await checked_conf(database, row.dag_id, row.dag_params))
+        request = msgspec.structs.replace(request, params=await checked_conf(database, row.dag_id, row.dag_params, CONF))
     return await _act(database, settings, caller, request)
 
 
@@ -168,7 +171,7 @@ def _name(row: BackfillRow) -> str:
 
 async def _request_of(database: Database, spec: BackfillSpec, id_: int = 0) -> BackfillRequested:
     """The message that creates the backfill, once its conf is checked."""
-    params = await checked_conf(database, spec.dag_id, spec.dag_params)
+    params = await checked_conf(database, spec.dag_id, spec.dag_params, CONF)
     return BackfillRequested(backfill_id=id_, params=params, **msgspec.structs.asdict(spec))
 
 

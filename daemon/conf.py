@@ -14,8 +14,8 @@ import msgspec
 
 from tidegate.daemon.postgres.database import Database
 from tidegate.handlers.runs.rejections import no_such_dag
-from tidegate.schemas.error import NotFoundError, RequestError, UnavailableError
-from tidegate.schemas.json_schema import conf_problem, is_cheap
+from tidegate.schemas.error import Finding, NotFoundError, UnavailableError, UnfitError
+from tidegate.schemas.json_schema import conf_findings, is_cheap
 from tidegate.schemas.params import Params, conf_with_defaults
 from tidegate.schemas.queries import dag_pages, versions
 from tidegate.schemas.queries.db import Db
@@ -38,21 +38,24 @@ SERVER = "the check of confs"
 _processes = anyio.CapacityLimiter(OF_ALL)
 
 
-async def checked_conf(database: Database, dag_id: str, conf: dict[str, Any]) -> Params:
-    """The parameters of the DAG. Raises RequestError for a conf that does not fit them, or takes too long to check.
+async def checked_conf(database: Database, dag_id: str, conf: dict[str, Any], field: str = "conf") -> Params:
+    """The parameters of the DAG. Raises UnfitError for a conf that does not fit them, or takes too long to check.
+
+    `field` of the request is the conf.
 
     Raises UnavailableError for a conf that could not be checked now.
     """
     params = await database.run(_params, dag_id)
-    if problem := await problem_of(dag_id, params, conf_with_defaults(params, conf)):
-        raise RequestError(f"the conf does not fit DAG {dag_id!r}: {problem}", field="conf")
+    if found := await findings_of(dag_id, params, conf_with_defaults(params, conf)):
+        located = [msgspec.structs.replace(finding, pointer=f"/{field}{finding.pointer}") for finding in found]
+        raise UnfitError(f"the conf does not fit DAG {dag_id!r}", located, field=field)
     return params
 
 
-async def problem_of(dag_id: str, params: Params, conf: Mapping[str, Any]) -> str | None:
-    """As `conf_problem`, in another process unless the check takes no time."""
+async def findings_of(dag_id: str, params: Params, conf: Mapping[str, Any]) -> list[Finding]:
+    """As `conf_findings`, in another process unless the check takes no time."""
     if all(is_cheap(spec.schema, conf.get(name)) for name, spec in params.specs.items()):
-        return conf_problem(params, conf)
+        return conf_findings(params, conf)
     async with _turn(dag_id):
         return _answer(await _run(msgspec.json.encode((params, conf))))
 
@@ -89,14 +92,14 @@ async def _run(question: bytes) -> CompletedProcess[bytes]:
         raise _without_result(f"its process did not run: {error}") from error
 
 
-def _answer(ended: CompletedProcess[bytes]) -> str | None:
+def _answer(ended: CompletedProcess[bytes]) -> list[Finding]:
     """What the process wrote. Raises UnavailableError for one that another program has ended."""
     if ended.returncode == -signal.SIGXCPU:
-        return f"its check had no result within {CPU_S} s; the schemas are too costly, a pattern for instance"
+        return [Finding("", f"its check had no result within {CPU_S} s", "make its schemas simpler, a pattern for instance")]
     if ended.returncode != 0:
         said = ended.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise _without_result(f"its process ended with exit code {ended.returncode} {said:.200}".rstrip())
-    return msgspec.json.decode(ended.stdout, type=str | None)
+    return msgspec.json.decode(ended.stdout, type=list[Finding])
 
 
 def _without_result(why: str) -> UnavailableError:

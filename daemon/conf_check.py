@@ -1,6 +1,6 @@
 """The check of a conf in a process of its own: `python -m tidegate.daemon.conf_check SECONDS`.
 
-It reads the parameters and the conf from stdin, and writes the problem to stdout, all as JSON. The kernel ends it with SIGXCPU
+It reads the parameters and the conf from stdin, and writes the findings to stdout, all as JSON. The kernel ends it with SIGXCPU
 after these seconds of processor time.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from tidegate.daemon.dagfiles.confine import refuse_inspection
-from tidegate.schemas.json_schema import conf_problem
+from tidegate.schemas.json_schema import conf_findings
 from tidegate.schemas.params import Params
 
 LATE_S = 10
@@ -28,7 +28,7 @@ def main(cpu_s: int) -> None:
     signal.signal(signal.SIGXCPU, signal.SIG_DFL)  # A process inherits that its parent ignores it.
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + LATE_S))
     params, conf = msgspec.json.decode(sys.stdin.buffer.read(), type=tuple[Params, dict[str, Any]])
-    sys.stdout.buffer.write(msgspec.json.encode(conf_problem(params, conf)))
+    sys.stdout.buffer.write(msgspec.json.encode(conf_findings(params, conf)))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """Errors, one class for each reaction of a daemon or the command line."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Self
+
+import msgspec
 
 FATAL = (MemoryError,)
 """Faults of the process, and not of its input. No containment catches them: they end the daemon, which systemd restarts."""
@@ -186,6 +188,31 @@ class RequestError(TidegateError):
         super().__init__(message)
         self.reason = reason
         self.field = field
+
+
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A value of a request that is refused: the JSON Pointer that leads to it, what is wrong, and what to do."""
+
+    pointer: str
+    problem: str
+    remedy: str = ""
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.problem}; {self.remedy}" if self.remedy else self.problem
+
+
+def sentence_of(findings: Sequence[Finding]) -> str:
+    return ". ".join(finding.sentence for finding in findings)
+
+
+class UnfitError(RequestError):
+    """Values of a request do not fit: the `summary` says which request. The pointers of `findings` begin with its field."""
+
+    def __init__(self, summary: str, findings: Sequence[Finding], *, field: str = "") -> None:
+        super().__init__(f"{summary}: {sentence_of(findings)}", field=field)
+        self.summary = summary
+        self.findings = tuple(findings)
 
 
 class NotFoundError(RequestError):

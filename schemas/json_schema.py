@@ -5,15 +5,17 @@ does not import this module.
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
+import msgspec
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError, ValidationError
 from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012, SchemaResource
 
-from tidegate.schemas.error import did_you_mean
+from tidegate.schemas.error import Finding, did_you_mean
 from tidegate.schemas.params import Params, ParamSpec
 
 REFERENCES = ("$ref", "$dynamicRef")
@@ -28,29 +30,61 @@ CHEAP = frozenset(
 )
 """The keywords that compare a value or say nothing about it."""
 
+MOST_FINDINGS = 20
+"""A conf may have thousands of keys that are no params."""
+
+CORRECT_SCHEMA = "correct the schema in the DAG file"
+
+REMEDIES = {
+    "type": "write a value of the type {}",
+    "enum": "write one of {}",
+    "const": "write {}",
+    "minimum": "write {} or more",
+    "maximum": "write {} or less",
+    "exclusiveMinimum": "write more than {}",
+    "exclusiveMaximum": "write less than {}",
+    "multipleOf": "write a multiple of {}",
+    "minLength": "write at least {} characters",
+    "maxLength": "write at most {} characters",
+    "pattern": "write a text that matches {}",
+    "format": "write a text of the format {}",
+    "required": "give all of {}",
+}
+"""What to do about a violated keyword, with its value."""
+
 CHEAP_FORMATS = ("date", "email", "ipv4", "ipv6", "uuid")
 CHEAP_CHARACTERS = 10_000
 
 
-def conf_problem(params: Params, conf: Mapping[str, Any]) -> str | None:
-    """Why a run cannot have this conf, in one sentence; None for a valid one."""
-    if problem := _unknown_key(params, conf):
-        return problem
+def conf_findings(params: Params, conf: Mapping[str, Any]) -> list[Finding]:
+    """Why a run cannot have this conf: each value that is refused, and each that is absent. Pointers lead into the conf."""
+    return list(islice(_conf_findings(params, conf), MOST_FINDINGS))
+
+
+def _conf_findings(params: Params, conf: Mapping[str, Any]) -> Iterator[Finding]:
+    unknown = () if params.takes_any else sorted(map(str, conf.keys() - params.specs.keys()))
+    for name in unknown:
+        yield Finding(pointer_of(name), f"there is no param {name!r:.200}", _known_params(params, name))
     for name, spec in params.specs.items():
         if name not in conf:
-            return f"param {name!r} has no default and must be given"
-        if problem := value_problem(spec, conf[name]):
-            return f"param {name!r}: {problem}"
-    return None
+            yield Finding(pointer_of(name), f"param {name!r} has no default and must be given", _described(spec))
+        elif finding := value_finding(spec, conf[name]):
+            problem = f"param {name!r}: {finding.problem}"
+            yield Finding(pointer_of(name) + finding.pointer, problem, finding.remedy)
 
 
-def _unknown_key(params: Params, conf: Mapping[str, Any]) -> str | None:
-    unknown = () if params.takes_any else sorted(map(str, conf.keys() - params.specs.keys()))
-    if not unknown:
-        return None
-    near = did_you_mean(unknown[0], params.specs)
-    others = f"; params are {', '.join(params.specs):.500}, and only a DAG with extra_params=True takes other keys"
-    return f"there is no param {unknown[0]!r:.200}{near or others}"
+def _known_params(params: Params, name: str) -> str:
+    near = did_you_mean(name, params.specs).removeprefix("; ")
+    return near or f"params are {', '.join(params.specs):.500}, and only a DAG with extra_params=True takes other keys"
+
+
+def _described(spec: ParamSpec) -> str:
+    return f"it is: {text:.200}" if isinstance(text := spec.schema.get("description"), str) and text else ""
+
+
+def pointer_of(*parts: str | int) -> str:
+    """The JSON Pointer (RFC 6901) of a part."""
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in parts)
 
 
 def is_cheap(schema: Mapping[str, Any], value: Any) -> bool:
@@ -73,14 +107,33 @@ def schema_problem(schema: Mapping[str, Any]) -> str | None:
 
 def value_problem(spec: ParamSpec, value: Any) -> str | None:
     """How a value violates the JSON Schema of a parameter, None if it fits: the first problem, in the order of their texts."""
+    finding = value_finding(spec, value)
+    return None if finding is None else finding.problem
+
+
+def value_finding(spec: ParamSpec, value: Any) -> Finding | None:
+    """As `value_problem`, with the pointer to the part of the value, and what to write instead."""
     validator = Draft202012Validator(spec.schema, registry=CLOSED, format_checker=Draft202012Validator.FORMAT_CHECKER)
     try:
         error: ValidationError | None = next(iter(sorted(validator.iter_errors(value), key=str)), None)
     except RecursionError:
-        return "its schema refers to itself without an end"
+        return Finding("", "its schema refers to itself without an end", CORRECT_SCHEMA)
     except (Unresolvable, ArithmeticError) as error:
-        return f"its schema cannot be evaluated: {type(error).__name__}: {error}"
-    return None if error is None else f"{error.message:.300}"
+        return Finding("", f"its schema cannot be evaluated: {type(error).__name__}: {error}", CORRECT_SCHEMA)
+    return None if error is None else Finding(pointer_of(*error.absolute_path), f"{error.message:.300}", _remedy(error))
+
+
+def _remedy(error: ValidationError) -> str:
+    """What to write instead, where the keyword that is violated tells it."""
+    text = REMEDIES.get(str(error.validator), "")
+    given = error.validator_value
+    said = " or ".join(given) if isinstance(given, list) and error.validator == "type" else compact_json(given)
+    return text.format(given if isinstance(given, str) else said) if text else ""
+
+
+def compact_json(value: Any) -> str:
+    """At most 200 characters."""
+    return f"{msgspec.json.encode(value).decode():.200}"
 
 
 def reference_problem(schema: Mapping[str, Any]) -> str | None:

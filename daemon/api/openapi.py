@@ -31,7 +31,7 @@ ACT_PROBLEMS = {
     "408": "The body came too slowly",
     "412": "The subject is not what If-Match or If-None-Match names",
     "413": "The body is too large",
-    "422": "Another request had this Idempotency-Key",
+    "422": "Values do not fit the params of the DAG, which `errors` name each; or another request had this Idempotency-Key",
 }
 """Those of changes."""
 

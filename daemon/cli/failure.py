@@ -11,7 +11,7 @@ import typer
 
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.settings import PREFIX, SettingsError
-from tidegate.schemas.error import POSTGRES, TidegateError, UnavailableError
+from tidegate.schemas.error import POSTGRES, TidegateError, UnavailableError, UnfitError
 
 FAILED, USAGE, AWAY, CHANGES, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 4, 130, 141
 
@@ -41,11 +41,18 @@ def failure_of(error: BaseException) -> Failure:
         case UnavailableError() as known:
             return Failure(AWAY, str(known))
         case TidegateError() as known:
-            return Failure(FAILED, str(known))
+            return Failure(FAILED, _lines(known))
         case typer.TyperException() as known:
             return Failure(known.exit_code, _usage(known))
         case other:
             return _of_library(other)
+
+
+def _lines(error: TidegateError) -> str:
+    """The sentence of the error; of several values that do not fit, one line each."""
+    if isinstance(error, UnfitError) and len(error.findings) > 1:
+        return "\n  ".join((f"{error.summary}:", *(finding.sentence for finding in error.findings)))
+    return str(error)
 
 
 def _is_of_certificates(cause: OSError) -> bool:

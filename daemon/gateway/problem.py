@@ -9,6 +9,7 @@ import structlog
 from tidegate.schemas.error import (
     FATAL,
     DagFaultError,
+    Finding,
     ForbiddenError,
     NotFoundError,
     RequestError,
@@ -16,6 +17,7 @@ from tidegate.schemas.error import (
     TidegateError,
     TooSlowError,
     UnavailableError,
+    UnfitError,
     described,
 )
 
@@ -61,13 +63,14 @@ class CsrfError(ForbiddenError):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A problem document. `type` is stable; `detail` is for people and may change."""
+    """A problem document. `type` is stable; `detail` is for people and may change. `errors` name each value that does not fit."""
 
     type: str
     title: str
     status: int
     detail: str
     instance: str | None = None
+    errors: tuple[Finding, ...] = ()
 
 
 KINDS: tuple[tuple[type[Exception], str, HTTPStatus], ...] = (
@@ -81,6 +84,7 @@ KINDS: tuple[tuple[type[Exception], str, HTTPStatus], ...] = (
     (DagFaultError, "refused", HTTPStatus.CONFLICT),
     (StaleError, "stale", HTTPStatus.PRECONDITION_FAILED),
     (ReusedKeyError, "reused-key", HTTPStatus.UNPROCESSABLE_ENTITY),
+    (UnfitError, "unfit", HTTPStatus.UNPROCESSABLE_ENTITY),
     (TooManyError, "too-many", HTTPStatus.TOO_MANY_REQUESTS),
     (RequestError, "refused", HTTPStatus.CONFLICT),
     (TooSlowError, "too-slow", HTTPStatus.SERVICE_UNAVAILABLE),
@@ -107,8 +111,8 @@ def type_of(name: str) -> str:
     return f"urn:tidegate:problem:{name}"
 
 
-def problem(name: str, status: HTTPStatus, detail: str, instance: str | None = None) -> Problem:
-    return Problem(type=type_of(name), title=status.phrase, status=status, detail=detail, instance=instance)
+def problem(name: str, status: HTTPStatus, detail: str, instance: str | None = None, errors: tuple[Finding, ...] = ()) -> Problem:
+    return Problem(type=type_of(name), title=status.phrase, status=status, detail=detail, instance=instance, errors=errors)
 
 
 def problem_of(error: Exception, path: str) -> Problem:
@@ -117,6 +121,6 @@ def problem_of(error: Exception, path: str) -> Problem:
         raise error
     for kind, name, status in KINDS:
         if isinstance(error, kind):
-            return problem(name, status, str(error), path)
+            return problem(name, status, str(error), path, error.findings if isinstance(error, UnfitError) else ())
     log.error("request_failed", path=path, error=described(error), exc_info=error)
     return problem("internal", HTTPStatus.INTERNAL_SERVER_ERROR, UNEXPECTED, path)

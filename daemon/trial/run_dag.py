@@ -21,9 +21,9 @@ from tidegate.schemas.authoring.trial import Event, RunTrial, Trial, TrialOption
 from tidegate.schemas.conditions.condition import dataset_uris, decoding_problem, patterns
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.effect.run import InsertRun
-from tidegate.schemas.error import DagError, did_you_mean
+from tidegate.schemas.error import DagError, did_you_mean, sentence_of
 from tidegate.schemas.graph import Graph, graph_of
-from tidegate.schemas.json_schema import conf_problem
+from tidegate.schemas.json_schema import conf_findings
 from tidegate.schemas.params import conf_with_defaults
 from tidegate.schemas.run import ConsumedEvent, HasUri
 from tidegate.schemas.state import RunState
@@ -85,8 +85,8 @@ def _request(dag: Dag, options: TrialOptions, *, has_events: bool) -> tuple[dict
     if has_events:
         raise DagError(f"{where}: events start runs; params= and logical_date= are of a manual run: leave out one of both")
     known = spec.conf_params
-    if problem := conf_problem(known, conf_with_defaults(known, params or {})):
-        raise DagError(f"{where}: {problem}")
+    if found := conf_findings(known, conf_with_defaults(known, params or {})):
+        raise DagError(f"{where}: {sentence_of(found)}")
     return dict(params or {}), aware_datetime(where, "logical_date", logical_date)
 
 

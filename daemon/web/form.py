@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from tidegate.schemas.error import RequestError
+from tidegate.schemas.error import Finding, RequestError, UnfitError
 
 Kind = Literal["text", "checkbox", "select", "textarea", "hidden"]
 
@@ -14,11 +14,12 @@ Kind = Literal["text", "checkbox", "select", "textarea", "hidden"]
 class Field(msgspec.Struct, frozen=True, kw_only=True):
     """An input of a form. `options` are those of a select, or what a text may be; `hint` says what to write, and why.
 
-    `problem` is what is wrong.
+    `pointer` leads to its value in the request. `problem` is what is wrong.
     """
 
     name: str
     label: str
+    pointer: str = ""
     kind: Kind = "text"
     value: str = ""
     options: Sequence[str] = ()
@@ -62,11 +63,29 @@ class RejectedFormError(RequestError):
 
 
 def with_rejection(page: Preview, texts: Mapping[str, str], error: RequestError) -> Preview:
-    """The form with what the user wrote, and the rejection: beside the field that it names, or above all fields."""
-    fields = [_written(field, texts, error) for field in page.fields]
-    is_beside = any(field.problem for field in fields)
-    above = [] if is_beside else [sentence(error)]
+    """The form with what the user wrote, and the rejection: beside the fields that it names, or above all fields."""
+    problems, above = _placed(page.fields, error)
+    fields = [_written(field, texts, problems) for field in page.fields]
     return msgspec.structs.replace(page, fields=fields, says=[*above, *page.says])
+
+
+def _placed(fields: Sequence[Field], error: RequestError) -> tuple[Mapping[str, str], Sequence[str]]:
+    """What is wrong by the names of fields, and the sentences about none of them."""
+    if not isinstance(error, UnfitError):
+        is_shown = any(field.name == error.field and field.kind != "hidden" for field in fields)
+        return ({error.field: str(error)}, ()) if is_shown else ({}, [sentence(error)])
+    problems, above = dict[str, str](), list[str]()
+    for finding in error.findings:
+        name = next((field.name for field in fields if _is_of(finding, field)), None)
+        if name is None:
+            above.append(f"{finding.sentence[:1].upper()}{finding.sentence[1:]}.")
+        else:
+            problems[name] = f"{problems[name]}. {finding.sentence}" if name in problems else finding.sentence
+    return problems, above
+
+
+def _is_of(finding: Finding, field: Field) -> bool:
+    return bool(field.pointer) and f"{finding.pointer}/".startswith(f"{field.pointer}/")
 
 
 def preview_of(texts: Mapping[str, str]) -> str:
@@ -81,10 +100,10 @@ def sentence(error: RequestError) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _written(field: Field, texts: Mapping[str, str], error: RequestError) -> Field:
+def _written(field: Field, texts: Mapping[str, str], problems: Mapping[str, str]) -> Field:
     if field.kind == "hidden":
         return field
-    problem = str(error) if field.name == error.field else field.problem
+    problem = problems.get(field.name, field.problem)
     return msgspec.structs.replace(field, value=texts.get(field.name, ""), problem=problem)
 
 

@@ -32,7 +32,7 @@ NEXT_STEP = "Write the first and the last date, or list dates: the next page sho
 
 LIMITS = texts_of(DEFAULTS)
 
-NAMES = {"dag_id": "dag", "start_date": "start", "end_date": "end", "logical_dates": "dates"}
+NAMES = {"dag_id": "dag", "start_date": "start", "end_date": "end", "logical_dates": "dates", "dag_params": "conf"}
 """The fields of the form that have another name in the request."""
 
 

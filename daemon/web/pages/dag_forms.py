@@ -24,6 +24,7 @@ from tidegate.daemon.web.screen import Form
 from tidegate.handlers.run_requested import RUN_EXISTS
 from tidegate.handlers.runs.run_ids import manual_run_id
 from tidegate.schemas.error import RequestError, did_you_mean
+from tidegate.schemas.json_schema import pointer_of
 from tidegate.schemas.message import RunRequested
 from tidegate.schemas.params import ParamSpec
 from tidegate.schemas.queries import run_pages, versions
@@ -41,7 +42,9 @@ CONF = "conf"
 MADE = "made"
 """The field with the id of the run of this form: a form that is sent twice, as by a double click, makes one run."""
 
-CONF_FIELD = Field(name=CONF, label="Conf", kind="textarea", hint="optional; a JSON object, which tasks read as run.params")
+CONF_FIELD = Field(
+    name=CONF, label="Conf", pointer=f"/{CONF}", kind="textarea", hint="optional; a JSON object, which tasks read as run.params"
+)
 
 PLAIN = ("string", "integer", "number", "boolean")
 """The types of params that have a field of their own kind; any other is written as JSON."""
@@ -145,8 +148,17 @@ def param_field(name: str, param: ParamSpec) -> Field:
     options = ["true", "false"] if type_ == "boolean" else options
     kind = "select" if options else "text" if type_ in PLAIN else "textarea"
     hint = "; ".join(filter(None, (description, "empty: the default" if has_default and kind != "select" else "")))
+    pointer = pointer_of(CONF, name)
     return msgspec.convert(
-        {"name": PARAM + name, "label": name, "kind": kind, "value": str(value), "options": options, "hint": hint},
+        {
+            "name": PARAM + name,
+            "label": name,
+            "pointer": pointer,
+            "kind": kind,
+            "value": str(value),
+            "options": options,
+            "hint": hint,
+        },
         Field,
     )
 

@@ -125,8 +125,14 @@ async def test_a_conf_that_the_dag_does_not_take_is_one_sentence(cli: Cli, histo
     answer = await cli("runs", "trigger", "asked", "--conf", '{"day": 3}')
     misspelt = await cli("runs", "trigger", "asked", "--conf", '{"dya": "x"}')
 
-    assert answer == (1, "", "tidegate: the conf does not fit DAG 'asked': param 'day': 3 is not of type 'string'\n")
-    assert misspelt == (1, "", "tidegate: the conf does not fit DAG 'asked': there is no param 'dya'; did you mean day?\n")
+    assert answer == (
+        1,
+        "",
+        "tidegate: the conf does not fit DAG 'asked': param 'day': 3 is not of type 'string'; write a value of the type string\n",
+    )
+    absent = "param 'day' has no default and must be given"
+    problems = f"  there is no param 'dya'; did you mean day?\n  {absent}\n"
+    assert misspelt == (1, "", f"tidegate: the conf does not fit DAG 'asked':\n{problems}")
 
 
 async def test_a_conf_whose_check_takes_for_ever_is_refused_and_locks_nothing(
@@ -147,7 +153,7 @@ async def test_a_conf_whose_check_takes_for_ever_is_refused_and_locks_nothing(
     answer = await cli("runs", "trigger", "asked", "--conf", '{"day": "%sb"}' % ("a" * 60))
 
     assert locked == ["SELECT 1"]
-    problem = "its check had no result within 1 s; the schemas are too costly, a pattern for instance"
+    problem = "its check had no result within 1 s; make its schemas simpler, a pattern for instance"
     assert answer == (1, "", f"tidegate: the conf does not fit DAG 'asked': {problem}\n")
 
 
@@ -197,7 +203,7 @@ async def test_a_run_that_is_not_found_after_its_commit_is_named(
 
     assert (answer.code, answer.out) == (3, "")
     assert answer.err.startswith("tidegate: run a may be started, but is not found: DAG 'single' has no run 'a'")
-    assert answer.err.endswith("; repeat it with this --run-id: no run starts twice\n")
+    assert answer.err.endswith("; repeat it with this run id: no run starts twice\n")
 
 
 async def test_a_change_whose_commit_has_no_answer_may_be_done(

@@ -111,7 +111,11 @@ async def test_a_form_that_is_sent_twice_makes_one_run(site: Site) -> None:
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"param.rows": "0"}, "The conf does not fit DAG"),
+        (
+            {"param.rows": "0"},
+            '"0"><span id="param.rows-problem" class="bad-text" role="alert">'
+            "param &#39;rows&#39;: 0 is less than the minimum of 1; write 1 or more",
+        ),
         ({"param.rows": "many"}, '"many"><span id="param.rows-problem" class="bad-text" role="alert">param rows: write JSON'),
         ({"run_id": "a b"}, '"a b"><span id="run_id-problem" class="bad-text" role="alert">a run id is 1 to 250 of'),
         (

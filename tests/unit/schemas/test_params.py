@@ -5,32 +5,81 @@ from typing import Any
 
 import pytest
 
-from tidegate.schemas.json_schema import CHEAP, conf_problem, is_cheap, reference_problem, schema_problem, value_problem
+from tidegate.schemas.json_schema import CHEAP, conf_findings, is_cheap, reference_problem, schema_problem, value_problem
 from tidegate.schemas.params import Params, ParamSpec, conf_with_defaults
 
 PARAMS = Params({"day": ParamSpec(schema={"type": "integer"}), "mode": ParamSpec(default="fast")})
-OTHERS = "; params are day, mode, and only a DAG with extra_params=True takes other keys"
+OTHERS = "params are day, mode, and only a DAG with extra_params=True takes other keys"
 METADATA = "http://169.254.169.254/latest/meta-data"
 
 
+def fits(params: Params, conf: dict[str, Any]) -> list[tuple[str, str, str]]:
+    found = conf_findings(params, conf_with_defaults(params, conf))
+    return [(finding.pointer, finding.problem, finding.remedy) for finding in found]
+
+
 @pytest.mark.parametrize(
-    ("conf", "problem"),
+    ("conf", "findings"),
     [
-        pytest.param({}, "param 'day' has no default and must be given", id="missing"),
-        pytest.param({"day": "one"}, "param 'day': 'one' is not of type 'integer'", id="of another type"),
-        pytest.param({"day": 1}, None, id="valid"),
-        pytest.param({"dya": 1}, "there is no param 'dya'; did you mean day?", id="a misspelt name"),
-        pytest.param({"day": 1, 7: 2}, f"there is no param '7'{OTHERS}", id="no name that is near"),
-        pytest.param({"day": 1, "y": 2, "x": 2}, f"there is no param 'x'{OTHERS}", id="the first of two"),
+        pytest.param({}, [("/day", "param 'day' has no default and must be given", "")], id="missing"),
+        pytest.param(
+            {"day": "one"},
+            [("/day", "param 'day': 'one' is not of type 'integer'", "write a value of the type integer")],
+            id="of another type",
+        ),
+        pytest.param({"day": 1}, [], id="valid"),
+        pytest.param({"day": 1, "mod": 1}, [("/mod", "there is no param 'mod'", "did you mean mode?")], id="a misspelt name"),
+        pytest.param({"day": 1, 7: 2}, [("/7", "there is no param '7'", OTHERS)], id="no name that is near"),
+        pytest.param(
+            {"y/z": 2, "x~": 2},
+            [
+                ("/x~0", "there is no param 'x~'", OTHERS),
+                ("/y~1z", "there is no param 'y/z'", OTHERS),
+                ("/day", "param 'day' has no default and must be given", ""),
+            ],
+            id="all of them",
+        ),
     ],
 )
-def test_a_conf_fits_the_params_or_says_why_not(conf: dict[str, Any], problem: str | None) -> None:
-    assert conf_problem(PARAMS, conf_with_defaults(PARAMS, conf)) == problem
+def test_a_conf_fits_the_params_or_each_value_says_why_not(conf: dict[str, Any], findings: list[tuple[str, str, str]]) -> None:
+    assert fits(PARAMS, conf) == findings
+
+
+def test_a_finding_leads_to_the_part_of_a_value_and_a_missing_param_says_what_it_is() -> None:
+    items = {"items": {"properties": {"a/b": {"type": ["integer", "null"]}}}}
+    params = Params({"rows": ParamSpec(schema=items), "day": ParamSpec(schema={"description": "the day of the flights"})})
+
+    assert fits(params, {"rows": [{}, {"a/b": "x"}]}) == [
+        ("/rows/1/a~1b", "param 'rows': 'x' is not of type 'integer', 'null'", "write a value of the type integer or null"),
+        ("/day", "param 'day' has no default and must be given", "it is: the day of the flights"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "remedy"),
+    [
+        ({"enum": ["a", 1]}, "b", 'write one of ["a",1]'),
+        ({"minimum": 3}, 2, "write 3 or more"),
+        ({"exclusiveMaximum": 3}, 3, "write less than 3"),
+        ({"pattern": "^a"}, "b", "write a text that matches ^a"),
+        ({"format": "date"}, "b", "write a text of the format date"),
+        ({"uniqueItems": True}, [1, 1], ""),
+        ({"$ref": "#"}, 1, "correct the schema in the DAG file"),
+    ],
+)
+def test_a_finding_says_what_to_write(schema: dict[str, Any], value: Any, remedy: str) -> None:
+    ((_, _, found),) = fits(Params({"day": ParamSpec(schema=schema)}), {"day": value})
+
+    assert found == remedy
+
+
+def test_findings_are_bounded() -> None:
+    assert len(fits(PARAMS, {f"k{number}": 1 for number in range(100)})) == 20
 
 
 @pytest.mark.parametrize("params", [Params(), Params(extra=True), Params({"day": ParamSpec(default=1)}, extra=True)])
 def test_a_dag_without_params_or_with_extra_ones_takes_any_key(params: Params) -> None:
-    assert conf_problem(params, conf_with_defaults(params, {"dya": 1})) is None
+    assert fits(params, {"dya": 1}) == []
 
 
 @pytest.mark.parametrize(
