@@ -80,9 +80,7 @@ class Changes:
 
     def _explain(self, id_: int, standing: DeadLetterStatus | None, refused: str | None, outcome: Outcome) -> None:
         if standing is None:
-            outcome.refused.append(
-                Refused(id_, f"there is no dead letter {id_}; `tidegate deadletters list --state all` shows all")
-            )
+            outcome.refused.append(Refused(id_, f"there is no dead letter {id_}"))
         elif standing.state is self.change.state:
             outcome.already.append(id_)
         elif standing.state is not DeadLetterState.OPEN:

@@ -125,7 +125,7 @@ async def _find_created(database: Database, dag_id: str, run_id: str) -> RunRow:
             return await database.run(find_run, dag_id, run_id)
         except (UnavailableError, NotFoundError) as error:
             problem = error
-    message = f"run {run_id} may be started, but is not found: {problem}; repeat it with this --run-id: no run starts twice"
+    message = f"run {run_id} may be started, but is not found: {problem}; repeat it with this run id: no run starts twice"
     raise UnavailableError(message, server=POSTGRES) from problem
 
 

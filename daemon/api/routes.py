@@ -31,6 +31,7 @@ from tidegate.daemon.api import (
 from tidegate.daemon.api.openapi import ANY, PREFIX, document
 from tidegate.daemon.gateway import json_input
 from tidegate.daemon.gateway.authenticate import check_csrf, require
+from tidegate.daemon.gateway.commands import with_operations
 from tidegate.daemon.gateway.conversion import converted
 from tidegate.daemon.gateway.endpoint import Act, Call, Endpoint, Load, Read, Stream, call_of, perform
 from tidegate.daemon.gateway.event_stream import EventStream
@@ -89,7 +90,9 @@ def handler(endpoint: Endpoint | Stream[Any], service: Service) -> Handler:
         except FATAL:
             raise
         except Exception as error:  # noqa: BLE001 - a fault is a problem for its caller, and logged
-            return problem_response(problem_of(error, request.url.path), retry_of(error))
+            found = problem_of(error, request.url.path)
+            said = msgspec.structs.replace(found, detail=with_operations(found.detail))
+            return problem_response(said, retry_of(error))
 
     return handle
 

@@ -12,8 +12,9 @@ import httpx
 import msgspec
 
 from tidegate.daemon.cli.pages import output
+from tidegate.daemon.gateway.commands import with_commands
 from tidegate.daemon.settings import PREFIX, Settings, SettingsError
-from tidegate.schemas.error import ForbiddenError, NotFoundError, RequestError, UnavailableError
+from tidegate.schemas.error import Finding, ForbiddenError, NotFoundError, RequestError, UnavailableError, UnfitError, sentence_of
 from tidegate.schemas.text import utc
 
 T = TypeVar("T")
@@ -226,14 +227,25 @@ def problem_of(answer: httpx.Response) -> RequestError | UnavailableError:
     detail = _detail(answer)
     if answer.status_code == HTTPStatus.NOT_FOUND:
         return NotFoundError(detail)
-    if answer.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+    if answer.status_code == HTTPStatus.UNAUTHORIZED:
+        return ForbiddenError(f"{detail}; set {PREFIX}TOKEN: `tidegate tokens create` makes a token")
+    if answer.status_code == HTTPStatus.FORBIDDEN:
         return ForbiddenError(detail)
     if answer.is_server_error and answer.status_code not in LASTING:
         return BrokenError(detail, _retry_s(answer))
     is_at_work = answer.status_code == HTTPStatus.CONFLICT and "retry-after" in answer.headers
     if is_at_work or answer.status_code == HTTPStatus.TOO_MANY_REQUESTS:
         return BusyError(detail, _retry_s(answer))
+    if findings := _findings(answer):
+        return UnfitError(detail.removesuffix(f": {sentence_of(findings)}"), findings)
     return RequestError(detail)
+
+
+def _findings(answer: httpx.Response) -> list[Finding]:
+    try:
+        return msgspec.convert(msgspec.json.decode(answer.content)["errors"], list[Finding])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return []
 
 
 def _retry_s(answer: httpx.Response) -> float:
@@ -245,6 +257,6 @@ def _retry_s(answer: httpx.Response) -> float:
 
 def _detail(answer: httpx.Response) -> str:
     try:
-        return str(msgspec.json.decode(answer.content)["detail"])
+        return with_commands(str(msgspec.json.decode(answer.content)["detail"]))
     except (msgspec.DecodeError, KeyError, TypeError):
         return f"{answer.url.host} answered {answer.status_code} {answer.reason_phrase}; {_HINT}"

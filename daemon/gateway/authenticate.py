@@ -16,7 +16,7 @@ from tidegate.daemon.permissions import Caller
 
 COOKIE = "tidegate_session"
 CSRF_HEADER = "x-csrf-token"
-HOW = "send a valid one as `Authorization: Bearer …`, commands by TIDEGATE_TOKEN; `tidegate tokens create` makes one"
+HOW = "send a valid one as `Authorization: Bearer …`"
 OWN_SITE = ("same-origin", "none")
 STALE_FORM = "the form is of an earlier session, or of another site; load the page again, and repeat the change"
 

@@ -28,7 +28,7 @@ PORTION = 5_000
 DIGITS = 19
 """The digits of the longest offset. Python converts no number of thousands of digits."""
 
-NO_KAFKA = "TIDEGATE_KAFKA_SERVERS is not set for `tidegate web`, which has to ask Kafka for the offsets"
+NO_KAFKA = "TIDEGATE_KAFKA_SERVERS is not set for the web server, which has to ask Kafka for the offsets"
 
 
 class OffsetError(RequestError):

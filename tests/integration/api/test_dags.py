@@ -1,6 +1,7 @@
 """DAGs over the API."""
 
 from http import HTTPStatus
+from operator import itemgetter
 
 import pytest
 
@@ -70,7 +71,7 @@ async def test_an_unknown_dag_is_a_problem(site: Site) -> None:
         "type": "urn:tidegate:problem:not-found",
         "title": "Not Found",
         "status": 404,
-        "detail": "there is no DAG 'none'; `tidegate dags list` shows all",
+        "detail": "there is no DAG 'none'; `GET /dags` shows all",
         "instance": "/api/v1/dags/none",
     }
 
@@ -111,3 +112,26 @@ async def test_a_wrong_body_is_a_problem(three: Site, content: str, detail: str)
         answer = await client.patch("/api/v1/dags/hourly", content=content)
 
     assert (answer.status_code, answer.json()["detail"]) == (HTTPStatus.BAD_REQUEST, detail)
+
+
+ASKED = (
+    'from tidegate import Dag, Param\nwith Dag("asked", params={"a/b": Param(type="string"), "n": Param(1, minimum=1)}): pass\n'
+)
+
+
+async def test_a_conf_that_does_not_fit_is_named_value_by_value(site: Site) -> None:
+    await site.history.file(ASKED, "asked.py")
+    async with site.program() as client:
+        run = await client.post("/api/v1/dags/asked/runs", json={"conf": {"a/b": 3, "n": 0}})
+        dates = {"start_date": "2013-01-01T00:00:00Z", "end_date": "2013-01-02T00:00:00Z"}
+        backfill = await client.post("/api/v1/backfills/preview", json={"dag_id": "asked", **dates, "dag_params": {"m": 0}})
+
+    first = {"problem": "param 'a/b': 3 is not of type 'string'", "remedy": "write a value of the type string"}
+    second = {"problem": "param 'n': 0 is less than the minimum of 1", "remedy": "write 1 or more"}
+    assert run.status_code == HTTPStatus.UNPROCESSABLE_ENTITY
+    assert run.json()["type"] == "urn:tidegate:problem:unfit"
+    assert sorted(run.json()["errors"], key=itemgetter("pointer")) == [
+        {"pointer": "/conf/a~1b", **first},
+        {"pointer": "/conf/n", **second},
+    ]
+    assert [error["pointer"] for error in backfill.json()["errors"]] == ["/dag_params/m", "/dag_params/a~1b"]

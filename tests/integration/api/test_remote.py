@@ -300,3 +300,24 @@ async def test_a_list_without_an_end_and_a_page_of_another_shape_are_refused(cli
     assert [page.code for page in pages] == [1, 1]
     said = f"tidegate: {proxy} gave an answer that cannot be read (Object missing required field"
     assert all(page.err.startswith(said) for page in pages), pages
+
+
+async def test_a_conf_that_does_not_fit_is_said_as_with_the_database(cli: Cli, two: Site) -> None:
+    content = 'from tidegate import Dag, Param\nwith Dag("mine_p", params={"day": Param(type="string")}): pass\n'
+    await two.history.file(content, "mine_p.py")
+
+    one = await cli("runs", "trigger", "mine_p", "--conf", '{"day": 1}')
+    two_of_them = await cli("runs", "trigger", "mine_p", "--conf", '{"dya": 1}')
+
+    said = "tidegate: the conf does not fit DAG 'mine_p':"
+    assert one == (1, "", f"{said} param 'day': 1 is not of type 'string'; write a value of the type string\n")
+    absent = "param 'day' has no default and must be given"
+    assert two_of_them == (1, "", f"{said}\n  there is no param 'dya'; did you mean day?\n  {absent}\n")
+
+
+async def test_a_wrong_token_is_answered_with_the_command_that_makes_one(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_TOKEN", "wrong")
+
+    answer = await cli("dags", "list")
+
+    assert answer.err.endswith("`Authorization: Bearer …`; set TIDEGATE_TOKEN: `tidegate tokens create` makes a token\n")

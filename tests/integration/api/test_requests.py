@@ -628,7 +628,9 @@ async def test_a_change_and_a_refusal_are_in_the_audit_log_and_a_dry_run_is_not(
     rows = [(row["what"], row["object"], row["details"]) for row in await two.history.database.pool.fetch(query)]
     origin = [{"from": "127.0.0.1", "request_id": answer.headers["x-request-id"]} for answer in (done, refused, pool)]
     asked = {"request": "POST /dags/{dag_id}/runs/{run_id}/cancel", **origin[1]}
-    refusal = {"would_have": "cancelled a run", "reason": refused.json()["detail"], **asked}
+    assert refused.json()["detail"] == "DAG 'mine_a' has no run 'none'; `GET /runs?dag_id=mine_a` shows all"
+    reason = "DAG 'mine_a' has no run 'none'; `tidegate runs list mine_a` shows all"
+    refusal = {"would_have": "cancelled a run", "reason": reason, **asked}
     assert rows == [
         ("was refused", "DAG mine_a, run_id none", refusal),
         ("paused a DAG", "DAG mine_a", {"body": {"is_paused": True}, **origin[0]}),
