@@ -12,6 +12,7 @@ JARS := .venv/.jars
 TEST_JARS := .venv/.test-jars
 ARCHIVE := .venv/.class-archive
 COMPILED := .venv/.compiled
+GENERATOR := .venv/.client-generator
 PYTEST := $(BIN)/python -m pytest
 # Half of the time a test waits: five processes keep two cores busy for four fifths of a run.
 WORKERS ?= 5
@@ -31,7 +32,7 @@ help: ## List the targets
 run: java $(PACKAGES) $(JARS) ## Start all servers, a daemon and the example pipelines (ONCE=1: exit after the first week)
 	@$(BIN)/tidegate standalone $(if $(filter-out 0,$(ONCE)),--once) $(ARGS)
 
-test: java $(PACKAGES) $(JARS) $(TEST_JARS) $(ARCHIVE) $(if $(ARGS),,$(COMPILED)) ## Run the tests, five at a time (ARGS="-k word": only some, one by one)
+test: java $(PACKAGES) $(JARS) $(TEST_JARS) $(GENERATOR) $(ARCHIVE) $(if $(ARGS),,$(COMPILED)) ## Run the tests, five at a time (ARGS="-k word": only some, one by one)
 ifdef ARGS
 	@$(PYTEST) $(ARGS)
 else
@@ -41,7 +42,7 @@ endif
 
 test-long: export TEST_LONG = 1
 test-long: WORKERS = 2
-test-long: java $(PACKAGES) $(JARS) $(TEST_JARS) $(ARCHIVE) ## Run the tests that draw at random, or wait, at length (TEST_SEED=1: again)
+test-long: java $(PACKAGES) $(JARS) $(TEST_JARS) $(GENERATOR) $(ARCHIVE) ## Run the tests that draw at random, or wait, at length (TEST_SEED=1: again)
 	@$(PYTEST) -m long -v $(or $(ARGS),$(SPREAD))
 
 mutants: $(PACKAGES) ## Change decisions one thing at a time, and list what no unit test notices (ARGS="handlers/tasks/*": only these files)
@@ -84,6 +85,8 @@ clean: ## Remove the environment, caches, builds, and the data of `make run`
 lock: ## Resolve the lock files with uv (ARGS=--upgrade: newest versions)
 	uv pip compile $(UV) --all-extras pyproject.toml --output-file requirements.lock
 	printf '%s\n' hatchling==1.33.0 editables setuptools | uv pip compile $(UV) - --output-file build.lock
+	printf '%s\n' 'openapi-python-client>=0.29,<1' ruamel-yaml 'typer<0.28' | \
+	    uv pip compile $(UV) --no-deps - --output-file tests/client_generator.lock
 UV = --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate $(ARGS)
 
 java:
@@ -145,6 +148,10 @@ TEST_LOCKS := tests/spark/openlineage.lock tests/specification/tla.lock
 $(TEST_JARS): $(TEST_LOCKS) $(PACKAGES)
 	@echo "Fetching the jars of OpenLineage's listener and of TLC"
 	@$(BIN)/python -m tidegate.daemon.standalone.jars $(TEST_LOCKS)
+	@touch $@
+
+$(GENERATOR): tests/client_generator.lock $(PACKAGES)
+	@$(BIN)/python -m tests.client_generator
 	@touch $@
 
 $(JARS): daemon/standalone/kafka.lock $(PACKAGES)

@@ -1,6 +1,6 @@
 """States of runs, tasks and submissions, and the legal moves between them."""
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from enum import StrEnum
 from typing import Annotated, TypeVar
 
@@ -93,15 +93,22 @@ class DateState(StrEnum):
     CANCELLED = "cancelled"
 
 
-def _listing(names: type[StrEnum]) -> Meta:
-    return Meta(extra_json_schema={"enum": [name.value for name in names]})
+def listing(names: Iterable[str]) -> Meta:
+    """What JSON Schemas say of a text that is one of these."""
+    return Meta(extra_json_schema={"enum": list(map(str, names))})
 
 
-RunStateName = Annotated[str, _listing(RunState)]
-RunTypeName = Annotated[str, _listing(RunType)]
-TaskStateName = Annotated[str, _listing(TaskState)]
-SubmissionStateName = Annotated[str, _listing(SubmissionState)]
+RunStateName = Annotated[str, listing(RunState)]
+RunTypeName = Annotated[str, listing(RunType)]
+TaskStateName = Annotated[str, listing(TaskState)]
+SubmissionStateName = Annotated[str, listing(SubmissionState)]
 """The names in rows of lists, which stay texts: a page has thousands. JSON Schemas list them."""
+
+
+INACTIVE = ("paused", "stale", "held")
+"""The states of a DAG in which no run of it starts."""
+
+InactiveName = Annotated[str, listing(INACTIVE)]
 
 
 RUN_ENDED = frozenset({RunState.SUCCESS, RunState.FAILED})

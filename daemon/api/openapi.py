@@ -6,11 +6,14 @@ from typing import Any
 
 import msgspec
 
+from tidegate.daemon.api.examples import Examples
 from tidegate.daemon.gateway.endpoint import LONGEST_KEY, Act, Endpoint, Nothing, Read, Stream
 from tidegate.daemon.gateway.problem import Problem
 from tidegate.daemon.permissions import Right
 
 PREFIX = "/api/v1"
+STREAM = "text/event-stream"
+EVENTS = 'event: dag-run-state\ndata: {"dag_id":"daily_delays","run_id":"manual__1","state":"running"}\n\n'
 REF = "#/components/schemas/{name}"
 
 PROBLEMS = {
@@ -42,6 +45,9 @@ ANY = "*"
 ABSENT = "The caller saw none: the change is refused if there is one."
 
 
+NOUNS = ("runs",)
+"""Parts of paths that are a noun also without an id after them."""
+
 LOCATED = {"headers": {"Location": {"description": "The address of what was made", "schema": {"type": "string"}}}}
 
 
@@ -57,7 +63,8 @@ def document(endpoints: Sequence[AnyEndpoint]) -> Mapping[str, Any]:
     components = {name: {**for_generators(schema), "title": title_of(name)} for name, schema in components.items()}
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
-        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint, schemas, components)
+        operation = _operation(endpoint, schemas, components)
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = with_examples(operation, Examples(components))
     return {
         "openapi": "3.1.0",
         "info": {"title": "Tidegate", "version": version("tidegate")},
@@ -67,6 +74,15 @@ def document(endpoints: Sequence[AnyEndpoint]) -> Mapping[str, Any]:
         "paths": paths,
         "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }
+
+
+def with_examples(operation: dict[str, Any], examples: Examples) -> dict[str, Any]:
+    """The operation with an example of its request, and of its answer."""
+    answers = [answer for status, answer in operation["responses"].items() if status.startswith("2")]
+    for described in (*answers, *([operation["requestBody"]] if "requestBody" in operation else ())):
+        for media_type, content in described["content"].items():
+            content["example"] = EVENTS if media_type == STREAM else examples.of(content["schema"])
+    return operation
 
 
 def for_generators(schema: Any) -> Any:
@@ -90,8 +106,10 @@ def title_of(name: str) -> str:
 
 
 def _tag(endpoint: AnyEndpoint) -> str:
-    """The noun of its path."""
-    return endpoint.path.split("/")[1]
+    """The last noun of its path: the first part of one, or a part before an id, such as `tasks`."""
+    parts = endpoint.path.split("/")[1:]
+    nouns = [part for part, after in zip(parts, [*parts[1:], ""], strict=True) if after.startswith("{") or part in NOUNS]
+    return [parts[0], *nouns][-1]
 
 
 def _types(endpoint: AnyEndpoint) -> Iterator[Any]:
@@ -124,7 +142,7 @@ def _responses(endpoint: AnyEndpoint, schemas: Mapping[str, Any]) -> dict[str, A
     if isinstance(endpoint, Act):
         return {str(endpoint.status): {**result, **(LOCATED if endpoint.location else {})}, **responses}
     if isinstance(endpoint, Stream):
-        return {"200": _content("The events, without end", schemas[str(endpoint.result)], "text/event-stream"), **responses}
+        return {"200": _content("The events, without end", schemas[str(endpoint.result)], STREAM), **responses}
     tag = {"ETag": {"description": "The version of the result", "schema": {"type": "string"}}}
     unchanged = {"304": {"description": "The caller has the result: `If-None-Match` names its ETag"}}
     is_versioned = isinstance(endpoint, Read) and endpoint.version is not None

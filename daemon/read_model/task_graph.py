@@ -11,6 +11,7 @@ from tidegate.schemas.error import NotFoundError
 from tidegate.schemas.queries import grid, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.grid import GridRun
+from tidegate.schemas.state import TaskStateName
 
 MOST = 500
 """The most nodes of a graph."""
@@ -22,7 +23,7 @@ class GraphNode(msgspec.Struct, frozen=True):
     name: str
     is_group: bool
     tasks: int
-    state: str | None = None
+    state: TaskStateName | None = None
 
 
 class TaskGraph(msgspec.Struct, frozen=True):

@@ -160,11 +160,14 @@ class ReleaseDag(msgspec.Struct, frozen=True):
     at: datetime
 
 
+NoteKind = Literal["tick_unmet", "tick_missed", "deadline_run", "deadline_skip", "deadline_alert", "condition_error"]
+
+
 class NoteSchedule(msgspec.Struct, frozen=True):
     """Record a decision about a schedule that made no run; a repeated one increments its count."""
 
     dag_id: str
-    kind: Literal["tick_unmet", "tick_missed", "deadline_run", "deadline_skip", "deadline_alert", "condition_error"]
+    kind: NoteKind
     reason: str
     at: datetime
 

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from tidegate.schemas.dag import TriggerRule
 from tidegate.schemas.explain.worded import Worded
-from tidegate.schemas.state import RunState, TaskState
+from tidegate.schemas.state import InactiveName, RunState, TaskState
 
 
 class Reason(Worded, frozen=True):
@@ -214,7 +214,7 @@ class BackfillInactive(Reason, frozen=True, tag="backfill_inactive"):
 
     backfill_id: int
     dag_id: str
-    state: str
+    state: InactiveName
     path: str
     words = "backfill {backfill_id}, which starts no runs: its DAG {dag_id} is {state}"
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -13,7 +13,7 @@ from tidegate.schemas.notice import FailedTask
 from tidegate.schemas.queries import tasks
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
-from tidegate.schemas.state import DateState, RunStateName, TaskState
+from tidegate.schemas.state import INACTIVE, DateState, RunStateName, TaskState, listing
 from tidegate.schemas.view import TaskKey
 
 _SQL = load("backfill_pages")
@@ -44,7 +44,7 @@ class BackfillRow(BackfillView, frozen=True, kw_only=True):
     tasks_skipped: int
     tasks_failed: int
     inactive_dag_id: str | None
-    dag_state: str
+    dag_state: Annotated[str, listing(("", *INACTIVE))]
     stopped_by: str | None
     stopped_at: datetime | None
 

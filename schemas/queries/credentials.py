@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
+from tidegate.schemas.state import listing
 
 _SQL = load("credentials")
 
@@ -61,7 +62,7 @@ class TokenRow(msgspec.Struct, frozen=True):
 
     id: int
     username: str
-    role: str
+    role: Annotated[str, listing(("viewer", "editor", "operator", "admin"))]
     dags: Sequence[str]
     description: str
     created_at: datetime

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tidegate.schemas.dag import DagSpec
+from tidegate.schemas.effect.dag import NoteKind
 from tidegate.schemas.graph import graph_of
 from tidegate.schemas.queries.counting import COUNTED, counted_text
 from tidegate.schemas.queries.db import Db
@@ -58,7 +59,7 @@ class ImportErrorRow(msgspec.Struct, frozen=True):
 class NoteRow(msgspec.Struct, frozen=True):
     """An outcome of a DAG's schedule other than a run."""
 
-    kind: str
+    kind: NoteKind
     reason: str
     first_at: datetime
     last_at: datetime

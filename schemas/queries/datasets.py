@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -17,7 +17,7 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.producers import producer_columns, producer_of, with_producer
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.read_plan import EventKey
-from tidegate.schemas.state import RunStateName
+from tidegate.schemas.state import RunStateName, listing
 from tidegate.schemas.wire.event import DatasetUpdated, Producer
 
 _SQL = load("datasets")
@@ -80,7 +80,7 @@ class OutcomeRow(msgspec.Struct, frozen=True):
 
     number: int
     dag_id: str
-    outcome: str
+    outcome: Annotated[str, listing(("pending", "consumed", "discarded"))]
     run_id: str | None
     reason: str | None
     run_state: RunStateName | None = None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -12,6 +12,7 @@ from tidegate.schemas.queries import audit_log, outbox
 from tidegate.schemas.queries.counting import COUNTED
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
+from tidegate.schemas.state import listing
 from tidegate.schemas.wire.event import Rejection
 
 _SQL = load("dead_letters")
@@ -42,7 +43,7 @@ class DeadLetterRow(msgspec.Struct, frozen=True):
     topic: str
     partition: int
     offset: int
-    reason: str
+    reason: Annotated[str, listing(Rejection)]
     message: str
     value_bytes: int
     received_at: datetime

@@ -2,25 +2,27 @@
 
 from collections.abc import Collection
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
 
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
+from tidegate.schemas.state import listing
 from tidegate.schemas.view import DeadlineView
 
 _SQL = load("deadlines")
 
 
 class DeadlineRow(msgspec.Struct, frozen=True):
-    """A line of the list of deadlines; `state` is pending, met or missed."""
+    """A line of the list of deadlines."""
 
     id: int
     dag_id: str
     run_id: str
     task_id: str | None
     name: str
-    state: str
+    state: Annotated[str, listing(("pending", "met", "missed"))]
     due_at: datetime
     met_at: datetime | None
     missed_at: datetime | None

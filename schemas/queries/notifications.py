@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 import msgspec
@@ -12,6 +12,7 @@ from tidegate.schemas.notice import CallbackContext
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.receiver import Receiver
+from tidegate.schemas.state import listing
 
 if TYPE_CHECKING:
     from asyncpg import Record
@@ -55,7 +56,7 @@ class NotificationRow(msgspec.Struct, frozen=True):
     run_id: str | None
     context: dict[str, Any]
     receiver: dict[str, Any]
-    state: str
+    state: Annotated[str, listing(("pending", "sending", "sent", "failed"))]
     tries: int
     reason: str
     created_at: datetime

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -11,8 +11,9 @@ from tidegate.schemas.cluster import ADDRESSES
 from tidegate.schemas.dag import BACKENDS
 from tidegate.schemas.queries.counting import COUNTED
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.leases import JobRow
+from tidegate.schemas.queries.leases import CLOCK, OUTBOX, PARTITION, JobRow
 from tidegate.schemas.queries.sql import load
+from tidegate.schemas.state import listing
 
 _SQL = load("system_pages")
 
@@ -39,7 +40,7 @@ class LeaseLine(msgspec.Struct, frozen=True):
     `offsets` is the sum of the next offsets of partitions.
     """
 
-    kind: str
+    kind: Annotated[str, listing((PARTITION, OUTBOX, CLOCK))]
     topic: str
     number: int
     owned: int

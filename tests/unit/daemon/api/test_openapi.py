@@ -6,11 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+from jsonschema import Draft202012Validator
 
 from tidegate.daemon.api.openapi import PREFIX, document, for_generators
 from tidegate.daemon.api.routes import ENDPOINTS, STREAMS
-from tidegate.daemon.gateway.endpoint import Act, Read
-from tidegate.schemas.state import RunState, RunType, SubmissionState, TaskState
+from tidegate.daemon.gateway.endpoint import Act, Nothing, Read
+from tidegate.daemon.permissions import Role
+from tidegate.schemas.queries.leases import CLOCK, OUTBOX, PARTITION
+from tidegate.schemas.state import INACTIVE, RunState, RunType, SubmissionState, TaskState
+from tidegate.schemas.wire.event import Rejection
 
 DOCUMENT: Any = msgspec.json.decode(msgspec.json.encode(document((*ENDPOINTS, *STREAMS))))
 
@@ -100,21 +104,72 @@ def test_a_tuple_of_several_types_keeps_them() -> None:
     assert for_generators({"anyOf": [{**mixed, "items": False}]}) == {"anyOf": [mixed]}
 
 
+ENUMERATED = {
+    ("RunRow", "state"): RunState,
+    ("RunRow", "run_type"): RunType,
+    ("RunTaskRow", "state"): TaskState,
+    ("RunAttemptRow", "state"): SubmissionState,
+    ("ClearedRun", "state"): RunState,
+    ("DeadLetterRow", "reason"): Rejection,
+    ("TokenRow", "role"): Role,
+    ("BackfillRow", "dag_state"): ("", *INACTIVE),
+    ("LeaseLine", "kind"): (PARTITION, OUTBOX, CLOCK),
+}
+TEXTS = {("RowHolder", "role"), ("Problem", "type")}
+"""A role of Postgres, and an address."""
+
+CLASSED = re.compile("(.*_)?(state|kind|outcome|status|role|run_type|type)")
+
+
 def test_states_are_listed() -> None:
     schemas = DOCUMENT["components"]["schemas"]
-    states = {
-        ("RunRow", "state"): RunState,
-        ("RunRow", "run_type"): RunType,
-        ("RunTaskRow", "state"): TaskState,
-        ("RunAttemptRow", "state"): SubmissionState,
-        ("ClearedRun", "state"): RunState,
+
+    assert {at: schemas[at[0]]["properties"][at[1]]["enum"] for at in ENUMERATED} == {
+        at: list(of) for at, of in ENUMERATED.items()
     }
 
-    assert {at: schemas[at[0]]["properties"][at[1]]["enum"] for at in states} == {at: list(of) for at, of in states.items()}
+
+def test_no_state_kind_or_outcome_is_a_text_of_any_content() -> None:
+    fields = {
+        (name, field): part
+        for name, schema in DOCUMENT["components"]["schemas"].items()
+        for field, part in schema.get("properties", {}).items()
+        if CLASSED.fullmatch(field)
+    }
+    plain = [at for at, field in fields.items() for part in parts(field) if part.get("type") == "string" and "enum" not in part]
+
+    assert set(plain) == TEXTS
+    assert len(fields) > 50
+
+
+def examples() -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, operation in operations():
+        answers = [answer for status, answer in operation["responses"].items() if status.startswith("2")]
+        for described in (*answers, *filter(None, [operation.get("requestBody")])):
+            yield from ((path, content) for content in described["content"].values())
+
+
+def test_each_request_and_each_answer_has_an_example_of_its_schema() -> None:
+    for path, content in examples():
+        schema = {**content["schema"], "components": DOCUMENT["components"]}
+        assert [error.message for error in Draft202012Validator(schema).iter_errors(content["example"])] == [], path
+
+
+def test_the_example_of_a_request_is_one_that_its_endpoint_takes() -> None:
+    bodies = [endpoint for endpoint in ENDPOINTS if isinstance(endpoint, Act) and endpoint.body is not Nothing]
+
+    for endpoint in bodies:
+        operation = DOCUMENT["paths"][endpoint.path][endpoint.method.lower()]
+        example = operation["requestBody"]["content"]["application/json"]["example"]
+        assert msgspec.convert(example, endpoint.body) is not None
+    assert len(bodies) > 15
 
 
 def test_operations_are_grouped_by_their_nouns() -> None:
     used = {tag for _, operation in operations() for tag in operation["tags"]}
 
     assert [tag["name"] for tag in DOCUMENT["tags"]] == sorted(used)
-    assert {"dags", "runs", "backfills", "pools"} <= used
+    assert {"dags", "runs", "tasks", "backfills", "pools"} <= used
+    by_name = {operation["operationId"]: operation["tags"] for _, operation in operations()}
+    nouns = {"trigger_run": "runs", "list_runs": "runs", "task_log": "tasks", "note_run": "runs", "clear_tasks": "dags"}
+    assert {name: by_name[name] for name in nouns} == {name: [noun] for name, noun in nouns.items()}
