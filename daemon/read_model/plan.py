@@ -8,6 +8,7 @@ import msgspec
 
 from tidegate.daemon.read_model.lookup import find_timed_dag
 from tidegate.handlers.scheduling.timetable import upcoming_tick
+from tidegate.schemas.queries.dag_pages import plans
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.time_range import EARLIEST, clamped, in_range, is_date
 from tidegate.schemas.timetable.spec import Continuous, Cron, Every, Timetable
@@ -134,6 +135,12 @@ def ticks_from(dag: DagView, start: datetime, now: datetime, due_after: datetime
 def timezone_of(timetable: Timetable | None) -> str:
     """The time zone of a timetable."""
     return timetable.timezone if isinstance(timetable, Cron | Every) else "UTC"
+
+
+async def read_zone(db: Db, dag_id: str) -> str:
+    """The time zone of a DAG; UTC without a timetable, and of a version that cannot be read."""
+    plan = (await plans(db, dag_id)).get(dag_id)
+    return timezone_of(plan.graph.timetable) if plan else UTC_CLOCK
 
 
 def period_of(given: str, clock: str) -> tuple[datetime, datetime]:

@@ -1,6 +1,5 @@
 """Backfills and their dates as pages show them."""
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
 from typing import Annotated, Any, NamedTuple
@@ -12,8 +11,10 @@ from tidegate.schemas.effect.audit import OF_DAG, object_name
 from tidegate.schemas.notice import FailedTask
 from tidegate.schemas.queries import tasks
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.grid import by_day
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.state import INACTIVE, DateState, RunStateName, TaskState, listing
+from tidegate.schemas.timetable.wallclock import days_of_year
 from tidegate.schemas.view import TaskKey
 
 _SQL = load("backfill_pages")
@@ -180,12 +181,10 @@ async def scheduled(db: Db, backfill_id: int, ordinals: Sequence[int]) -> list[S
     return [ScheduledTask(*row) for row in await db.fetch(_SQL["scheduled"], backfill_id, list(ordinals))]
 
 
-async def count_days(db: Db, backfill_id: int, since: datetime, until: datetime) -> Mapping[date, Mapping[str, int]]:
-    """By day in UTC and state, the number of planned dates from `since` to before `until`."""
-    days: dict[date, dict[str, int]] = defaultdict(dict)
-    for day, state, dates in await db.fetch(_SQL["days"], backfill_id, since, until):
-        days[day][state] = dates
-    return days
+async def count_days(db: Db, backfill_id: int, year: int, clock: str) -> Mapping[date, Mapping[str, int]]:
+    """By day in the time zone `clock` and by state, the number of planned dates of the year."""
+    starts = days_of_year(year, clock)
+    return by_day(year, await db.fetch(_SQL["days"], backfill_id, starts[0], starts[-1], starts))
 
 
 async def list_failures(db: Db, backfill_id: int, limit: int) -> list[FailedDate]:

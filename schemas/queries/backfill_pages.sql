@@ -116,8 +116,8 @@ WHERE date.backfill_id = $1 AND date.ordinal = ANY ($2::integer[])
 ORDER BY date.ordinal, NOT task.waits_for_past, task.task_index
 
 -- name: days
--- By day and state, the number of planned dates from $2 to before $3.
-SELECT (logical_date AT TIME ZONE 'UTC')::date AS day, state::text AS state, count(*) AS dates
+-- The planned dates from $2 on and before $3, counted by state and day: the number of the last of the starts $4 before them.
+SELECT width_bucket(logical_date, $4::timestamptz[]) AS day, state::text AS state, count(*) AS dates
 FROM backfill_date
 WHERE backfill_id = $1 AND logical_date >= $2 AND logical_date < $3
 GROUP BY day, state

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.state import RunStateName, RunTypeName, TaskStateName
 from tidegate.schemas.text import span
+from tidegate.schemas.timetable.wallclock import days_of_year
 
 _SQL = load("grid")
 
@@ -155,11 +156,20 @@ async def range_of_runs(db: Db, dag_id: str) -> tuple[datetime | None, datetime 
     return first, last
 
 
-async def days(db: Db, dag_id: str, since: datetime, until: datetime, limit: int) -> Mapping[date, Mapping[str, int]]:
-    """The number of runs by day, in UTC, and by state: of the newest `limit` ones in [since, until)."""
+async def days(db: Db, dag_id: str, year: int, clock: str, limit: int) -> Mapping[date, Mapping[str, int]]:
+    """The number of runs by day, in the time zone `clock`, and by state: of the newest `limit` ones of the year.
+
+    The bounds of the days are not those of Postgres, whose time zones may be of another release.
+    """
+    starts = days_of_year(year, clock)
+    return by_day(year, await db.fetch(_SQL["days"], dag_id, starts[0], starts[-1], limit, starts))
+
+
+def by_day(year: int, rows: Sequence[Any]) -> Mapping[date, Mapping[str, int]]:
+    """Counts by day and state, of rows that number the days of the year from 1."""
     found: dict[date, dict[str, int]] = defaultdict(dict)
-    for day, state, runs in await db.fetch(_SQL["days"], dag_id, since, until, limit):
-        found[day][state] = runs
+    for number, state, count in rows:
+        found[date(year, 1, 1) + timedelta(days=number - 1)][state] = count
     return found
 
 

@@ -74,8 +74,8 @@ SELECT
     (SELECT order_at FROM dag_run WHERE dag_id = $1 AND order_at IS NOT NULL ORDER BY order_at DESC, id DESC LIMIT 1) AS last
 
 -- name: days
--- The newest $4 runs from $2 on and before $3, counted by day and state.
-SELECT (order_at AT TIME ZONE 'UTC')::date AS day, state, count(*) AS runs
+-- The newest $4 runs from $2 on and before $3, counted by state and day: the number of the last of the starts $5 before them.
+SELECT width_bucket(order_at, $5::timestamptz[]) AS day, state, count(*) AS runs
 FROM (
     SELECT order_at, state FROM dag_run
     WHERE dag_id = $1 AND order_at >= $2 AND order_at < $3 AND order_at IS NOT NULL

@@ -7,7 +7,7 @@ period after it, and to both for an expression that matches in every hour. Insta
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
@@ -111,6 +111,17 @@ def _beside(expression: Expression, clock: str, instant: datetime, *, is_reverse
 def local(instant: datetime, clock: str) -> datetime:
     """The wall clock time of an aware instant."""
     return instant.astimezone(zone(clock)).replace(tzinfo=None)
+
+
+def start_of_day(day: date, clock: str) -> datetime:
+    """The instant at which a day begins: with the first midnight of two, and with the next day if the day is skipped."""
+    return datetime.combine(day, time(), zone(clock)).astimezone(UTC)
+
+
+def days_of_year(year: int, clock: str) -> list[datetime]:
+    """The starts of the days of a year, and of the first day of the next one."""
+    first, after = date(year, 1, 1), date(year + 1, 1, 1)
+    return [start_of_day(first + DAY * number, clock) for number in range((after - first).days + 1)]
 
 
 def instant(wall: datetime, clock: str) -> datetime:

@@ -67,7 +67,7 @@ def history(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show the past of a DAG: its runs of a year by day and state, in UTC, and how long successful runs usually take."""
+    """Show the past of a DAG: its runs of a year by day in its time zone and state, and how long successful runs usually take."""
 
     async def read(db: Db) -> DagHistory:
         return await read_history(db, dag_id, year, None, HISTORY_RUNS)

@@ -1,7 +1,7 @@
 """A backfill: why it waits, its failures first, its dates as a calendar and as a list, and what may be done with it."""
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, time
+from datetime import date
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -9,10 +9,10 @@ from msgspec import Meta, Struct
 from tidegate.daemon.gateway.endpoint import Call, Params, Read
 from tidegate.daemon.gateway.lists import Id, Year
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.backfill import BackfillPage, read_backfill_page, share_text
+from tidegate.daemon.read_model.backfill import BackfillPage, read_backfill, read_backfill_page, share_text
 from tidegate.daemon.read_model.backfill_progress import Progress, per_hour
 from tidegate.daemon.read_model.backfill_reasons import why
-from tidegate.daemon.read_model.history import year_of
+from tidegate.daemon.read_model.plan import read_zone
 from tidegate.daemon.web.fact import Fact
 from tidegate.daemon.web.heat_map import HeatMap, Square, heat_map, legend
 from tidegate.daemon.web.numbers import UNKNOWN, Stat, at_least, percent
@@ -25,6 +25,7 @@ from tidegate.schemas.queries.backfill_pages import BackfillRow, DateRow, Failed
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.state import BACKFILL_ENDED, BackfillState, DateState
 from tidegate.schemas.text import span
+from tidegate.schemas.timetable.wallclock import local, start_of_day
 
 BACKFILL = "/backfills/{backfill_id}"
 
@@ -56,6 +57,7 @@ class BackfillScreen(Struct, frozen=True):
     actions: Sequence[str]
     failures: Sequence[FailedDate]
     calendar: HeatMap
+    timezone: str
     next_after: int | None
     states: Sequence[DateState]
     legend: Sequence[tuple[str, Square]] = legend("success", "open", "failed", "retry", skipped="skipped or cancelled")
@@ -68,7 +70,8 @@ class BackfillScreen(Struct, frozen=True):
 
 async def read(db: Db, call: Call[BackfillParams]) -> BackfillScreen:
     params = call.params
-    dates = await _dates(db, params)
+    clock = await read_zone(db, (await read_backfill(db, params.backfill_id, deleted=True)).dag_id)
+    dates = await _dates(db, params, clock)
     found = await read_backfill_page(db, params.backfill_id, call.settings, dates[: params.rows])
     row = found.backfill
     return BackfillScreen(
@@ -80,22 +83,23 @@ async def read(db: Db, call: Call[BackfillParams]) -> BackfillScreen:
         shares=[(share, share_text(share)) for share in found.shares],
         actions=actions_of(row),
         failures=await backfill_pages.list_failures(db, row.id, FAILURES) if row.failed else (),
-        calendar=await _calendar(db, row, params.year),
+        calendar=await _calendar(db, row, params.year, clock),
+        timezone=clock,
         next_after=dates[params.rows - 1].ordinal if len(dates) > params.rows else None,
         states=list(DateState),
     )
 
 
-async def _dates(db: Db, params: BackfillParams) -> list[DateRow]:
-    since = datetime.combine(params.day, time(), UTC) if params.day else None
+async def _dates(db: Db, params: BackfillParams, clock: str) -> list[DateRow]:
+    since = start_of_day(params.day, clock) if params.day else None
     return await backfill_pages.list_dates(db, params.backfill_id, params.state, params.after, params.rows + 1, since=since)
 
 
-async def _calendar(db: Db, row: BackfillRow, year: int | None) -> HeatMap:
+async def _calendar(db: Db, row: BackfillRow, year: int | None, clock: str) -> HeatMap:
     """Of the year that is asked for, or that of the date that was planned last."""
-    shown = year or (row.planned_until or row.start_date).year
-    counts = await backfill_pages.count_days(db, row.id, *year_of(shown))
-    return heat_map(shown, row.start_date.date(), row.end_date.date(), counts)
+    shown = year or local(row.planned_until or row.start_date, clock).year
+    counts = await backfill_pages.count_days(db, row.id, shown, clock)
+    return heat_map(shown, local(row.start_date, clock).date(), local(row.end_date, clock).date(), counts)
 
 
 def stats(row: BackfillRow, progress: Progress, rate: float | None) -> list[Stat]:

@@ -1,7 +1,7 @@
 """A DAG: why it has no run, its runs and tasks as a grid, its schedule, and its versions."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from typing import Annotated
 
 from markupsafe import Markup
@@ -19,7 +19,7 @@ from tidegate.daemon.read_model.dag_options import Option, of_events, of_limits,
 from tidegate.daemon.read_model.grid import Grid, GridWindow, read_grid
 from tidegate.daemon.read_model.inputs import missing_datasets, timing_text, with_events
 from tidegate.daemon.read_model.lookup import find_dag
-from tidegate.daemon.read_model.plan import Planned, list_planned, timezone_of
+from tidegate.daemon.read_model.plan import UTC_CLOCK, Planned, list_planned, timezone_of
 from tidegate.daemon.read_model.run_progress import read_run_blockers
 from tidegate.daemon.read_model.stuck import StuckRun, read_stuck_of
 from tidegate.daemon.read_model.why_not import DagWhyNot, read_dag_why_not
@@ -35,6 +35,7 @@ from tidegate.schemas.queries.dataset_pages import Rhythm
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.grid import Place, Usual, VersionRow
 from tidegate.schemas.state import RUN_ENDED
+from tidegate.schemas.timetable.wallclock import start_of_day
 
 VERSIONS, BACKFILLS, NEXT_RUNS, MISSING = 10, 5, 6, 10
 
@@ -45,7 +46,10 @@ GRID = Keyset("grid", ("order_at", "id"), (Time, Id))
 
 
 class DagParams(Params, frozen=True):
-    """`before` and `after` are cursors of the grid; `at` is a day whose runs it shows. `tasks` is its first task."""
+    """`before` and `after` are cursors of the grid; `at` is a day, in the zone of the DAG, whose runs it shows.
+
+    `tasks` is its first task.
+    """
 
     dag_id: str
     before: str | None = None
@@ -105,7 +109,8 @@ async def read(db: Db, call: Call[DagParams]) -> DagScreen:
     params = call.params
     dag, why = await find_dag(db, params.dag_id), await read_dag_why_not(db, params.dag_id)
     plan = (await plans(db, params.dag_id)).get(params.dag_id)
-    grid = await read_grid(db, params.dag_id, why.spec.tasks if why.spec else (), window_of(params))
+    clock = timezone_of(plan.graph.timetable) if plan else UTC_CLOCK
+    grid = await read_grid(db, params.dag_id, why.spec.tasks if why.spec else (), window_of(params, clock))
     missing = missing_datasets(why.spec, why.inputs)
     usual = await grids.usual(db, params.dag_id)
     newest = next(iter((await last_runs(db, [params.dag_id], 1))[params.dag_id]), None)
@@ -115,7 +120,7 @@ async def read(db: Db, call: Call[DagParams]) -> DagScreen:
         spec=why.spec,
         schedule=schedule_of(dag, plan.graph.timetable if plan else None),
         timing=timing_text(why.spec.timing) if why.spec else "",
-        timezone=timezone_of(plan.graph.timetable) if plan else "UTC",
+        timezone=clock,
         why=why,
         condition=_condition(why, db.now),
         missing=await _rhythms(db, missing[:MISSING]),
@@ -167,11 +172,11 @@ def rows_shown(params: DagParams) -> int:
     return min(params.rows, CELLS // params.runs)
 
 
-def window_of(params: DagParams) -> GridWindow:
+def window_of(params: DagParams, clock: str) -> GridWindow:
     """Raises InvalidError for a cursor that is none of the grid."""
     before = place(params.before)
     if params.at is not None:
-        before = Place(datetime.combine(params.at, time(), UTC) + timedelta(days=1), 0)
+        before = Place(start_of_day(params.at + timedelta(days=1), clock), 0)
     return GridWindow(params.runs, rows_shown(params), params.tasks, before, None if before else place(params.after))
 
 

@@ -76,7 +76,7 @@ READ = {
     "run_pages.newest_number": ("'dag_7'", "dag_run_pkey"),
     "datasets.pending_counts": ("'dag_7', 10001", "dataset_dag_run_queue_dataset dataset_pkey"),
     "dataset_pages.consumers": ("'s://7', 100, 10001", "dataset_dag_run_queue_dataset dataset_uri_key"),
-    "grid.days": ("'dag_7', now() - interval '1 year', now(), 20000", "dag_run_order"),
+    "grid.days": ("'dag_7', now() - interval '1 year', now(), 20000, ARRAY[now() - interval '1 year', now()]", "dag_run_order"),
     "dataset_pages.edges": (
         "{dags}, ARRAY['s://7', 's://8'], 1500",
         "task_outlet_dataset_reference_dag task_outlet_dataset_reference_pkey"

@@ -42,6 +42,25 @@ async def test_the_calendar_shows_the_worst_of_each_day_and_leads_to_its_runs(si
     assert "/dags/daily_delays/history" in await page(site, "/dags/daily_delays")
 
 
+IN_AUCKLAND = (
+    'from tidegate import Dag\nwith Dag("daily_delays", schedule="0 6 * * *", timezone="Pacific/Auckland") as dag: pass\n'
+)
+
+
+async def test_the_days_are_those_of_the_zone_of_the_dag(site: Site) -> None:
+    """The runs at 12:00 in UTC have begun the next day there, 13 hours ahead."""
+    await site.history.file(IN_AUCKLAND)
+    await site.history.database.pool.execute(RUNS.replace("6, 0, 0, 'UTC'", "12, 0, 0, 'UTC'"))
+
+    text = await page(site, "/dags/daily_delays/history")
+    of_day = await page(site, "/dags/daily_delays", at="2025-01-01")
+
+    days = re.findall(r'at=(2025-\d\d-\d\d)"><title>\S+ (.*?)</title>', text)
+    assert days == [("2025-01-01", "1 failed"), ("2025-01-02", "1 success"), ("2025-01-03", "1 success")]
+    assert "by their logical dates, in Pacific/Auckland" in text
+    assert set(re.findall(r"/runs/(r\d)", of_day)) - {"r5"} == {"r1", "r2", "r3"}  # the page names the newest one, too
+
+
 @pytest.mark.parametrize(("counted", "is_cut"), [(1, True), (2, False)])
 async def test_a_calendar_says_that_it_lacks_runs_only_if_it_does(
     site: Site, monkeypatch: pytest.MonkeyPatch, counted: int, *, is_cut: bool

@@ -37,7 +37,7 @@ def test_a_cell_says_its_task_its_run_and_its_state(cell: GridCell, says: str) -
 def test_a_grid_of_many_runs_shows_fewer_tasks(runs: int, rows: int, shown: int) -> None:
     params = DagParams(dag_id="d", runs=runs, rows=rows)
 
-    assert (window_of(params).tasks, window_of(params).runs) == (shown, runs)
+    assert (window_of(params, "UTC").tasks, window_of(params, "UTC").runs) == (shown, runs)
 
 
 def test_a_run_without_the_task_has_an_empty_cell() -> None:

@@ -1,10 +1,9 @@
 """The calendar of a backfill."""
 
-from datetime import UTC, date, datetime
+from datetime import date
 
 import pytest
 
-from tidegate.daemon.read_model.history import year_of
 from tidegate.daemon.web.heat_map import LEFT, PITCH, TOP, heat_map, legend, square
 
 FIRST, LAST = date(2012, 12, 30), date(2014, 1, 2)
@@ -70,7 +69,3 @@ def test_names_of_months_are_not_written_over_each_other() -> None:
     months = heat_map(2013, date(2013, 1, 31), date(2013, 3, 1), {}).months
 
     assert [name for _, name in months] == ["Jan", "Mar"]
-
-
-def test_a_year_begins_in_utc() -> None:
-    assert year_of(2013) == (datetime(2013, 1, 1, tzinfo=UTC), datetime(2014, 1, 1, tzinfo=UTC))

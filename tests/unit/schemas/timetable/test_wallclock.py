@@ -1,7 +1,7 @@
 """The offset periods of a time zone, and the wall clock times that each of them owns."""
 
-from datetime import datetime, timedelta
-from itertools import islice
+from datetime import date, datetime, timedelta
+from itertools import islice, pairwise
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.unit.schemas.timetable.given import cron, utc
 from tidegate.schemas.timetable import wallclock
 from tidegate.schemas.timetable.cron import Expression, compiled
 from tidegate.schemas.timetable.tick_times import ticks_of
-from tidegate.schemas.timetable.wallclock import NONE, SECOND, instant, local, offset_periods, zone
+from tidegate.schemas.timetable.wallclock import NONE, SECOND, days_of_year, instant, local, offset_periods, start_of_day, zone
 
 HOUR = timedelta(hours=1)
 
@@ -136,3 +136,26 @@ def test_an_unknown_time_zone_is_refused_with_what_to_write() -> None:
 
     message = "there is no time zone 'Mars/Base'; write a name of the tz database, such as 'Europe/Zurich' or 'UTC'"
     assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
+    ("day", "clock", "start"),
+    [
+        pytest.param("2025-01-01", "UTC", "2025-01-01 00:00", id="utc"),
+        pytest.param("2025-01-01", "Pacific/Auckland", "2024-12-31 11:00", id="east"),
+        pytest.param("2024-03-31", "Asia/Beirut", "2024-03-30 22:00", id="a midnight that is skipped"),
+        pytest.param("2023-11-05", "America/Havana", "2023-11-05 04:00", id="a midnight and an hour that come twice"),
+        pytest.param("2011-12-30", "Pacific/Apia", "2011-12-30 10:00", id="a day that is skipped"),
+        pytest.param("2011-12-31", "Pacific/Apia", "2011-12-30 10:00", id="the day after it"),
+    ],
+)
+def test_a_day_begins_with_its_first_instant(day: str, clock: str, start: str) -> None:
+    assert start_of_day(date.fromisoformat(day), clock) == utc(start)
+
+
+@pytest.mark.parametrize(("year", "days"), [(2024, 366), (2025, 365)])
+def test_the_days_of_a_year_end_with_the_start_of_the_next_one(year: int, days: int) -> None:
+    starts = days_of_year(year, "Europe/Zurich")
+
+    assert (len(starts), starts[0], starts[-1]) == (days + 1, utc(f"{year - 1}-12-31 23:00"), utc(f"{year}-12-31 23:00"))
+    assert {after - before for before, after in pairwise(starts)} == {23 * HOUR, 24 * HOUR, 25 * HOUR}
