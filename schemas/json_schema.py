@@ -16,7 +16,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012, SchemaResource
 
 from tidegate.schemas.error import Finding, did_you_mean
-from tidegate.schemas.params import Params, ParamSpec
+from tidegate.schemas.params import Params, ParamSpec, in_order
 
 REFERENCES = ("$ref", "$dynamicRef")
 CLOSED: Registry[Any] = Registry()
@@ -65,7 +65,7 @@ def _conf_findings(params: Params, conf: Mapping[str, Any]) -> Iterator[Finding]
     unknown = () if params.takes_any else sorted(map(str, conf.keys() - params.specs.keys()))
     for name in unknown:
         yield Finding(pointer_of(name), f"there is no param {name!r:.200}", _known_params(params, name))
-    for name, spec in params.specs.items():
+    for name, spec in in_order(params.specs).items():
         if name not in conf:
             yield Finding(pointer_of(name), f"param {name!r} has no default and must be given", _described(spec))
         elif finding := value_finding(spec, conf[name]):
@@ -75,7 +75,7 @@ def _conf_findings(params: Params, conf: Mapping[str, Any]) -> Iterator[Finding]
 
 def _known_params(params: Params, name: str) -> str:
     near = did_you_mean(name, params.specs).removeprefix("; ")
-    return near or f"params are {', '.join(params.specs):.500}, and only a DAG with extra_params=True takes other keys"
+    return near or f"params are {', '.join(in_order(params.specs)):.500}, and only a DAG with extra_params=True takes other keys"
 
 
 def _described(spec: ParamSpec) -> str:

@@ -8,13 +8,14 @@ import msgspec
 
 from tidegate.schemas.error import Finding, RequestError, UnfitError
 
-Kind = Literal["text", "checkbox", "select", "textarea", "hidden"]
+Kind = Literal["text", "number", "date", "checkbox", "select", "textarea", "hidden"]
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
     """An input of a form. `options` are those of a select, or what a text may be; `hint` says what to write, and why.
 
-    `pointer` leads to its value in the request. `problem` is what is wrong.
+    `pointer` leads to its value in the request. `problem` is what is wrong. `bounds` are attributes of the input, such as `min`.
+    `unchecked` is the value of a checkbox without a tick; without it there is none.
     """
 
     name: str
@@ -26,6 +27,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
     problem: str = ""
     is_required: bool = False
+    bounds: Mapping[str, str] = {}
+    unchecked: str = ""
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):

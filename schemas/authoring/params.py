@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 from tidegate.schemas.error import DagError
-from tidegate.schemas.params import ParamSpec
+from tidegate.schemas.params import ParamSpec, in_stored_order
 
 MISSING: Any = UNSET
 
@@ -29,7 +29,10 @@ def param_specs(where: str, params: Mapping[str, Any], *, scheduled: bool) -> di
     """The serialised parameters of a DAG; a plain value becomes a default without a schema. Raises DagError."""
     if not isinstance(params, Mapping) or not all(isinstance(name, str) for name in params):
         raise DagError(f"{where}: params is a dict of names to defaults or to Param(…), not {params!r:.100}")
-    return {name: _param_spec(f"{where}: param {name!r}", value, scheduled=scheduled) for name, value in params.items()}
+    specs = {name: _param_spec(f"{where}: param {name!r}", value, scheduled=scheduled) for name, value in params.items()}
+    if list(specs) == in_stored_order(specs):
+        return specs
+    return {name: msgspec.structs.replace(spec, position=place) for place, (name, spec) in enumerate(specs.items())}
 
 
 def _param_spec(where: str, value: Any, *, scheduled: bool) -> ParamSpec:

@@ -16,7 +16,7 @@ from tidegate.daemon.read_model.dag import DagPage, ListedDag, state_of
 from tidegate.daemon.read_model.history import DagHistory
 from tidegate.daemon.read_model.plan import timezone_of
 from tidegate.schemas.dag import BaseTask, kind_of
-from tidegate.schemas.params import ParamSpec
+from tidegate.schemas.params import ParamSpec, in_order
 
 HISTORY_STATES = ("success", "failed", "running", "queued")
 HISTORY_TITLES = ("DAY", "RUNS", *(state.upper() for state in HISTORY_STATES))
@@ -53,7 +53,7 @@ def print_page(page: DagPage, now: datetime) -> None:
         output.heading("next runs")
         print_planned(page.next_runs, timezone_of(spec.timetable))
     if spec.params:
-        output.section("params", PARAM_TITLES, starmap(_param_cells, spec.params.items()), empty="none")
+        output.section("params", PARAM_TITLES, starmap(_param_cells, in_order(spec.params).items()), empty="none")
     output.section("tasks", TASK_TITLES, map(task_cells, spec.tasks), empty="no tasks")
     if page.notes:
         output.section("no runs", NOTE_TITLES, ((n.kind, n.last_at, n.times, n.reason) for n in page.notes), empty="none")

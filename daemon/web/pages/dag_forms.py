@@ -1,6 +1,6 @@
 """Pause, unpause, release and trigger a DAG."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -18,7 +18,7 @@ from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.read_model.dag import state_of
 from tidegate.daemon.read_model.lookup import find_dag
 from tidegate.daemon.web.fields import json_object, json_text
-from tidegate.daemon.web.form import Field, Preview
+from tidegate.daemon.web.form import Field, Kind, Preview
 from tidegate.daemon.web.rendering import dag_url, run_url
 from tidegate.daemon.web.screen import Form
 from tidegate.handlers.run_requested import RUN_EXISTS
@@ -26,7 +26,7 @@ from tidegate.handlers.runs.run_ids import manual_run_id
 from tidegate.schemas.error import RequestError, did_you_mean
 from tidegate.schemas.json_schema import pointer_of
 from tidegate.schemas.message import RunRequested
-from tidegate.schemas.params import ParamSpec
+from tidegate.schemas.params import ParamSpec, in_order
 from tidegate.schemas.queries import run_pages, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunRow
@@ -46,8 +46,17 @@ CONF_FIELD = Field(
     name=CONF, label="Conf", pointer=f"/{CONF}", kind="textarea", hint="optional; a JSON object, which tasks read as run.params"
 )
 
-PLAIN = ("string", "integer", "number", "boolean")
-"""The types of params that have a field of their own kind; any other is written as JSON."""
+BOUNDS = {
+    "minimum": "{} or more",
+    "exclusiveMinimum": "more than {}",
+    "maximum": "{} or less",
+    "exclusiveMaximum": "less than {}",
+    "multipleOf": "a multiple of {}",
+    "minLength": "at least {} characters",
+    "maxLength": "at most {} characters",
+    "pattern": "matches {}",
+}
+"""The bounds of a JSON Schema in words."""
 
 
 async def preview_pause(db: Db, call: Call[DagPath]) -> Preview:
@@ -101,7 +110,7 @@ async def preview_trigger(db: Db, call: Call[DagPath]) -> Preview:
         back=dag_url(dag.dag_id),
         button="Trigger",
         fields=[
-            *(param_field(name, param) for name, param in spec.params.items()),
+            *(param_field(name, param) for name, param in in_order(spec.params).items()),
             *([CONF_FIELD] if spec.conf_params.takes_any else []),
             Field(name="logical_date", label="Logical date", hint="optional, such as 2013-01-31 or 2013-01-31T06:00; UTC"),
             Field(name="run_id", label="Run id", hint="optional; made from the time otherwise"),
@@ -141,26 +150,59 @@ async def _spec_params(db: Db, dag_id: str) -> Mapping[str, ParamSpec]:
 
 def param_field(name: str, param: ParamSpec) -> Field:
     """The field of a param, by its JSON Schema."""
-    type_, has_default = param.schema.get("type"), param.default is not msgspec.UNSET
-    description = str(param.schema.get("description") or ("" if type_ in PLAIN else "JSON"))
-    value = (param.default if type_ == "string" else json_text(param.default)) if has_default else ""
-    options = [option if type_ == "string" else json_text(option) for option in param.schema.get("enum", ())]
-    options = ["true", "false"] if type_ == "boolean" else options
-    kind = "select" if options else "text" if type_ in PLAIN else "textarea"
-    hint = "; ".join(filter(None, (description, "empty: the default" if has_default and kind != "select" else "")))
-    pointer = pointer_of(CONF, name)
-    return msgspec.convert(
-        {
-            "name": PARAM + name,
-            "label": name,
-            "pointer": pointer,
-            "kind": kind,
-            "value": str(value),
-            "options": options,
-            "hint": hint,
-        },
-        Field,
+    schema, has_default = param.schema, param.default is not msgspec.UNSET
+    type_ = schema.get("type")
+    options = [option if type_ == "string" else json_text(option) for option in schema.get("enum", ())]
+    kind = kind_of(schema)
+    value = "" if not has_default else param.default if type_ == "string" else json_text(param.default)
+    return Field(
+        name=PARAM + name,
+        label=name,
+        pointer=pointer_of(CONF, name),
+        kind=kind,
+        value=str(value),
+        options=options if has_default or not options else ["", *options],
+        hint="; ".join(filter(None, hints(param, kind))),
+        is_required=not has_default and kind != "checkbox",
+        bounds=bounds_of(schema, kind),
+        unchecked="false" if kind == "checkbox" else "",
     )
+
+
+def kind_of(schema: Mapping[str, Any]) -> Kind:
+    """How a value of the schema is written."""
+    if schema.get("enum"):
+        return "select"
+    match schema.get("type"):
+        case "boolean":
+            return "checkbox"
+        case "integer" | "number":
+            return "number"
+        case "string":
+            return "date" if schema.get("format") == "date" else "text"
+        case _:
+            return "textarea"
+
+
+def bounds_of(schema: Mapping[str, Any], kind: Kind) -> dict[str, str]:
+    """The attributes of an input that keep its value within the schema, as far as browsers know them."""
+    if kind == "number":
+        is_integer = schema.get("type") == "integer"
+        step = schema.get("multipleOf", 1 if is_integer else "any")
+        names = {"min": schema.get("minimum"), "max": schema.get("maximum"), "step": step}
+        return {name: str(value) for name, value in names.items() if value is not None}
+    names = {"minlength": schema.get("minLength"), "maxlength": schema.get("maxLength")} if kind == "text" else {}
+    return {name: str(value) for name, value in names.items() if value is not None}
+
+
+def hints(param: ParamSpec, kind: Kind) -> Iterator[str]:
+    """What a param is, which values it takes, and its default."""
+    yield str(param.schema.get("description") or ("JSON" if kind == "textarea" else ""))
+    for keyword, words in BOUNDS.items():
+        if keyword in param.schema:
+            yield words.format(param.schema[keyword])
+    if param.default is not msgspec.UNSET and kind in ("text", "number", "date", "textarea"):
+        yield f"empty: the default, {json_text(param.default):.100}"
 
 
 def conf_of(params: Mapping[str, ParamSpec], given: Mapping[str, str]) -> dict[str, Any]:

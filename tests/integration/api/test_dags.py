@@ -1,7 +1,6 @@
 """DAGs over the API."""
 
 from http import HTTPStatus
-from operator import itemgetter
 
 import pytest
 
@@ -130,7 +129,7 @@ async def test_a_conf_that_does_not_fit_is_named_value_by_value(site: Site) -> N
     second = {"problem": "param 'n': 0 is less than the minimum of 1", "remedy": "write 1 or more"}
     assert run.status_code == HTTPStatus.UNPROCESSABLE_ENTITY
     assert run.json()["type"] == "urn:tidegate:problem:unfit"
-    assert sorted(run.json()["errors"], key=itemgetter("pointer")) == [
+    assert run.json()["errors"] == [
         {"pointer": "/conf/a~1b", **first},
         {"pointer": "/conf/n", **second},
     ]

@@ -91,6 +91,35 @@ async def test_a_trigger_of_a_dag_with_extra_params_takes_both(site: Site) -> No
     assert await site.history.database.run(run_pages.conf_of, "params", "mine") == conf
 
 
+TYPED = """
+from tidegate import Dag, Param
+with Dag("typed", params={
+    "rows": Param(3, type="integer", minimum=1, maximum=9, description="of each <day>"),
+    "full": Param(True, type="boolean"),
+    "day": Param("2013-01-31", type="string", format="date"),
+    "mode": Param(type="string", enum=["fast", "safe"]),
+    "x": 1,
+}): pass
+"""
+
+
+async def test_a_trigger_asks_in_the_order_of_the_file_by_type_and_takes_what_is_not_ticked(site: Site) -> None:
+    await site.history.file(TYPED, "typed.py")
+    async with site.browser(Role.EDITOR) as client:
+        form = (await client.get("/dags/typed/trigger")).text
+        chosen = {"param.rows": "4", "param.full": "false", "param.mode": "safe", "run_id": "mine"}
+        page = await send(client, "/dags/typed/trigger", **chosen)
+
+    inputs = re.findall(r'<(?:input|select|textarea)(?: type="(\w+)")?[^>]*name="param\.(\w+)"', form)
+    assert inputs == [("number", "rows"), ("hidden", "full"), ("checkbox", "full"), ("date", "day"), ("", "mode"), ("", "x")]
+    assert re.search(r'<input type="number"[^>]* min="1" max="9" step="1" name="param.rows" value="3"', form)
+    assert "of each &lt;day&gt;; 1 or more; 9 or less; empty: the default, 3" in form
+    assert re.search(r'<select[^>]* name="param.mode" required>', form)
+    assert page.url.path == "/dags/typed/runs/mine"
+    conf = {"rows": 4, "full": False, "day": "2013-01-31", "mode": "safe", "x": 1}
+    assert await site.history.database.run(run_pages.conf_of, "typed", "mine") == conf
+
+
 async def test_a_form_that_is_sent_twice_makes_one_run(site: Site) -> None:
     await site.history.file(PARAMS, "params.py")
     async with site.browser(Role.EDITOR) as client:

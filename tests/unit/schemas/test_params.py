@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
+from tidegate.schemas.authoring.params import param_specs
 from tidegate.schemas.json_schema import CHEAP, conf_findings, is_cheap, reference_problem, schema_problem, value_problem
-from tidegate.schemas.params import Params, ParamSpec, conf_with_defaults
+from tidegate.schemas.params import Params, ParamSpec, conf_with_defaults, in_order, in_stored_order
 
 PARAMS = Params({"day": ParamSpec(schema={"type": "integer"}), "mode": ParamSpec(default="fast")})
 OTHERS = "params are day, mode, and only a DAG with extra_params=True takes other keys"
@@ -47,7 +49,8 @@ def test_a_conf_fits_the_params_or_each_value_says_why_not(conf: dict[str, Any],
 
 def test_a_finding_leads_to_the_part_of_a_value_and_a_missing_param_says_what_it_is() -> None:
     items = {"items": {"properties": {"a/b": {"type": ["integer", "null"]}}}}
-    params = Params({"rows": ParamSpec(schema=items), "day": ParamSpec(schema={"description": "the day of the flights"})})
+    day = ParamSpec(schema={"description": "the day of the flights"}, position=1)
+    params = Params({"day": day, "rows": ParamSpec(schema=items, position=0)})
 
     assert fits(params, {"rows": [{}, {"a/b": "x"}]}) == [
         ("/rows/1/a~1b", "param 'rows': 'x' is not of type 'integer', 'null'", "write a value of the type integer or null"),
@@ -176,3 +179,19 @@ def test_only_checks_of_single_values_without_patterns_and_parts_are_cheap(
     schema: dict[str, Any], value: Any, *, cheap: bool
 ) -> None:
     assert is_cheap(schema, value) == cheap
+
+
+@pytest.mark.parametrize(
+    ("declared", "positions"),
+    [
+        pytest.param(["a", "b", "aa"], [UNSET, UNSET, UNSET], id="as Postgres keeps them"),
+        pytest.param(["rows", "day", "b"], [0, 1, 2], id="in another order"),
+        pytest.param([], [], id="none"),
+    ],
+)
+def test_params_keep_the_order_of_their_file(declared: list[str], positions: list[Any]) -> None:
+    specs = param_specs("DAG 'd'", dict.fromkeys(declared, 1), scheduled=False)
+    stored = {name: specs[name] for name in in_stored_order(specs)}
+
+    assert [spec.position for spec in specs.values()] == positions
+    assert list(in_order(stored)) == declared

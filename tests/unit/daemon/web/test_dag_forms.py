@@ -15,11 +15,16 @@ from tidegate.schemas.params import ParamSpec
     ("schema", "default", "kind", "value", "options"),
     [
         ({"type": "string"}, "a<b", "text", "a<b", []),
-        ({"type": "integer"}, 3, "text", "3", []),
+        ({"type": "string", "format": "date"}, "2013-01-31", "date", "2013-01-31", []),
+        ({"type": "string", "format": "email"}, "a@b", "text", "a@b", []),
+        ({"type": "integer"}, 3, "number", "3", []),
+        ({"type": "number"}, 0.5, "number", "0.5", []),
         ({"type": "string", "enum": ["a", "b"]}, "b", "select", "b", ["a", "b"]),
-        ({"type": "boolean"}, True, "select", "true", ["true", "false"]),
+        ({"type": "string", "enum": ["a", "b"]}, UNSET, "select", "", ["", "a", "b"]),
+        ({"type": "boolean"}, True, "checkbox", "true", []),
         ({"enum": [1, 2]}, 2, "select", "2", ["1", "2"]),
         ({"type": "array"}, [1, "a"], "textarea", '[1,"a"]', []),
+        ({"type": ["integer", "null"]}, None, "textarea", "null", []),
         ({}, None, "textarea", "null", []),
         ({"type": "string"}, UNSET, "text", "", []),
     ],
@@ -28,20 +33,39 @@ def test_a_param_has_a_field_of_its_type(schema: dict[str, Any], default: Any, k
     field = param_field("p", ParamSpec(default=default, schema=schema))
 
     assert (field.name, field.kind, field.value, list(field.options)) == ("param.p", kind, value, options)
+    assert field.is_required is (default is UNSET)
 
 
 @pytest.mark.parametrize(
     ("schema", "default", "hint"),
     [
-        ({"type": "string"}, "a", "empty: the default"),
-        ({"type": "string", "description": "a day"}, "a", "a day; empty: the default"),
-        ({"type": "array"}, [1], "JSON; empty: the default"),
+        ({"type": "string"}, "a", 'empty: the default, "a"'),
+        ({"type": "string", "description": "a day"}, "a", 'a day; empty: the default, "a"'),
+        ({"type": "array"}, [1], "JSON; empty: the default, [1]"),
+        ({"type": "integer", "minimum": 1, "maximum": 9}, 3, "1 or more; 9 or less; empty: the default, 3"),
+        ({"type": "string", "pattern": "^a"}, UNSET, "matches ^a"),
         ({"type": "string"}, UNSET, ""),
         ({"type": "string", "enum": ["a"]}, "a", ""),
+        ({"type": "boolean", "description": "all of it"}, True, "all of it"),
     ],
 )
-def test_an_empty_field_has_the_default(schema: dict[str, Any], default: Any, hint: str) -> None:
+def test_a_field_says_what_it_takes_and_its_default(schema: dict[str, Any], default: Any, hint: str) -> None:
     assert param_field("p", ParamSpec(default=default, schema=schema)).hint == hint
+
+
+@pytest.mark.parametrize(
+    ("schema", "bounds"),
+    [
+        ({"type": "integer", "minimum": 1, "maximum": 9}, {"min": "1", "max": "9", "step": "1"}),
+        ({"type": "number", "minimum": 0.5}, {"min": "0.5", "step": "any"}),
+        ({"type": "integer", "multipleOf": 5}, {"step": "5"}),
+        ({"type": "string", "minLength": 2, "maxLength": 4}, {"minlength": "2", "maxlength": "4"}),
+        ({"type": "boolean"}, {}),
+        ({"type": "integer", "enum": [1], "minimum": 1}, {}),
+    ],
+)
+def test_an_input_has_the_bounds_that_browsers_know(schema: dict[str, Any], bounds: dict[str, str]) -> None:
+    assert param_field("p", ParamSpec(schema=schema)).bounds == bounds
 
 
 @pytest.mark.parametrize(
