@@ -19,7 +19,7 @@ from tidegate.daemon.read_model.plan import DagClock, Planned, list_planned, rea
 from tidegate.daemon.read_model.task_graph import TaskGraph, read_graph
 from tidegate.daemon.read_model.version import VersionFiles, list_versions, read_files
 from tidegate.daemon.read_model.why_not import DagInWords, dag_in_words, read_dag_why_not
-from tidegate.schemas.queries.dag_pages import DagRow, ImportErrorRow, list_import_errors
+from tidegate.schemas.queries.dag_pages import DagFilter, DagRow, DagState, ImportErrorRow, list_import_errors
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.grid import VersionRow
 
@@ -35,6 +35,15 @@ class DagList(Listed, frozen=True):
     """The DAGs, or some of them."""
 
     search: Annotated[str | None, Meta(description="Only DAGs with this text in their id.")] = None
+    tag: Annotated[str | None, Meta(description="Only DAGs with this tag.")] = None
+    state: Annotated[
+        DagState | None, Meta(description="Only DAGs in this state, with a broken file, or whose last run is in this state.")
+    ] = None
+
+    @property
+    def wanted(self) -> DagFilter:
+        """An empty text, as of the form of a page, is no filter."""
+        return DagFilter(self.search or None, self.tag or None, self.state)
 
 
 class ImportErrorList(Listed, frozen=True):
@@ -92,7 +101,7 @@ class DagPatch(Params, frozen=True):
 async def list_dags(db: Db, call: Call[DagList]) -> Page[ListedDag]:
     """List DAGs by id, each with its next run by time."""
     params = call.params
-    rows = await read_list(db, after=BY_ID.first(params), search=params.search, limit=params.limit + 1)
+    rows = await read_list(db, params.wanted, after=BY_ID.first(params), limit=params.limit + 1)
     return BY_ID.page(rows, params)
 
 

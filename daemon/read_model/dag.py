@@ -11,7 +11,7 @@ from tidegate.daemon.read_model.lookup import find_dag
 from tidegate.daemon.read_model.plan import Planned, list_planned, next_run
 from tidegate.schemas.dag import DagSpec
 from tidegate.schemas.queries import dag_pages, datasets, run_pages, versions
-from tidegate.schemas.queries.dag_pages import DagRow, NoteRow, plans
+from tidegate.schemas.queries.dag_pages import DagFilter, DagRow, NoteRow, plans
 from tidegate.schemas.queries.datasets import PendingRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunRow
@@ -67,9 +67,11 @@ class ListedDag(msgspec.Struct, frozen=True):
         return {**msgspec.structs.asdict(self.dag), "timetable": self.timetable, "next_run": self.next_run}
 
 
-async def read_list(db: Db, *, after: str | None = None, search: str | None = None, limit: int | None = None) -> list[ListedDag]:
-    """DAGs by id: all, or the first `limit` ones after an id with `search` in their ids."""
-    dags = await dag_pages.list_dags(db, after=after, search=search, limit=limit)
+async def read_list(
+    db: Db, wanted: DagFilter = dag_pages.ALL, *, after: str | None = None, limit: int | None = None
+) -> list[ListedDag]:
+    """DAGs by id: all, or the first `limit` ones after an id that the filter matches."""
+    dags = await dag_pages.list_dags(db, None, wanted, after=after, limit=limit)
     timed = await plans(db, *(dag.dag_id for dag in dags)) if dags else {}
     return [
         ListedDag(dag, plan.graph.timetable if plan else None, next_run(plan, db.now))

@@ -1,7 +1,7 @@
 """The tasks of a DAG as a graph: groups stand for their tasks where these are too many."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -11,14 +11,23 @@ from tidegate.schemas.error import NotFoundError
 from tidegate.schemas.queries import grid, versions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.grid import GridRun
-from tidegate.schemas.state import TaskStateName
+from tidegate.schemas.state import TaskState, TaskStateName
 
 MOST = 500
 """The most nodes of a graph."""
 
 
+BY_WEIGHT = (
+    *(TaskState.FAILED, TaskState.UPSTREAM_FAILED, TaskState.UP_FOR_RETRY, TaskState.RUNNING, TaskState.QUEUED),
+    *(TaskState.SCHEDULED, TaskState.NONE, TaskState.SUCCESS, TaskState.SKIPPED, TaskState.REMOVED),
+)
+"""What failed is to be seen first, then what goes on, then what has not begun: a group is a success once all of it has ended."""
+
+NO_STATES: Mapping[str, str] = {}
+
+
 class GraphNode(msgspec.Struct, frozen=True):
-    """A task, or a group. `tasks` is the number of tasks in it. `state` is that of the task in the last run."""
+    """A task, or a group. `tasks` is the number of tasks in it. `state` is that of the task, or of the group, in the last run."""
 
     name: str
     is_group: bool
@@ -45,24 +54,32 @@ async def read_graph(db: Db, dag_id: str, group: str = "") -> TaskGraph:
     if group and not any(is_within(task, group) for task in tasks):
         raise NotFoundError(f"DAG {dag_id!r} has no group {group!r} of tasks")
     runs = await grid.runs_before(db, dag_id, None, 1)
-    graph = graph_of(tasks, group)
-    names = [node.name for node in graph.nodes if not node.is_group]
-    cells = await grid.cells(db, [run.id for run in runs], names)
+    cells = await grid.cells(db, [run.id for run in runs], [task.task_id for task in tasks if is_within(task, group)])
     states = {task_id: cell.state for of_run in cells.values() for task_id, cell in of_run.items()}
-    nodes = [node if node.is_group else msgspec.structs.replace(node, state=states.get(node.name)) for node in graph.nodes]
-    return msgspec.structs.replace(graph, nodes=nodes, run=runs[0] if runs else None)
+    return msgspec.structs.replace(graph_of(tasks, group, states=states), run=runs[0] if runs else None)
 
 
-def graph_of(tasks: Sequence[BaseTask], group: str = "", most: int = MOST) -> TaskGraph:
-    """The graph of the tasks within a group, or of all. More than `most` tasks are collapsed to the groups directly below it."""
+def group_state(states: Collection[str]) -> str | None:
+    """The state of a group by those of its tasks; None if none of them has one."""
+    return next((state for state in BY_WEIGHT if state in states), None)
+
+
+def graph_of(tasks: Sequence[BaseTask], group: str = "", most: int = MOST, states: Mapping[str, str] = NO_STATES) -> TaskGraph:
+    """The graph of the tasks within a group, or of all, with their `states`.
+
+    More than `most` tasks are collapsed to the groups directly below it.
+    """
     within = [task for task in tasks if is_within(task, group)]
     names = {task.task_id: task.task_id for task in within}
     if len(within) > most:
         names = {task.task_id: group_below(task, group) or task.task_id for task in within}
     sizes = Counter(names.values())
     shown = list(sizes)[:most]
+    found: dict[str, set[str]] = defaultdict(set)
+    for task_id, name in names.items():
+        found[name].update({states[task_id]} if task_id in states else ())
     return TaskGraph(
-        nodes=[GraphNode(name, is_group=name not in names, tasks=sizes[name]) for name in shown],
+        nodes=[GraphNode(name, is_group=name not in names, tasks=sizes[name], state=group_state(found[name])) for name in shown],
         edges=_edges(within, names, frozenset(shown)),
         left_out=len(sizes) - len(shown),
         run=None,

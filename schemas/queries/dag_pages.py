@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,7 +14,7 @@ from tidegate.schemas.queries.counting import COUNTED, counted_text
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.read_plan import MAX_RUN_DATES
-from tidegate.schemas.state import RunStateName
+from tidegate.schemas.state import RunState, RunStateName
 from tidegate.schemas.timetable.tick import Tick
 from tidegate.schemas.view import DagView
 
@@ -21,6 +22,20 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
 _SQL = load("dag_pages")
+
+
+class DagState(StrEnum):
+    """A state of a DAG, and of its last run. A broken one has an import error, and keeps its version before."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    STALE = "stale"
+    HELD = "held"
+    BROKEN = "broken"
+    FAILED = "failed"
+    RUNNING = "running"
+    QUEUED = "queued"
+    SUCCESS = "success"
 
 
 class DagRow(msgspec.Struct, frozen=True):
@@ -39,6 +54,7 @@ class DagRow(msgspec.Struct, frozen=True):
     queued: int
     pending: int
     import_error: str | None
+    tags: Sequence[str] = ()
 
     @property
     def pending_text(self) -> str:
@@ -77,11 +93,24 @@ class LastRun(msgspec.Struct, frozen=True):
     order_at: datetime
 
 
+class DagFilter(msgspec.Struct, frozen=True):
+    """A filter of DAGs; None matches any. `search` is a part of the id, `tag` one of its tags."""
+
+    search: str | None = None
+    tag: str | None = None
+    state: DagState | None = None
+
+
+ALL = DagFilter()
+
+
 async def list_dags(
-    db: Db, dag_id: str | None = None, *, after: str | None = None, search: str | None = None, limit: int | None = None
+    db: Db, dag_id: str | None = None, wanted: DagFilter = ALL, *, after: str | None = None, limit: int | None = None
 ) -> list[DagRow]:
-    """DAGs by id; all, or the one named, or the first `limit` ones after an id with `search` in their ids."""
-    return [DagRow(*row) for row in await db.fetch(_SQL["list_dags"], dag_id, after, search, limit, COUNTED)]
+    """DAGs by id; all, or the one named, or the first `limit` ones after an id that the filter matches."""
+    of_run = wanted.state is not None and wanted.state.value in map(str, RunState)
+    filters = wanted.tag, wanted.state, of_run
+    return [DagRow(*row) for row in await db.fetch(_SQL["list_dags"], dag_id, after, wanted.search, limit, COUNTED, *filters)]
 
 
 async def list_ids(db: Db, limit: int) -> list[str]:

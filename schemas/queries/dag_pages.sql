@@ -13,13 +13,27 @@ SELECT
     (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = dag.dag_id AND state = 'running') AS running,
     (SELECT count(*) FROM dag_run WHERE dag_run.dag_id = dag.dag_id AND state = 'queued') AS queued,
     (SELECT count(*) FROM (SELECT FROM dataset_dag_run_queue WHERE target_dag_id = dag.dag_id LIMIT $5) AS queue) AS pending,
-    error.reason AS import_error
+    error.reason AS import_error,
+    coalesce(version.spec -> 'tags', '[]'::jsonb) AS tags
 FROM dag
 LEFT JOIN dag_version AS version ON version.id = dag.version_id
 LEFT JOIN import_error AS error ON error.path = dag.path
 WHERE dag.dag_id BETWEEN coalesce($1::text, '') AND coalesce($1, chr(1114111))
   AND dag.dag_id > coalesce($2::text, '')
   AND ($3::text IS NULL OR position(lower($3) IN lower(dag.dag_id)) > 0)
+  AND ($6::text IS NULL OR version.spec -> 'tags' ? $6)
+  AND (
+    $7::text IS NULL
+    OR ($7 = 'broken' AND error.path IS NOT NULL)
+    OR $7 = CASE
+        WHEN dag.held_since IS NOT NULL THEN 'held' WHEN dag.is_stale THEN 'stale' WHEN dag.is_paused THEN 'paused' ELSE 'active'
+    END
+    OR $7 = (
+        SELECT run.state::text FROM dag_run AS run
+        WHERE $8::boolean AND run.dag_id = dag.dag_id AND run.order_at IS NOT NULL
+        ORDER BY run.order_at DESC, run.id DESC LIMIT 1
+    )
+  )
 ORDER BY dag.dag_id
 LIMIT $4
 

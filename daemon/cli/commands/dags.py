@@ -21,7 +21,7 @@ from tidegate.daemon.read_model.lookup import broken_files
 from tidegate.daemon.settings import dags_root
 from tidegate.schemas.dag import ARCHIVE
 from tidegate.schemas.queries import dag_pages
-from tidegate.schemas.queries.dag_pages import DagRow, ImportErrorRow
+from tidegate.schemas.queries.dag_pages import DagFilter, DagRow, DagState, ImportErrorRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.time_range import EARLIEST, LATEST
 
@@ -31,18 +31,32 @@ HISTORY_RUNS = 100
 """The last runs that `history` has in JSON."""
 
 
-@app.command("list", epilog=examples("tidegate dags list", "tidegate dags list --json | jq -r '.[].dag_id'"))
-def list_(context: typer.Context, *, json: Json = False) -> None:
+@app.command(
+    "list",
+    epilog=examples(
+        "tidegate dags list", "tidegate dags list --tag flights --state failed", "tidegate dags list --json | jq -r '.[].dag_id'"
+    ),
+)
+def list_(
+    context: typer.Context,
+    *,
+    tag: Annotated[str | None, typer.Option(help="Only DAGs with this tag.")] = None,
+    state: Annotated[
+        DagState | None, typer.Option(help="Only DAGs in this state, with a broken file, or whose last run is in this state.")
+    ] = None,
+    json: Json = False,
+) -> None:
     """List DAGs. NEXT is when the next run by time is due."""
 
     async def read(db: Db) -> tuple[list[ListedDag], list[ImportErrorRow]]:
-        return await read_list(db), await dag_pages.list_import_errors(db)
+        return await read_list(db, DagFilter(tag=tag, state=state)), await dag_pages.list_import_errors(db)
 
     server = remote(context)
     if server is None:
         dags, errors = query(context, read)
     else:
-        dags, errors = server.rows("/dags", ListedDag, None, {}), server.rows("/import-errors", ImportErrorRow, None, {})
+        dags = server.rows("/dags", ListedDag, None, {"tag": tag, "state": state})
+        errors = server.rows("/import-errors", ImportErrorRow, None, {})
     output.write_page([dag.document() for dag in dags], lambda: print_list(dags), json=json)
     if held := [listed.dag.dag_id for listed in dags if listed.dag.held_since is not None]:
         output.say(f"held: {', '.join(held)}; `tidegate dags why-not {held[0]}` says why, and what to do")

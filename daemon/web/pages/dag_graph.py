@@ -29,7 +29,8 @@ async def read(db: Db, call: Call[GraphOf]) -> GraphScreen:
 
 def box(dag_id: str, node: GraphNode, run: GridRun | None) -> Box:
     if node.is_group:
-        return Box(f"{node.name} ({counted(node.tasks, 'task', 'tasks')})", dag_url(dag_id, "graph", group=node.name))
+        text = f"{node.name} ({counted(node.tasks, 'task', 'tasks')})"
+        return Box(text, dag_url(dag_id, "graph", group=node.name), node.state or "")
     address = task_url(dag_id, run.run_id, node.name) if run and node.state else ""
     return Box(node.name, address, node.state or "")
 

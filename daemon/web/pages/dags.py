@@ -12,9 +12,10 @@ from tidegate.daemon.read_model.condition import schedule_of
 from tidegate.daemon.read_model.dag import ListedDag, state_of
 from tidegate.daemon.read_model.stuck import StuckRun, read_stuck_of
 from tidegate.daemon.web.screen import Screen
-from tidegate.schemas.queries.dag_pages import DagRow, LastRun, last_runs
+from tidegate.schemas.queries.dag_pages import DagRow, DagState, LastRun, last_runs
 from tidegate.schemas.queries.dataset_pages import search
 from tidegate.schemas.queries.db import Db
+from tidegate.schemas.state import RunState
 
 RUNS = 12
 """The runs in the strip of a DAG."""
@@ -38,10 +39,15 @@ class DagLine(Struct, frozen=True):
     stuck: StuckRun | None
 
 
+STATES = tuple((state, f"last run {state}" if state in {*map(str, RunState)} else str(state)) for state in DagState)
+"""The states in words."""
+
+
 class DagsScreen(Page[DagLine], frozen=True):
     """The list, and the first datasets with the text in their URIs."""
 
     datasets: Sequence[str] = ()
+    states: Sequence[tuple[DagState, str]] = STATES
 
 
 async def read(db: Db, call: Call[DagList]) -> DagsScreen:

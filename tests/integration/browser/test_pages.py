@@ -239,3 +239,29 @@ async def is_submitted(page: Page) -> bool:
         await page.keyboard.press("Enter")
     answer = await shown.value
     return answer.ok and answer.request.redirected_from is not None
+
+
+CHAIN = """
+from tidegate import Dag
+with Dag("chain") as dag:
+    last = dag.empty("t0")
+    for number in range(1, 12):
+        last = last >> dag.empty(f"t{number}")
+"""
+
+
+async def test_a_graph_fits_its_card_until_its_actual_size_is_wanted(installation: Installation, page: Page) -> None:
+    await installation.site.history.file(CHAIN, "chain.py")
+    await page.goto("/dags/chain/graph")
+    graph, card = page.locator("svg.graph"), page.locator(".card", has=page.locator("svg.graph"))
+
+    async def widths() -> tuple[float, float]:
+        boxes = [await graph.bounding_box(), await card.bounding_box()]
+        return boxes[0]["width"], boxes[1]["width"]  # type: ignore[index]
+
+    fitted, room = await widths()
+    await page.get_by_label("actual size").check()
+    full, _ = await widths()
+
+    assert fitted < room < full
+    assert full == 11 * 250 + 190 + 4

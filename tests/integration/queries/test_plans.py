@@ -71,7 +71,7 @@ READ = {
     ),
     "grid.range": ("'dag_7'", "dag_run_order"),
     "dag_pages.last_runs": ("{dags}, 10", "dag_run_order"),
-    "dag_pages.list_dags": ("'dag_7', NULL, NULL, NULL, 10001", "dag_pkey dag_run_active"),
+    "dag_pages.list_dags": ("'dag_7', NULL, NULL, NULL, 10001, NULL, NULL, false", "dag_pkey dag_run_active"),
     "run_pages.list_runs": ("NULL, NULL, NULL, 1, NULL, NULL, NULL, NULL, NULL, 7", "dag_run_pkey dag_version_pkey"),
     "run_pages.newest_number": ("'dag_7'", "dag_run_pkey"),
     "datasets.pending_counts": ("'dag_7', 10001", "dataset_dag_run_queue_dataset dataset_pkey"),

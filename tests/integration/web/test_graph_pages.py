@@ -47,6 +47,18 @@ async def test_many_tasks_are_collapsed_to_groups_that_lead_to_their_tasks(site:
     assert (len(drawn(group)), drawn(group)[0]) == (200, "g1.t0")
 
 
+async def test_a_collapsed_group_has_the_state_of_its_tasks(site: Site) -> None:
+    await site.history.file(GROUPED, "wide.py")
+    async with site.program() as client:
+        await client.post("/api/v1/dags/wide/runs", json={"run_id": "r"})
+        await client.post("/api/v1/dags/wide/runs/r/mark", json={"state": "failed"})
+
+    states = drawn(await page(site, "/dags/wide/graph"))
+
+    assert states[0].startswith("first: ")
+    assert [re.fullmatch(r"g\d \(200 tasks\): \w+", text) is not None for text in states[1:]] == [True] * 3
+
+
 CONSUMER = """
 from tidegate import Dag, Dataset
 with Dag("monthly", schedule=Dataset("lake://delays")) as dag: dag.empty("sum", outlets=[Dataset("lake://months")])
