@@ -21,7 +21,10 @@ class Changes(Params, frozen=True):
     dag_id: Annotated[str | None, Meta(description="Only of this DAG.")] = None
     run_id: Annotated[str | None, Meta(description="Only of the run with this id.")] = None
     kind: Annotated[Literal["dag-run-state", "task-state"] | None, Meta(description="Only changes of this kind.")] = None
-    coalesce: Annotated[bool, Meta(description="One message `changed` for several changes, without their content.")] = False
+    coalesce: Annotated[
+        bool,
+        Meta(description="One message `changed` for several changes: its `runs` are pairs of a DAG and a run id, at most 500."),
+    ] = False
     after: Annotated[
         str | None, Meta(description="As `Last-Event-ID`, for the first connection of a browser, which cannot send that.")
     ] = None

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from tidegate.daemon.live.message import KEEP_ALIVE, notice, position
+from tidegate.daemon.live.message import KEEP_ALIVE, located, notice, position
 from tidegate.daemon.live.recent import Change, Positions, Recent, Wanted
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.wake import Signal
@@ -16,14 +16,15 @@ QUEUE = 1000
 
 KEEP_ALIVE_S = 15.0
 
+MOST_RUNS = 500
+"""A message about more changed runs names none: its client reads again whatever it shows."""
+
 LAGGING = "this stream was too slow: read again what you show"
 UNKNOWN = "the changes since the Last-Event-ID are not known any more: read again what you show"
 LOST = "changes before this moment may be missing: read again what you show"
 STOPPING = "the server stops: connect again"
 
 CONNECTING = "this server has not connected to Kafka yet"
-
-CHANGED = notice("changed", {})
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -36,7 +37,7 @@ class Owner(msgspec.Struct, frozen=True):
 class OpenStream:
     """The messages for one client that are not sent yet.
 
-    `coalesces`: all changes since the last message are one message without content. `has_ended`: no message follows.
+    `coalesces`: all changes since the last message are one message that names their runs. `has_ended`: no message follows.
     """
 
     def __init__(self, hub: "Hub", wanted: Wanted, owner: Owner, *, coalesces: bool, limit: int = QUEUE) -> None:
@@ -45,7 +46,8 @@ class OpenStream:
         self.coalesces = coalesces
         self.has_ended = False
         self._hub = hub
-        self._limit = 1 if coalesces else limit
+        self._limit = limit
+        self._runs: set[tuple[str, str]] = set()
         self._queue: deque[bytes] = deque()
         self._notice = b""
         self._last = b""
@@ -54,7 +56,7 @@ class OpenStream:
     def put(self, change: Change) -> None:
         """Add a change. A full queue is dropped: the client is told to read again."""
         if self.coalesces:
-            self._queue = deque([CHANGED])
+            self._runs.add((change.dag_id, change.run_id))
         elif len(self._queue) < self._limit:
             self._queue.append(change.content)
         else:
@@ -79,11 +81,19 @@ class OpenStream:
     async def take(self) -> bytes:
         """The next messages, as soon as there are any; a comment after `KEEP_ALIVE_S` without. They end with the position."""
         await self._signal.wait(KEEP_ALIVE_S)
-        messages = b"".join([self._notice, *self._queue, self._last])
+        messages = self._coalesced() if self.coalesces else b"".join([self._notice, *self._queue, self._last])
         self._queue.clear()
         self._notice = b""
         self.has_ended = bool(self._last)
         return (messages or KEEP_ALIVE) + self._hub.position()
+
+    def _coalesced(self) -> bytes:
+        """Each message has the position after the changes, which come first: a client that has one has had them."""
+        runs, self._runs = self._runs, set()
+        names = {"runs": sorted(runs)} if len(runs) <= MOST_RUNS else {}
+        changed = [notice("changed", names)] if runs else []
+        messages = [*changed, *self._queue, self._notice, self._last]
+        return b"".join(located(each, self._hub.recent.encode()) for each in messages if each)
 
 
 class Hub:

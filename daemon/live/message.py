@@ -22,6 +22,11 @@ def notice(event: str, data: Mapping[str, Any]) -> bytes:
     return message(event, msgspec.json.encode(data))
 
 
+def located(content: bytes, text: str) -> bytes:
+    """A message after which its client has everything up to a position. A browser tells the script the one of an event."""
+    return position(text)[:-1] + content if text else content
+
+
 def position(text: str) -> bytes:
     """The position that a client sends as `Last-Event-ID` when it connects again. Browsers show no event for it."""
     return b"id: %b\n\n" % text.encode()

@@ -70,10 +70,16 @@ class Screen(msgspec.Struct, frozen=True):
 
 
 class Live(msgspec.Struct, frozen=True):
-    """How a page follows changes: the address of its stream, and the least time between two reads."""
+    """How a page follows changes: the address of the stream that windows share, and the least time between two reads.
+
+    `after` is the position before the page was read. It shows changes of this DAG, and run, or of all.
+    """
 
     stream: str
+    after: str
     pause_s: float
+    dag_id: str | None = None
+    run_id: str | None = None
 
 
 class Form(msgspec.Struct, frozen=True):
@@ -229,11 +235,11 @@ async def _shown_again(form: Form, given: Mapping[str, str], call: Call[Any]) ->
 
 
 def live_of(params: Params, hub: Hub) -> Live:
-    """The stream of the changes of the DAG or the run that the parameters name, or of all."""
+    """A page about the DAG or the run that the parameters name, or about all."""
     dag_id, run_id = getattr(params, "dag_id", None) or None, getattr(params, "run_id", None)
     run_id = None if run_id == NEWEST_RUN else run_id
-    address = url(*STREAM, coalesce="true", dag_id=dag_id, run_id=run_id, after=hub.recent.encode() or None)
-    return Live(address, LIST_PAUSE_S if dag_id is None else PAUSE_S)
+    pause_s = LIST_PAUSE_S if dag_id is None else PAUSE_S
+    return Live(url(*STREAM, coalesce="true"), hub.recent.encode(), pause_s, dag_id, run_id)
 
 
 async def form_of(request: Request) -> dict[str, str]:

@@ -55,6 +55,7 @@ for number in range({DAGS}):
 SUCCEEDED = "SELECT count(*) FROM dag_run WHERE id > $1 AND state = 'success' AND dag_id = 'consumer'"
 
 STREAM = re.compile(r'data-live="([^"]+)"')
+ABOUT = re.compile(r'data-dag="([^"]+)"')
 
 FOREVER = httpx.Timeout(60, read=None)
 
@@ -181,7 +182,9 @@ async def _changes(pages: Pages, client: httpx.AsyncClient, address: str) -> Asy
     found = STREAM.search(page.text)
     if found is None:
         raise AssertionError(f"{address} names no stream")
-    async with client.stream("GET", html.unescape(found[1]), timeout=FOREVER) as answer:
+    about = ABOUT.search(page.text)
+    of_dag = f"&dag_id={about[1]}" if about else ""  # a browser has one stream for all its pages; these have one page each
+    async with client.stream("GET", html.unescape(found[1]) + of_dag, timeout=FOREVER) as answer:
         pages.opened += 1
         async for line in answer.aiter_lines():
             if line == "event: changed":

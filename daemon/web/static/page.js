@@ -22,15 +22,15 @@ const NO_STREAM = { text: "not live", why: "The web server refuses a stream; thi
 const LOG_IN = { text: "log in again", why: "The session has ended" };
 const BROKEN = { text: "reload", why: "This page cannot show its changes: its script failed" };
 const RELOAD = { text: "reload", why: "The server has a new version of this page" };
+const POLLED = { text: "not live", why: "Windows of this browser cannot share a stream; this page is read every ten seconds" };
+const POLL_S = 10;
 const AGAIN_MS = 5000;
-const CONNECT_MS = 30000;
 const READ_MS = 60000; // a proxy that has lost the connection never says so
 const SETTLE_MS = 30000; // so long after a change a standby that the page is read of may be behind
 const FACTOR = 10; // a page that takes long to read is read less often, so that many open pages cannot overload a server
 
 const state = { page: null, stream: null };
-let source = null;
-let [timer, regular, reconnects, notBefore, changedAt] = [0, 0, 0, 0, 0];
+let [timer, regular, notBefore, changedAt] = [0, 0, 0, 0];
 let [isReading, isStale] = [false, false];
 
 function show(part, what) {
@@ -52,9 +52,9 @@ function readAgain() {
 // How often depends on what was read: the page of a task at work is read every few seconds, as is one of a standby after a change.
 function readRegularly() {
   clearTimeout(regular);
-  const { every, settle } = main.dataset;
+  const { every, settle, poll } = main.dataset;
   const settles = settle && performance.now() - changedAt < SETTLE_MS;
-  regular = setTimeout(readAgain, (settles ? Math.min(every, settle) : every) * 1000);
+  regular = setTimeout(readAgain, Math.min(every, settles ? settle : every, poll ?? every) * 1000);
 }
 
 function readChange() {
@@ -97,7 +97,7 @@ async function answered() {
     const answer = await fetch(location.href, { redirect: "manual", signal: AbortSignal.timeout(READ_MS) });
     return [answer, await answer.text()];
   } catch (error) {
-    if (error.name === "TimeoutError") connect(); // the stream may have been lost in the same way
+    if (error.name === "TimeoutError") tellWorker({ isAnew: true }); // the stream may have been lost in the same way
     return [];
   }
 }
@@ -125,7 +125,7 @@ function morph(old, fresh) {
   if (old.isEqualNode(fresh)) return;
   old.nodeValue = fresh.nodeValue; // of a text; elements have none
   if (old.nodeType !== Node.ELEMENT_NODE) return;
-  const kept = ["open", "data-live"];
+  const kept = ["open", "data-live", "data-poll"];
   for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && !kept.includes(name)) old.removeAttribute(name);
   for (const { name, value } of fresh.attributes) if (!kept.includes(name)) old.setAttribute(name, value);
   morphChildren(old, [...fresh.childNodes]);
@@ -148,37 +148,70 @@ function morphChildren(old, wanted) {
   }
 }
 
-function connect() {
-  source?.close();
-  source = document.hidden ? null : new EventSource(main.dataset.live);
-  source?.addEventListener("changed", readChange);
-  source?.addEventListener("reload", readChange);
-  source?.addEventListener("live", () => {
-    if (state.stream) readAgain();
-    show("stream", null);
-  });
-  source?.addEventListener("away", (event) => {
-    const servers = Object.entries(JSON.parse(event.data).servers);
-    show("stream", { text: `${servers.map(([name]) => name).join(", ")} away`, why: servers.map(([, why]) => why).join("; ") });
-  });
-  source?.addEventListener("error", lost);
+// Windows share one stream: a worker has it, and tells each window what changed.
+let worker = null;
+
+function tellWorker(message) {
+  const { live, after } = main.dataset;
+  worker?.port.postMessage({ stream: live, after, isSeen: !document.hidden, ...message });
 }
 
-function lost() {
-  const isRefused = source.readyState === EventSource.CLOSED;
-  show("stream", isRefused ? NO_STREAM : NO_ANSWER);
-  if (!isRefused) return;
-  readAgain(); // which says why
-  clearTimeout(reconnects);
-  reconnects = setTimeout(connect, CONNECT_MS);
+function follow() {
+  try {
+    worker = new SharedWorker(main.dataset.worker);
+  } catch {
+    pollInstead();
+    return;
+  }
+  worker.onerror = pollInstead;
+  worker.port.onmessage = ({ data }) => HEARD[data.event](data);
+  tellWorker();
+}
+
+function pollInstead() {
+  worker = null;
+  show("stream", POLLED);
+  main.dataset.poll = POLL_S;
+  readRegularly();
+}
+
+const HEARD = {
+  changed: ({ runs }) => {
+    if (isAbout(runs)) readChange();
+  },
+  joined: ({ position, standing }) => {
+    if (position !== main.dataset.after) readAgain(); // there was a change between the read of this page and now
+    if (standing) HEARD[standing.event](standing);
+  },
+  live: () => {
+    if (state.stream) readAgain();
+    show("stream", null);
+  },
+  away: ({ servers }) => {
+    show("stream", { text: `${Object.keys(servers).join(", ")} away`, why: Object.values(servers).join("; ") });
+  },
+  lost: ({ isRefused }) => {
+    show("stream", isRefused ? NO_STREAM : NO_ANSWER);
+    if (isRefused) readAgain(); // which says why
+  },
+};
+
+// Whether one of these runs is shown; null stands for any runs.
+function isAbout(runs) {
+  const { dag, run } = main.dataset;
+  return !runs || !dag || runs.some(([ofDag, id]) => ofDag === dag && (!run || id === run));
 }
 
 if (main) {
-  connect();
-  // A browser has six connections to a server: a page that is not seen holds none.
+  follow();
+  // A stream is open while a window is seen.
   document.addEventListener("visibilitychange", () => {
-    connect();
+    tellWorker();
     if (!document.hidden) readAgain();
+  });
+  addEventListener("pagehide", () => tellWorker({ isSeen: false, hasLeft: true }));
+  addEventListener("pageshow", ({ persisted }) => {
+    if (persisted) tellWorker();
   });
   readRegularly();
 }

@@ -1,5 +1,6 @@
 """Open pages follow changes, say what is away, and recover by themselves."""
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -135,9 +136,10 @@ async def test_a_read_that_is_never_answered_is_given_up(installation: Installat
     await opened(page, DAG)
     await page.evaluate("const within = AbortSignal.timeout; AbortSignal.timeout = () => within.call(AbortSignal, 50)")
     await page.route(f"**{DAG}", lose)
-    async with page.expect_request(lambda request: request.resource_type == "eventsource"):
-        await page.evaluate("readAgain()")
+    streams = set(installation.site.service.hub)
+    await page.evaluate("readAgain()")
     await expect(page.locator(SIGN)).to_have_text("no connection")
+    await until(lambda: not streams & set(installation.site.service.hub), 60)  # another takes its place
 
 
 async def test_a_page_is_read_as_often_as_it_says_now(installation: Installation, page: Page) -> None:
@@ -196,6 +198,87 @@ async def test_a_page_that_is_not_seen_holds_no_connection(installation: Install
     async with page.expect_request(lambda request: request.resource_type == "fetch"):
         await page.evaluate(HIDE, 0)
     await until(lambda: list(hub), 60)
+
+
+WINDOWS = 8
+"""More than the connections of a browser to a server."""
+
+
+async def test_many_windows_share_one_stream_and_all_answer(installation: Installation, context: BrowserContext) -> None:
+    site, hub = installation.site, installation.site.service.hub
+    pages = [await context.new_page() for _ in range(WINDOWS)]
+    paths = [(DAG, ONE_RUN, "/dags", "/")[number % 4] for number in range(WINDOWS)]
+    for page, path in zip(pages, paths, strict=True):
+        await opened(page, path)
+    await until(lambda: len(list(hub)) == 1, 60)  # those of tests before end
+
+    await described(site, "All of them see it")
+    async with relay(installation) as sending:
+        await sending.send(replace(run(11, "good"), dag_id="flights_import"))
+        for page, path in zip(pages, paths, strict=True):
+            if path == DAG:
+                await expect(page.locator("main")).to_contain_text("All of them see it")
+        await pages[0].close()  # which had opened the stream
+        await described(site, "The others go on")
+        await sending.send(replace(run(12, "good"), dag_id="flights_import"))
+        await expect(pages[4].locator("main")).to_contain_text("The others go on")
+
+    assert len(list(hub)) == 1
+    assert [await page.locator(SIGN).inner_text() for page in pages[1:]] == ["live"] * (WINDOWS - 1)
+
+
+async def test_the_last_window_misses_nothing_that_came_while_none_was_seen(
+    installation: Installation, context: BrowserContext
+) -> None:
+    site, hub = installation.site, installation.site.service.hub
+    first, second = await context.new_page(), await context.new_page()
+    await opened(first, DAG)
+    await opened(second, DAG)
+    await second.evaluate(HIDE, 1)
+    await first.close()
+    await until(lambda: not list(hub), 60)
+    await described(site, "Nobody saw it")
+    async with relay(installation) as sending:
+        await sending.send(replace(run(13, "good"), dag_id="flights_import"))
+    await second.evaluate(HIDE, 0)
+    await expect(second.locator("main")).to_contain_text("Nobody saw it")
+    await until(lambda: len(list(hub)) == 1, 60)
+
+
+async def test_a_window_that_joins_late_is_read_again_for_what_it_missed(
+    installation: Installation, context: BrowserContext
+) -> None:
+    """A change between the read of its page and the first message of its worker."""
+
+    async def earlier(route: Route) -> None:
+        answer = await route.fetch()
+        body = (await answer.text()).replace("Loads the flights of a day", "What was before")
+        await route.fulfill(response=answer, body=re.sub('data-after="[^"]*"', 'data-after="0.0.0.0"', body))
+
+    await described(installation.site, "Loads the flights of a day")
+    first, second = await context.new_page(), await context.new_page()
+    await opened(first, DAG)
+    await second.route(f"**{DAG}", earlier, times=1)
+    await second.goto(DAG)
+    await expect(second.locator("main")).to_contain_text("Loads the flights of a day")
+
+
+async def test_a_page_is_not_read_for_changes_of_others(installation: Installation, page: Page) -> None:
+    is_about = "all => all.map(isAbout)"
+    await opened(page, DAG)
+    assert await page.evaluate(is_about, [[["other", "r"]], [["flights_import", "r"]], None]) == [False, True, True]
+    await opened(page, ONE_RUN)
+    others, its = [["flights_import", "bad"], ["other", "good"]], [["other", "x"], ["flights_import", "good"]]
+    assert await page.evaluate(is_about, [others, its]) == [False, True]
+
+
+async def test_a_browser_without_shared_workers_reads_its_pages_every_few_seconds(installation: Installation, page: Page) -> None:
+    await page.add_init_script("delete globalThis.SharedWorker")
+    await page.goto(DAG)
+    await expect(page.locator(SIGN)).to_have_text("not live")
+    await page.evaluate("main.dataset.poll = 0.1; readRegularly()")
+    await described(installation.site, "It was polled")
+    await expect(page.locator("main")).to_contain_text("It was polled")
 
 
 SECTION = "<section><h2>{0}</h2><table><tbody>{1}</tbody></table></section>"

@@ -119,7 +119,7 @@ async def test_a_page_is_told_that_something_changed(live_site: MakeSite, relay:
             await relay.send(*(task(seq) for seq in range(1, 20)))
             told = await page.next()
 
-    assert (told.event, told.json()) == ("changed", {})
+    assert (told.event, told.json()) == ("changed", {"runs": [["d", "r"]]})
 
 
 async def test_a_client_continues_at_another_web_process(live_site: MakeSite, relay: Relay) -> None:

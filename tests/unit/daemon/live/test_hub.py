@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidegate.daemon.live.hub import LAGGING, QUEUE, STOPPING, Hub, OpenStream, Owner
+from tidegate.daemon.live.hub import LAGGING, MOST_RUNS, QUEUE, STOPPING, Hub, OpenStream, Owner
 from tidegate.daemon.live.recent import Change, Wanted
 from tidegate.events.source import Partition
 from tidegate.schemas.error import UnavailableError
@@ -64,13 +64,36 @@ async def test_a_full_queue_is_replaced_by_one_message() -> None:
     assert "data: r\n" not in content
 
 
-async def test_a_stream_that_coalesces_has_one_message() -> None:
+async def test_a_stream_that_coalesces_has_one_message_with_the_runs_and_the_position() -> None:
+    log = Log()
+    stream = log.open(coalesces=True)
+
+    assert await stream.take() == b"id: 0\nevent: live\ndata: {}\n\nid: 0\n\n"
+    log.publish(*["r", "a"] * QUEUE)
+    assert await stream.take() == b'id: 2000\nevent: changed\ndata: {"runs":[["d","a"],["d","r"]]}\n\nid: 2000\n\n'
+    log.publish("r")
+    assert await stream.take() == b'id: 2001\nevent: changed\ndata: {"runs":[["d","r"]]}\n\nid: 2001\n\n'
+
+
+@pytest.mark.parametrize(("runs", "has_names"), [(MOST_RUNS, True), (MOST_RUNS + 1, False)])
+async def test_a_message_about_many_runs_names_none(runs: int, *, has_names: bool) -> None:
+    log = Log()
+    stream = log.open(coalesces=True)
+    log.publish(*map(str, range(runs)))
+
+    assert (b'"runs"' in await stream.take()) is has_names
+
+
+async def test_of_a_stream_that_coalesces_the_changes_come_before_what_has_their_position() -> None:
+    """A client that is cut off between two messages would miss them."""
     log = Log()
     stream = log.open(coalesces=True)
     await stream.take()
-    log.publish(*["r"] * (2 * QUEUE))
+    log.publish("r")
+    log.hub.outages.begin(UnavailableError("no answer"))
 
-    assert await stream.take() == b"event: changed\ndata: {}\n\nid: 2000\n\n"
+    names = [line for line in (await stream.take()).decode().splitlines() if line.startswith("event")]
+    assert names == ["event: changed", "event: away"]
 
 
 async def test_servers_that_are_away_are_shown_until_they_are_back() -> None:

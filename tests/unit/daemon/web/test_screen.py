@@ -8,6 +8,7 @@ from starlette.requests import Request
 
 from tidegate.daemon.api.datasets import DataGraphOf
 from tidegate.daemon.gateway.endpoint import Params
+from tidegate.daemon.gateway.paths import RunPath
 from tidegate.daemon.gateway.problem import problem
 from tidegate.daemon.live.hub import Hub
 from tidegate.daemon.web.pages.dag import DagParams
@@ -15,15 +16,20 @@ from tidegate.daemon.web.screen import live_of, problem_page
 
 
 @pytest.mark.parametrize(
-    ("params", "stream"),
+    ("params", "about"),
     [
-        (DagParams(dag_id="d"), "/api/v1/stream?coalesce=true&dag_id=d"),
-        (DataGraphOf(dag_id="d"), "/api/v1/stream?coalesce=true&dag_id=d"),
-        (DataGraphOf(), "/api/v1/stream?coalesce=true"),
+        (DagParams(dag_id="d"), ("d", None)),
+        (DataGraphOf(dag_id="d"), ("d", None)),
+        (DataGraphOf(), (None, None)),
+        (RunPath(dag_id="d", run_id="r"), ("d", "r")),
+        (RunPath(dag_id="d", run_id="latest"), ("d", None)),
     ],
 )
-def test_a_page_follows_the_changes_of_what_it_is_about(params: Params, stream: str) -> None:
-    assert live_of(params, Hub()).stream.partition("&after=")[0] == stream
+def test_all_pages_share_a_stream_and_know_what_they_are_about(params: Params, about: tuple[str | None, str | None]) -> None:
+    live = live_of(params, Hub())
+
+    assert (live.dag_id, live.run_id) == about
+    assert live.stream == "/api/v1/stream?coalesce=true"
 
 
 @pytest.mark.parametrize(
