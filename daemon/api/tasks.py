@@ -13,6 +13,7 @@ from tidegate.daemon.gateway.lists import DagId, Keyset, Listed, RunId
 from tidegate.daemon.gateway.paths import TaskPath
 from tidegate.daemon.gateway.problem import InvalidError
 from tidegate.daemon.permissions import Right
+from tidegate.daemon.read_model.log_search import LogMatches
 from tidegate.daemon.read_model.logs import Encoding, Log, LogReader, LogRequest
 from tidegate.daemon.read_model.lookup import find_run
 from tidegate.daemon.read_model.results import read_result
@@ -54,6 +55,14 @@ class LogQuery(TaskPath, frozen=True):
     follow: Annotated[bool, Meta(description="The log is empty before the try begins, which is refused otherwise.")] = False
 
 
+class LogSearch(TaskPath, frozen=True):
+    """Lines of the log of a task."""
+
+    text: Annotated[str, Meta(min_length=1, max_length=200, description="In the line; ASCII letters of either case are equal.")]
+    try_number: Annotated[Try | None, Meta(description="Of this try; without it of the last one.")] = None
+    offset: Annotated[Offset, Meta(description="From this byte on.")] = 0
+
+
 async def list_tasks(db: Db, call: Call[TaskList]) -> Page[RunTaskRow]:
     """List the tasks of a run, each after the tasks it waits for."""
     page = await tasks_page(db, await _run(db, call), call.params)
@@ -87,6 +96,13 @@ async def task_log(call: Call[LogQuery]) -> Log:
     return await reader.document(LOG_BYTES, params.offset, params.encoding, is_followed=params.follow)
 
 
+async def search_log(call: Call[LogSearch]) -> LogMatches:
+    """Find lines in what a try of a task wrote: at most 50, among 32 mebibytes. Only on the host where it ran."""
+    run, params = await call.service.reader.run(_run, call), call.params
+    request = LogRequest(run.dag_id, run.run_id, params.task_id, params.try_number)
+    return await LogReader(call.settings, call.service.reader, request, call.service.backends).matches(params.text, params.offset)
+
+
 async def task_result(db: Db, call: Call[TaskPath]) -> Any:
     """Read the result that a task returned."""
     return await read_result(db, await _run(db, call), call.params.task_id)
@@ -113,6 +129,7 @@ RUN = "/dags/{dag_id}/runs/{run_id}"
 ENDPOINTS = (
     Read(f"{RUN}/tasks", Right.VIEW, list_tasks, TaskList, Page[RunTaskRow], is_fresh=True),
     Load(f"{RUN}/tasks/{{task_id}}/log", Right.VIEW, task_log, LogQuery, Log),
+    Load(f"{RUN}/tasks/{{task_id}}/log/matches", Right.VIEW, search_log, LogSearch, LogMatches),
     Read(f"{RUN}/tasks/{{task_id}}/result", Right.VIEW, task_result, TaskPath, Any),
     Read(f"{RUN}/tasks/{{task_id}}/why-not", Right.VIEW, why_not_task, TaskPath, TaskInWords),
     Act(

@@ -3,7 +3,7 @@
 import shlex
 from base64 import b64encode
 from codecs import getincrementaldecoder
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from importlib.metadata import version
 from typing import Literal, NamedTuple
 from uuid import UUID
@@ -11,9 +11,10 @@ from uuid import UUID
 import msgspec
 
 from tidegate.daemon.postgres.database import Database
+from tidegate.daemon.read_model.log_search import LogMatch, LogMatches, error_at, lines_with, match
 from tidegate.daemon.read_model.lookup import started_task
 from tidegate.daemon.settings import Settings, spool_root
-from tidegate.daemon.spark.contract import Backend, Handle
+from tidegate.daemon.spark.contract import Backend, Handle, LogChunk
 from tidegate.daemon.spark.runner_backend import open_backends
 from tidegate.schemas.error import RequestError, UnavailableError
 from tidegate.schemas.queries import run_pages, submissions
@@ -21,6 +22,18 @@ from tidegate.schemas.queries.run_pages import RunAttemptRow
 from tidegate.schemas.state import SUBMISSION_OPEN, TASK_ENDED, SubmissionState
 
 Encoding = Literal["text", "base64"]
+
+ERROR_BYTES = 2**20
+"""At the end of a log, where its error is looked for."""
+
+FOUND, SEARCHED = 50, 2**25
+"""The most lines that a search finds, and about the most bytes that it reads: a request for a log of any size ends in time."""
+
+LONGEST_LINE = 2**20
+"""A longer line is searched in parts."""
+
+BEYOND = 2**62
+"""An offset at which no log has content: only its size is read."""
 
 BEFORE_START = (SubmissionState.INTENT, SubmissionState.SUBMITTING)
 
@@ -53,6 +66,23 @@ class Log(msgspec.Struct, frozen=True):
     next_offset: int
     content: str
     content_encoding: Literal["base64"] | msgspec.UnsetType = msgspec.UNSET
+
+
+class LogWindow(NamedTuple):
+    """The whole lines of a log between two byte offsets; `size` is that of all of it so far.
+
+    `place`: of the character that is looked for, if it is there.
+    """
+
+    text: str
+    offset: int
+    next_offset: int
+    size: int
+    place: int | None
+
+    @property
+    def is_at_end(self) -> bool:
+        return self.next_offset >= self.size
 
 
 class LocatedLog(NamedTuple):
@@ -89,16 +119,51 @@ class LogReader:
             return Log(*self._request[:3], self._request.try_number, None, complete=False, offset=0, next_offset=0, content="")
         return await self._read(found, most, begin, encoding)
 
-    async def _read(self, found: LocatedLog, most: int | None, begin: int | None, encoding: Encoding) -> Log:
-        attempt, backend, handle = found
+    async def window(self, most: int, begin: int | None = None, focus: int | None = None) -> LogWindow:
+        """About `most` bytes from `begin`, or around `focus`; else of a failed attempt its error, or the end."""
+        found = await self.locate()
+        size = await _size(found)
+        if begin is None and focus is None and found.attempt.state == SubmissionState.FAILED:
+            focus = await self._error(found, size)
         if begin is None:
-            begin = 0 if most is None else max((await backend.logs(handle, 0)).size - most, 0)
-        # Appending to bytes would copy the whole log for each chunk.
-        content = bytearray()
-        while (chunk := await backend.logs(handle, begin + len(content))).content:
-            content += chunk.content
-            if most is not None and len(content) >= most:
-                break
+            begin = max(size - most if focus is None else min(focus - most // 4, size - most), 0)
+        begin = max(begin - 1, 0)  # which says whether a line begins at it
+        content, _ = await _content(found, begin, most)
+        return window_of(bytes(content), begin, max(size, begin + len(content)), focus)
+
+    async def content(self) -> AsyncIterator[bytes]:
+        """All bytes of the log so far, in parts. Raises RequestError at once where there is none."""
+        found = await self.locate()
+        return _parts(found, await _size(found))
+
+    async def _error(self, found: LocatedLog, size: int) -> int | None:
+        begin = max(size - ERROR_BYTES, 0)
+        content, _ = await _content(found, begin, ERROR_BYTES)
+        place = error_at(bytes(content))
+        return None if place is None else begin + place
+
+    async def matches(self, text: str, begin: int, limit: int = FOUND, most: int = SEARCHED) -> LogMatches:
+        """The first `limit` lines with a text from a byte on, among about `most` bytes."""
+        found, wanted = await self.locate(), text.encode()
+        matches, place, left = list[LogMatch](), begin, b""
+        while chunk := (await found.backend.logs(found.handle, place + len(left))).content:
+            part = left + chunk
+            whole = part.rfind(b"\n") + 1 or (len(part) if len(part) > LONGEST_LINE else 0)
+            for line in lines_with(wanted, part[:whole]):
+                if len(matches) == limit:
+                    return LogMatches(matches, place + line.begin)
+                matches.append(match(part, line, place))
+            place, left = place + whole, part[whole:]
+            if place - begin >= most:
+                return LogMatches(matches, place)
+        matches += [match(left, line, place) for line in lines_with(wanted, left)]
+        return LogMatches(matches, None)
+
+    async def _read(self, found: LocatedLog, most: int | None, begin: int | None, encoding: Encoding) -> Log:
+        attempt = found.attempt
+        if begin is None:
+            begin = 0 if most is None else max(await _size(found) - most, 0)
+        content, chunk = await _content(found, begin, most)
         # A killed runner never completes its log: nothing follows what is there after the end of its attempt.
         complete = chunk.complete or (not chunk.content and attempt.state not in SUBMISSION_OPEN)
         text, left = text_of(content, encoding, final=most is None or complete)
@@ -172,6 +237,42 @@ class LogReader:
             return False
         row = found.get(attempt.submission_id)
         return row is None or row.state not in SUBMISSION_OPEN
+
+
+def window_of(content: bytes, begin: int, size: int, focus: int | None) -> LogWindow:
+    """The whole lines of a part of a log; all of it if it has none."""
+    first = content.find(b"\n") + 1 if begin else 0
+    is_cut = begin + len(content) < size
+    last = content.rfind(b"\n") + 1 if is_cut else len(content)
+    first, last = (first, last) if first < last else (0, len(content))
+    whole, offset = content[first:last], begin + first
+    is_within = focus is not None and offset <= focus < offset + len(whole)
+    before = whole[: focus - offset] if focus is not None and is_within else None
+    place = None if before is None else len(before.decode(errors="replace"))
+    return LogWindow(whole.decode(errors="replace"), offset, begin + last, size, place)
+
+
+async def _size(found: LocatedLog) -> int:
+    return (await found.backend.logs(found.handle, BEYOND)).size
+
+
+async def _parts(found: LocatedLog, size: int) -> AsyncIterator[bytes]:
+    """A log that goes on would never end: it is as long as it was."""
+    place = 0
+    while place < size and (chunk := (await found.backend.logs(found.handle, place)).content):
+        yield chunk[: size - place]
+        place += len(chunk)
+
+
+async def _content(found: LocatedLog, begin: int, most: int | None) -> tuple[bytearray, LogChunk]:
+    """The bytes from `begin` on, at least `most` or up to the end of the log, and the chunk that was read last."""
+    # Appending to bytes would copy the whole log for each chunk.
+    content = bytearray()
+    while (chunk := await found.backend.logs(found.handle, begin + len(content))).content:
+        content += chunk.content
+        if most is not None and len(content) >= most:
+            break
+    return content, chunk
 
 
 def backend_of_try(backends: Mapping[str, Backend], attempt: RunAttemptRow, request: LogRequest) -> Backend:

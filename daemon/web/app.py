@@ -129,6 +129,7 @@ def _routes(service: Service) -> list[BaseRoute]:
         health.route(service),
         *login.routes(service),
         jump.route(service),
+        task.route(service),
         *routes(SCREENS, service),
     ]
 

@@ -11,6 +11,16 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+// A log opens at its error, or at the line that was looked for, else at its end.
+function showInLog() {
+  const log = document.querySelector("pre.log");
+  const place = log?.querySelector("#at");
+  if (place) log.scrollTop += place.getBoundingClientRect().top - log.getBoundingClientRect().top - log.clientHeight / 4;
+  else if (log?.hasAttribute("data-end")) log.scrollTop = log.scrollHeight;
+}
+
+showInLog();
+
 // A page with `data-live` follows the changes that it shows: it reads itself again and replaces what differs.
 
 const main = document.querySelector("main[data-live]");

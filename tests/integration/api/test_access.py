@@ -45,7 +45,7 @@ BODIES: dict[str, dict[str, Any]] = {
 
 DECLARED: Any = document(ENDPOINTS)["paths"]
 
-QUERY = {"/events": {"uri": "lake://none"}}
+QUERY = {"/events": {"uri": "lake://none"}, "/dags/{dag_id}/runs/{run_id}/tasks/{task_id}/log/matches": {"text": "none"}}
 
 
 async def call(client: httpx.AsyncClient, endpoint: Endpoint) -> httpx.Response:

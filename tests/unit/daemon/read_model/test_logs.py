@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from tidegate.daemon.read_model.logs import LogRequest, backend_of_try, location, text_of
+from tidegate.daemon.read_model.logs import LogRequest, backend_of_try, location, text_of, window_of
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.runner_backend import open_backends
 from tidegate.schemas.error import RequestError
@@ -75,3 +75,25 @@ def test_the_location_names_the_host_and_the_end_of_a_try(host: str | None, stat
 def test_a_part_ends_with_a_whole_character(content: bytes, final: bool, text: str, left: int) -> None:
     assert text_of(content, "text", final=final) == (text, left)
     assert text_of(content, "base64", final=final) == (b64encode(content).decode(), 0)
+
+
+@pytest.mark.parametrize(
+    ("content", "begin", "size", "focus", "window"),
+    [
+        pytest.param(b"a\nb\n", 0, 4, None, ("a\nb\n", 0, 4, None), id="all of it"),
+        pytest.param(b"rest\nb\ncut", 9, 40, None, ("b\n", 14, 16, None), id="lines that are cut at both ends"),
+        pytest.param(b"a\nopen", 0, 6, 2, ("a\nopen", 0, 6, 2), id="a last line without an end"),
+        pytest.param(b"one line", 9, 40, 12, ("one line", 9, 17, 3), id="a part of one line"),
+        pytest.param(b"rest\n", 9, 40, None, ("rest\n", 9, 14, None), id="the end of one line"),
+        pytest.param("é\xff\n!".encode("latin-1"), 0, 4, 3, ("\ufffd\ufffd\n!", 0, 4, 3), id="bytes that are no text"),
+        pytest.param("éé!".encode(), 0, 5, 4, ("éé!", 0, 5, 2), id="characters of several bytes"),
+        pytest.param(b"a\nb\n", 10, 14, 3, ("b\n", 12, 14, None), id="what is looked for is elsewhere"),
+    ],
+)
+def test_a_window_has_whole_lines_and_the_place_that_is_looked_for(
+    content: bytes, begin: int, size: int, focus: int | None, window: tuple[str, int, int, int | None]
+) -> None:
+    found = window_of(content, begin, size, focus)
+
+    assert (found.text, found.offset, found.next_offset, found.place) == window
+    assert found.is_at_end is (window[2] == size)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from markupsafe import Markup
 
 from tests.unit.daemon.read_model.test_system import HEALTHY
 from tests.unit.daemon.web.test_run_page import task
@@ -65,6 +66,6 @@ def attempt(number: int, log_tail: str | None) -> RunAttemptRow:
 def test_a_task_says_what_it_has_of_its_attempts(state: str, shown_try: int | None, no_attempt: str, log_tail: str) -> None:
     run: Any = None
     record = TaskRecord(run, task(state), [attempt(1, "it fails"), attempt(2, None)], None, "", None)
-    page = TaskScreen(record, shown_try, "", "", 0)
+    page = TaskScreen(record, shown_try, None, Markup(), "", None)
 
     assert (page.no_attempt, page.log_tail) == (no_attempt, log_tail)
