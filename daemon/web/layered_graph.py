@@ -83,12 +83,13 @@ class Node(Struct, frozen=True):
 
 
 class Drawing(Struct, frozen=True):
-    """A graph as it is drawn; each node has the same size."""
+    """A graph as it is drawn; each node has the same size. `shortened` are the names that do not fit into their nodes."""
 
     nodes: Sequence[Node]
     paths: Sequence[str]
     width: int
     height: int
+    shortened: Sequence[str] = ()
     margin: int = MARGIN
     node_width: int = WIDTH
     node_height: int = HEIGHT
@@ -98,7 +99,8 @@ def drawing(boxes: Mapping[str, Box], edges: Sequence[Edge]) -> Drawing:
     """The boxes by name. Edges between other names are left out."""
     found = layout(list(boxes), edges)
     nodes = [Node(boxes[place.name], place.x, place.y) for place in found.nodes]
-    return Drawing(nodes, found.paths, found.width + 2 * MARGIN, found.height + 2 * MARGIN)
+    shortened = [node.box.text for node in nodes if len(node.box.text) > LETTERS]
+    return Drawing(nodes, found.paths, found.width + 2 * MARGIN, found.height + 2 * MARGIN, shortened)
 
 
 def layout(names: Sequence[str], edges: Sequence[Edge]) -> Layout:

@@ -1,6 +1,8 @@
 "use strict";
 
-// The only script: every page works without it for reading.
+// Every page works without scripts for reading.
+
+const COPIED_MS = 2000;
 
 document.addEventListener("keydown", (event) => {
   const typing = event.target.closest("input, textarea, select");
@@ -10,6 +12,29 @@ document.addEventListener("keydown", (event) => {
     document.querySelector(".jump input")?.focus();
   }
 });
+
+// A name that is long, or shortened, is copied whole.
+document.documentElement.classList.add("scripted");
+document.addEventListener("click", async ({ target }) => {
+  const button = target.closest("[data-copy]");
+  if (!button) return;
+  button.textContent = (await isCopied(button.dataset.copy)) ? "✓" : "✕";
+  setTimeout(() => (button.textContent = "⧉"), COPIED_MS);
+});
+
+async function isCopied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const field = document.body.appendChild(document.createElement("textarea")); // over plain HTTP there is no clipboard
+    field.value = text;
+    field.select();
+    const isDone = document.execCommand("copy");
+    field.remove();
+    return isDone;
+  }
+}
 
 // A log opens at its error, or at the line that was looked for, else at its end.
 function showInLog() {

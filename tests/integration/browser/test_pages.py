@@ -265,3 +265,40 @@ async def test_a_graph_fits_its_card_until_its_actual_size_is_wanted(installatio
 
     assert fitted < room < full
     assert full == 11 * 250 + 190 + 4
+
+
+PASTED = """async () => {
+  const field = document.body.appendChild(document.createElement("textarea"));
+  field.focus();
+  return navigator.clipboard.readText();
+}"""
+
+
+async def test_a_name_that_is_shortened_is_copied_whole(installation: Installation, browser: Browser) -> None:
+    context = await browser.new_context(base_url=installation.site.address, permissions=["clipboard-read", "clipboard-write"])
+    await context.request.post("/login", form={"token": await installation.site.token()})
+    page = await context.new_page()
+    copied = []
+    for path, names in ((dag_url(LONG_ID), (LONG_ID, LONG_TASK)), (url("dataset", uri=LONG_URI), (LONG_URI,))):
+        await page.goto(path)
+        for name in names:
+            await page.get_by_role("button", name=f"Copy {name}").first.click()
+            copied.append((await page.evaluate(PASTED), name))
+    await page.goto(dag_url(LONG_ID, "graph"))
+    await page.get_by_text("shortened").click()
+    await page.evaluate("void (navigator.clipboard.writeText = () => Promise.reject())")  # as over plain HTTP
+    await page.get_by_role("button", name=f"Copy {LONG_TASK}").click()
+    copied.append((await page.evaluate(PASTED), LONG_TASK))
+    await context.close()
+
+    assert [text for text, _ in copied] == [name for _, name in copied]
+
+
+async def test_without_scripts_no_button_copies(installation: Installation, browser: Browser) -> None:
+    context = await browser.new_context(base_url=installation.site.address, java_script_enabled=False)
+    await context.request.post("/login", form={"token": await installation.site.token()})
+    page = await context.new_page()
+    await page.goto(dag_url(LONG_ID))
+
+    assert not await page.locator(".copy").first.is_visible()
+    await context.close()
