@@ -101,7 +101,7 @@ async def resume_partition(call: Call[Params], body: Resume) -> Resumed:
         user, within_s = call.caller.username, resumption.REQUEST_S
         return await resumption.resume(database, user, halted, body.at, is_new=body.new_topic, within_s=within_s)
     except BackwardsError as error:
-        raise RequestError(f"{error} (new_topic: true or false)") from error
+        raise RequestError(f"{error} (send `new_topic=true` or `new_topic=false`)") from error
 
 
 async def skip_record(call: Call[Params], body: Skip) -> SteppedOver:

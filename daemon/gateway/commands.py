@@ -43,6 +43,9 @@ PAIRS = tuple(
 )
 """The first that matches counts."""
 
+OPTIONS = {"new_topic=true": "--new-topic", "new_topic=false": "--same-topic"}
+"""Fields of a body as options of the command that sends it."""
+
 _NAME = re.compile(r"\{(\w+)\}")
 _QUOTED = re.compile(r"`([^`]+)`")
 _COMMAND = "tidegate "
@@ -90,7 +93,9 @@ def _of_words(words: Sequence[str], pair: Pair) -> str | None:
 
 
 def _command(quoted: str) -> str | None:
-    """The command of an operation; None for another text."""
+    """The command of an operation, or the option of a field; None for another text."""
+    if quoted in OPTIONS:
+        return OPTIONS[quoted]
     for pair in PAIRS:
         pattern = _NAME.sub(r"(?P<\1>[^/?&]+)", re.escape(pair.operation).replace(r"\{", "{").replace(r"\}", "}"))
         if found := re.fullmatch(pattern, quoted):

@@ -46,7 +46,7 @@ async def test_a_cursor_continues_after_the_last_row(three: Site) -> None:
     [
         ({"limit": "many"}, "limit: expected `int`, got `str`"),
         ({"limit": "0"}, "limit: expected `int` >= 1"),
-        ({"colour": "red"}, "`colour` is unknown; there is cursor, limit or search"),
+        ({"colour": "red"}, "`colour` is unknown; there is cursor, limit, search, tag or state"),
         ({"limit": ["1", "2"]}, "limit: it is given 2 times, in the path or the query; give it once"),
         ({"cursor": "hello"}, NOT_OURS),
         ({"cursor": "Wzdd"}, NOT_OURS),

@@ -68,19 +68,20 @@ async def test_the_readers_of_logs_share_the_threads_for_the_spool(site: Site, m
     """A spool that hangs keeps each of them."""
     used: list[object] = []
 
-    async def document(reader: LogReader, *_: object, **__: object) -> None:
+    async def find(reader: LogReader) -> None:
         used.append(reader._backends)
         raise UnavailableError("the spool hangs")
 
-    monkeypatch.setattr(LogReader, "document", document)
+    monkeypatch.setattr(LogReader, "find", find)
     await site.history.file()
     await site.history.run()
     async with site.browser() as client:
-        for _ in range(2):
-            await client.get("/dags/daily_delays/runs/latest/tasks/join")
-            await client.get("/api/v1/dags/daily_delays/runs/latest/tasks/join/log")
+        for path in ("", "?search=a", "/log.txt"):
+            await client.get(f"/dags/daily_delays/runs/latest/tasks/join{path}")
+        for path in ("log", "log/matches?text=a"):
+            await client.get(f"/api/v1/dags/daily_delays/runs/latest/tasks/join/{path}")
 
-    assert used == [site.service.backends] * 4
+    assert used == [site.service.backends] * 5
 
 
 async def test_a_read_cannot_write(site: Site) -> None:

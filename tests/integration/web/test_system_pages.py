@@ -254,7 +254,7 @@ async def test_a_halted_partition_is_resumed_from_the_page(
     assert (tuple(stood or ()), again.status_code) == ((0, False), HTTPStatus.NOT_FOUND)
     assert [(row["who"], row["details"]["next_offset"]) for row in by] == [("anna", 0), ("ben", 0)]
     assert (unsaid.status_code, "from 7 back to 0" in unsaid.json()["detail"]) == (HTTPStatus.CONFLICT, True)
-    assert "(new_topic: true or false)" in unsaid.json()["detail"]
+    assert "(send `new_topic=true` or `new_topic=false`)" in unsaid.json()["detail"]
     assert msgspec.convert(by_api.json(), Resumed) == Resumed(other, 7, 0)
 
 

@@ -81,3 +81,9 @@ def test_a_command_is_an_operation_or_its_clause_is_left_out(text: str, said: st
 
 def test_the_sentences_that_quote_commands_are_found() -> None:
     assert sum(bool(re.search(r"`tidegate dags list` shows all", text)) for text in quoting()) >= 2
+
+
+def test_fields_of_a_body_are_options_of_its_command() -> None:
+    said = "it goes back (send `new_topic=true` or `new_topic=false`)"
+
+    assert with_commands(said) == "it goes back (send `--new-topic` or `--same-topic`)"
