@@ -142,8 +142,10 @@ const script = (page) => page.querySelector("script[src]")?.getAttribute("src");
 function replace(fresh) {
   const log = main.querySelector(".log");
   const atEnd = log && log.scrollTop + log.clientHeight >= log.scrollHeight - 4;
+  const hadPlace = log?.querySelector("#at");
   morph(main, fresh.querySelector("main"));
-  if (atEnd) log.scrollTop = log.scrollHeight;
+  if (atEnd && !hadPlace && log.querySelector("#at")) showInLog(); // the task has failed meanwhile
+  else if (atEnd) log.scrollTop = log.scrollHeight;
   document.title = fresh.title;
 }
 

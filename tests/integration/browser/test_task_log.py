@@ -75,6 +75,22 @@ async def test_the_log_of_a_task_at_work_opens_at_its_end(task: Page) -> None:
     assert await task.evaluate(AT_END)
 
 
+async def test_a_log_that_was_followed_to_its_end_shows_the_error_of_a_failure(task: Page) -> None:
+    """The page as it was before the failure: at its end, without an error."""
+    await task.goto(TASK)
+    await task.evaluate(
+        """() => {
+          const log = document.querySelector("pre.log");
+          log.querySelector("#at").remove();
+          log.scrollTop = log.scrollHeight;
+        }"""
+    )
+    await task.evaluate("readAgain()")
+    await task.locator("#at").wait_for(state="attached")
+
+    await task.wait_for_function(SEEN, arg="#at")
+
+
 async def test_a_coloured_log_can_be_read_by_all(task: Page) -> None:
     faults = Faults(task)
     for scheme, width in (("light", 1440), ("dark", 320)):
