@@ -5,11 +5,12 @@ from typing import Annotated
 from msgspec import Meta
 
 from tidegate.daemon.dead_letters import Changes
+from tidegate.daemon.gateway.commands import with_operations
 from tidegate.daemon.gateway.cursor import Page
 from tidegate.daemon.gateway.endpoint import Act, Call, Params, Read
 from tidegate.daemon.gateway.lists import Id, Listed, Time, newest_first
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.dead_letter import Change, DeadLetterPage, ListedState, Outcome, read_dead_letter_page
+from tidegate.daemon.read_model.dead_letter import Change, DeadLetterPage, ListedState, Outcome, Refused, read_dead_letter_page
 from tidegate.schemas.queries import dead_letters
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.dead_letters import DeadLetterFilter, DeadLetterRow, DeadLetterState
@@ -86,7 +87,9 @@ async def discard_dead_letters(call: Call[Params], body: Discard) -> Outcome:
 
 async def _change(call: Call[Params], change: Change, ids: tuple[int, ...], because: str = "") -> Outcome:
     changes = Changes(call.settings, call.caller.username, change, because)
-    return await changes.apply(call.database, list(dict.fromkeys(ids)))
+    outcome = await changes.apply(call.database, list(dict.fromkeys(ids)))
+    outcome.refused = [Refused(refused.id, with_operations(refused.why)) for refused in outcome.refused]
+    return outcome
 
 
 ENDPOINTS = (

@@ -48,13 +48,17 @@ OPTIONS = {"new_topic=true": "--new-topic", "new_topic=false": "--same-topic"}
 
 _NAME = re.compile(r"\{(\w+)\}")
 _QUOTED = re.compile(r"`([^`]+)`")
+_REMARK = re.compile(r" \([^()]*`tidegate [^`]*`[^()]*\)")
 _COMMAND = "tidegate "
 _CLAUSES = "; "
 
 
 def with_operations(text: str) -> str:
-    """The sentence for programs. A clause is left out if its command has no operation."""
-    return _CLAUSES.join(_replaced(clause, _operation) for clause in text.split(_CLAUSES) if _is_sayable(clause))
+    """The sentence for programs. A remark in brackets, or a clause, is left out if its command has no operation."""
+    text = _REMARK.sub(lambda found: found[0] if _is_sayable(found[0]) else "", text)
+    first, *others = text.split(_CLAUSES)
+    said = [first, *filter(_is_sayable, others)]
+    return _replaced(_CLAUSES.join(said), _operation)
 
 
 def with_commands(text: str) -> str:

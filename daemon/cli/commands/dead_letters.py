@@ -24,6 +24,7 @@ from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.pages.dead_letter import print_page
 from tidegate.daemon.cli.pages.lists import DEAD_LETTERS, print_list
 from tidegate.daemon.cli.session import at, listed, query, read_settings, remote, shown, with_database
+from tidegate.daemon.gateway.commands import with_commands
 from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.read_model.dead_letter import (
     BATCH_LETTERS,
@@ -228,7 +229,7 @@ def _print(change: Change, outcome: Outcome, *, json: bool) -> None:
             output.write(f"{_named(outcome.already)} {'was' if len(outcome.already) == 1 else 'were'} {change.state} before")
     if outcome.refused:
         more = f" (and {len(outcome.refused) - 1} more)" if len(outcome.refused) > 1 else ""
-        raise RequestError(f"{outcome.refused[0].why}{more}")
+        raise RequestError(f"{with_commands(outcome.refused[0].why)}{more}")
 
 
 def _named(ids: Sequence[int]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tidegate.daemon.gateway.commands import with_commands, with_operations
+from tidegate.schemas.wire.event import ADVICE
 
 ROOT = Path(__file__).parents[4]
 PLACES = (
@@ -72,6 +73,8 @@ def test_programs_read_no_command_and_a_terminal_gets_it_back(text: str) -> None
         ("no pool 'x'; `tidegate pools set x SLOTS` makes it", "no pool 'x'; `PUT /pools/x` makes it"),
         ("it is slow; `tidegate doctor` names it; wait", "it is slow; wait"),
         ("the quote is open; `tidegate runs list 'a` shows all", "the quote is open"),
+        ("correct it (`tidegate topics schema` prints the shape), and discard it", "correct it, and discard it"),
+        ("release it (`tidegate dags list` names it), and replay it", "release it (`GET /dags` names it), and replay it"),
         ("a `name` stays; so does a sentence", "a `name` stays; so does a sentence"),
     ],
 )
@@ -87,3 +90,11 @@ def test_fields_of_a_body_are_options_of_its_command() -> None:
     said = "it goes back (send `new_topic=true` or `new_topic=false`)"
 
     assert with_commands(said) == "it goes back (send `--new-topic` or `--same-topic`)"
+
+
+@pytest.mark.parametrize("advice", ADVICE.values(), ids=list(ADVICE))
+def test_the_advice_about_a_dead_letter_names_no_command(advice: str) -> None:
+    said = with_operations(f"dead letter 5 would be refused again (its shape): {advice}")
+
+    assert said.startswith("dead letter 5 would be refused again (its shape): ")
+    assert "tidegate " not in said
