@@ -14,7 +14,7 @@ from tidegate.daemon.read_model import dag_options, inputs
 from tidegate.daemon.read_model.condition import schedule_of
 from tidegate.daemon.read_model.dag import DagPage, ListedDag, state_of
 from tidegate.daemon.read_model.history import DagHistory
-from tidegate.daemon.read_model.plan import timezone_of
+from tidegate.daemon.read_model.plan import UTC_CLOCK, timezone_of
 from tidegate.schemas.dag import BaseTask, kind_of
 from tidegate.schemas.params import ParamSpec, in_order
 
@@ -89,6 +89,8 @@ def print_history(page: DagHistory) -> None:
     ]
     output.table(HISTORY_TITLES, rows, empty=f"it had no run in {page.year}")
     print_notes(page.notes)
+    if page.timezone != UTC_CLOCK:
+        output.say(f"the days are those of {page.timezone}")
     if page.usual:
         output.say(f"successful runs usually take {page.usual.text}")
     if page.is_cut:

@@ -47,14 +47,18 @@ IN_AUCKLAND = (
 )
 
 
-async def test_the_days_are_those_of_the_zone_of_the_dag(site: Site) -> None:
+async def test_the_days_are_those_of_the_zone_of_the_dag(site: Site, cli: Cli) -> None:
     """The runs at 12:00 in UTC have begun the next day there, 13 hours ahead."""
     await site.history.file(IN_AUCKLAND)
     await site.history.database.pool.execute(RUNS.replace("6, 0, 0, 'UTC'", "12, 0, 0, 'UTC'"))
 
     text = await page(site, "/dags/daily_delays/history")
     of_day = await page(site, "/dags/daily_delays", at="2025-01-01")
+    command = await cli("dags", "history", "daily_delays", "--year", "2025")
+    by_api = (await cli("dags", "history", "daily_delays", "--json")).json
 
+    assert "the days are those of Pacific/Auckland\n" in command.err
+    assert (by_api["timezone"], by_api["days"]["2025-01-01"]) == ("Pacific/Auckland", {"failed": 1})
     days = re.findall(r'at=(2025-\d\d-\d\d)"><title>\S+ (.*?)</title>', text)
     assert days == [("2025-01-01", "1 failed"), ("2025-01-02", "1 success"), ("2025-01-03", "1 success")]
     assert "by their logical dates, in Pacific/Auckland" in text
