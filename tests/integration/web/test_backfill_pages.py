@@ -322,3 +322,16 @@ async def test_the_form_lets_the_first_date_wait_for_no_run_before_it(site: Site
 
     assert preview.text.count("its tasks do not wait for the run before it") == 1
     assert await site.history.database.pool.fetchval("SELECT ignore_first_depends_on_past FROM backfill")
+
+
+async def test_the_calendar_has_the_days_of_the_zone_of_the_dag(site: Site) -> None:
+    """The midnights there are at 11:00 in UTC of the day before."""
+    zoned = DAILY.replace('cron("0 6 * * *")', 'cron("0 0 * * *", timezone="Pacific/Auckland")')
+    async with site.browser() as client:
+        row = await created(site, client, zoned, start="2013-01-01T00:00+13:00", end="2013-01-06T00:00+13:00")
+        text = (await client.get(f"/backfills/{row.id}", params={"year": "2013"})).text
+        of_day = (await client.get(f"/backfills/{row.id}", params={"day": "2013-01-02"})).text
+
+    assert re.findall(r"day=2013-01-(\d\d)#dates", text)[0] == "01"
+    assert "in Pacific/Auckland" in text
+    assert re.findall(r'data-title="Logical date">([^<]*)<', of_day)[0] == "2013-01-01 11:00:00Z"
