@@ -21,7 +21,7 @@ from tidegate.schemas.queries import audit_log
 RECORDED_BYTES = 4096
 """The largest request that the audit log keeps whole."""
 
-WORDS = {"start": "since", "end": "until", "newest": "newest_version"}
+WORDS = {"start": "since", "end": "until"}
 """The fields that the API and the commands name otherwise."""
 
 UNSAID = {"user", "reason", "params", "portion", "only_if_active"}
@@ -48,7 +48,7 @@ def _does(request: object) -> str | None:
         case RunRequested():
             return "triggered a run"
         case ClearRequested():
-            return clearing_text(only_failed=request.only_failed, newest_version=request.newest)
+            return clearing_text(only_failed=request.only_failed, newest_version=request.newest_version)
         case RunEndRequested():
             return "cancelled a run" if request.only_if_active else "marked a run"
         case TaskMarked():

@@ -13,15 +13,14 @@ from typing import Any
 import msgspec
 from anyio.to_thread import run_sync
 
-from tidegate.daemon.audit_entry import record_refusal
 from tidegate.daemon.conf import checked_conf
-from tidegate.daemon.permissions import Caller, Right, refusal
+from tidegate.daemon.permissions import Caller
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.read_model.backfill import read_backfill
 from tidegate.daemon.read_model.backfill_effects import ChangedBackfill, read_changed
 from tidegate.daemon.read_model.backfill_preview import Preview, PreviewAction, PreviewDate, most_counted, preview_of
 from tidegate.daemon.read_model.backfill_progress import MOST_COUNTED
-from tidegate.daemon.request import apply_request
+from tidegate.daemon.request import apply_request, check_rights
 from tidegate.daemon.settings import Settings
 from tidegate.handlers import backfill_requested
 from tidegate.handlers.backfill_acted import DONE
@@ -41,7 +40,7 @@ from tidegate.schemas.backfill import (
 )
 from tidegate.schemas.effect import RejectMessage
 from tidegate.schemas.effect.audit import OF_DAG, object_name
-from tidegate.schemas.error import ForbiddenError, RequestError
+from tidegate.schemas.error import RequestError
 from tidegate.schemas.graph import Graph
 from tidegate.schemas.message import BackfillActed, BackfillAction, BackfillChanged, BackfillRequested, Message
 from tidegate.schemas.queries import backfills
@@ -77,7 +76,7 @@ async def create(database: Database, settings: Settings, caller: Caller, spec: B
     checked(spec)
     dags = await database.run(dags_of, spec)
     about = object_name(OF_DAG, dag_id=spec.dag_id)
-    await _check_rights(database, settings, caller, dags, about, "created a backfill")
+    await check_rights(database, settings, caller, dags, about, "created a backfill")
     id_ = await database.run(backfills.reserve)
     await apply_request(database, await _request_of(database, spec, id_))
     return await get(database, id_)
@@ -85,8 +84,7 @@ async def create(database: Database, settings: Settings, caller: Caller, spec: B
 
 async def dags_of(db: Db, spec: BackfillSpec) -> list[str]:
     """The DAGs whose runs a backfill runs."""
-    edges = await backfills.edges(db, spec.dag_id) if spec.outlets is Outlets.CASCADE else []
-    return [spec.dag_id, *sorted({consumer for _, consumer in edges} - {spec.dag_id})]
+    return await backfills.dags_of_cascade(db, spec.dag_id) if spec.outlets is Outlets.CASCADE else [spec.dag_id]
 
 
 async def preview(database: Database, spec: BackfillSpec, limit: int) -> Preview:
@@ -152,7 +150,7 @@ async def change(
     `expected`: only if this is the version of its limits (`limits_version`). Raises StaleError otherwise.
     """
     before = await get(database, id_)
-    await _check_rights(database, settings, caller, before.dags, _name(before), "changed a backfill")
+    await check_rights(database, settings, caller, before.dags, _name(before), "changed a backfill")
     changes = checked_limits(limits, SetLimits)
     await apply_request(database, BackfillChanged(backfill_id=id_, changes=changes, end_date=end_date, expected=expected))
     return await database.run(read_changed, before)
@@ -160,7 +158,7 @@ async def change(
 
 async def _act(database: Database, settings: Settings, caller: Caller, request: BackfillActed) -> BackfillRow:
     row = await get(database, request.backfill_id)
-    await _check_rights(database, settings, caller, row.dags, _name(row), f"{DONE[request.action]} a backfill")
+    await check_rights(database, settings, caller, row.dags, _name(row), f"{DONE[request.action]} a backfill")
     await apply_request(database, request)
     return await get(database, row.id, deleted=True)
 
@@ -231,16 +229,3 @@ def checked_limits(limits: Mapping[str, Any], type_: type[Limits]) -> Mapping[st
         name = str(error).partition("`$.")[2].rstrip("`")
         raise RequestError(f"{name} is out of range: write {RANGES[name]}", field=name) from error
     return limits
-
-
-async def _check_rights(
-    database: Database, settings: Settings, caller: Caller, dags: Sequence[str], about: str, would_have: str
-) -> None:
-    """The first of the DAGs is that of the backfill. Raises ForbiddenError; the refusal is recorded."""
-    reason = next(filter(None, (refusal(settings, caller, Right.BACKFILL, dag_id) for dag_id in dags)), None)
-    if reason is None:
-        return
-    await record_refusal(database, caller.username, about, {"would_have": would_have, "reason": reason})
-    error = ForbiddenError(reason, reason=FORBIDDEN)
-    error.is_recorded = True
-    raise error

@@ -46,7 +46,15 @@ from tidegate.schemas.effect.dag import (
     WakeDag,
 )
 from tidegate.schemas.effect.deadline import InsertDeadline, MeetDeadlines, MissDeadline, Notify
-from tidegate.schemas.effect.run import ChangeVersion, InsertRun, Reconsider, ReconsiderAfter, RunMoved, UpdateRun
+from tidegate.schemas.effect.run import (
+    AnnounceOutlets,
+    ChangeVersion,
+    InsertRun,
+    Reconsider,
+    ReconsiderAfter,
+    RunMoved,
+    UpdateRun,
+)
 from tidegate.schemas.effect.submission import (
     AcceptSubmission,
     DeferEnd,
@@ -131,6 +139,7 @@ PERFORM: Sequence[tuple[tuple[type, ...], Perform]] = (
     ((InsertRun,), Statement("runs.insert_runs", signed=True)),
     ((UpdateRun,), Statement("runs.update_runs")),
     ((TakeRun,), Statement("backfills.take_runs")),
+    ((AnnounceOutlets,), Statement("runs.announce")),
     ((RunMoved,), Statement("runs.log_moves", runs.journal_columns)),
     ((ChangeVersion,), runs.change_version),
     ((SetTaskDemand,), Statement("tasks.set_demand")),

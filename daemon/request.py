@@ -1,17 +1,20 @@
 """Requests of users, applied in the command's process in one transaction, as a daemon would. Slow to import."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
 from tidegate.daemon import wake
-from tidegate.daemon.audit_entry import entry_of
+from tidegate.daemon.audit_entry import entry_of, record_refusal
 from tidegate.daemon.engine import Batch, apply
+from tidegate.daemon.permissions import Caller, Right, refusal
 from tidegate.daemon.postgres.database import Database
+from tidegate.daemon.settings import Settings
 from tidegate.daemon.work import Work
 from tidegate.handlers.backfills.rejections import STALE
 from tidegate.handlers.runs.rejections import NO_SUCH_DAG
 from tidegate.schemas.effect import RejectMessage
-from tidegate.schemas.error import RequestError, StaleError, UnavailableError
+from tidegate.schemas.error import ForbiddenError, RequestError, StaleError, UnavailableError
 from tidegate.schemas.message import (
     BackfillActed,
     BackfillChanged,
@@ -27,6 +30,8 @@ from tidegate.schemas.message import (
 )
 from tidegate.schemas.queries.holds import hold_of
 from tidegate.schemas.text import utc
+
+FORBIDDEN = "forbidden"
 
 Request = (
     RunRequested
@@ -64,6 +69,19 @@ async def apply_request(database: Database, request: Request, *, is_recorded: bo
         raise RequestError(await _refusal(database, request, rejected), reason=rejected.reason, field=rejected.field)
     if applied.work:
         await notify_daemons(database, applied.work)
+
+
+async def check_rights(
+    database: Database, settings: Settings, caller: Caller, dags: Sequence[str], about: str, would_have: str
+) -> None:
+    """Check the right to the backfills of these DAGs, or of a cascade through them. Raises ForbiddenError; it is recorded."""
+    reason = next(filter(None, (refusal(settings, caller, Right.BACKFILL, dag_id) for dag_id in dags)), None)
+    if reason is None:
+        return
+    await record_refusal(database, caller.username, about, {"would_have": would_have, "reason": reason})
+    error = ForbiddenError(reason, reason=FORBIDDEN)
+    error.is_recorded = True
+    raise error
 
 
 async def _refusal(database: Database, request: Request, rejected: RejectMessage) -> str:

@@ -11,11 +11,14 @@ import anyio
 import msgspec
 
 from tidegate.daemon.conf import checked_conf
+from tidegate.daemon.permissions import Caller
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.read_model.clearing import ClearedRun, preview
 from tidegate.daemon.read_model.lookup import NEWEST_RUN, find_dag, find_run, find_task
-from tidegate.daemon.request import apply_request
+from tidegate.daemon.request import apply_request, check_rights
+from tidegate.daemon.settings import Settings
 from tidegate.handlers.runs.run_ids import manual_run_id
+from tidegate.schemas.effect.audit import OF_DAG, object_name
 from tidegate.schemas.error import POSTGRES, NotFoundError, RequestError, UnavailableError
 from tidegate.schemas.message import (
     CANCELLED_BY,
@@ -29,7 +32,7 @@ from tidegate.schemas.message import (
     RunRequested,
     TaskMarked,
 )
-from tidegate.schemas.queries import dag_history
+from tidegate.schemas.queries import backfills, dag_history
 from tidegate.schemas.queries.dag_pages import DagRow
 from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
 from tidegate.schemas.state import RUN_ENDED, RunState, TaskState
@@ -150,12 +153,32 @@ async def mark(database: Database, user: str, dag_id: str, run_id: str, state: R
     return await _end(database, run, state, f"{MARKED_BY}{user}")
 
 
-async def clear(database: Database, request: ClearRequested, *, dry_run: bool = False) -> list[ClearedRun]:
-    """Run tasks again; returns them as they were before. `dry_run`: only return them."""
+async def clear(
+    database: Database, settings: Settings, caller: Caller, request: ClearRequested, *, dry_run: bool = False
+) -> list[ClearedRun]:
+    """Run tasks again; returns them as they were before. `dry_run`: only return them.
+
+    A cascade also needs the right to change backfills of the DAG and of all its consumers.
+    """
+    request = msgspec.structs.replace(request, user=caller.username)
+    if request.cascade:
+        dags = await database.run(backfills.dags_of_cascade, request.dag_id)
+        about = object_name(OF_DAG, dag_id=request.dag_id)
+        await check_rights(database, settings, caller, dags, about, "cleared tasks")
+        id_ = 0 if dry_run else await database.run(backfills.reserve)
+        request = msgspec.structs.replace(request, backfill_id=id_)
     request, cleared = await database.run(preview, request)
-    if not dry_run:
-        await apply_request(database, request)
-    return cleared
+    if dry_run:
+        return cleared
+    await apply_request(database, request)
+    return await _with_backfill(database, cleared, request.backfill_id)
+
+
+async def _with_backfill(database: Database, cleared: list[ClearedRun], id_: int | None) -> list[ClearedRun]:
+    """Where no DAG consumes what was cleared, a cascade needs no backfill."""
+    if id_ is None or not await database.run(backfills.dag_ids, [id_]):
+        return cleared
+    return [msgspec.structs.replace(run, backfill_id=id_) for run in cleared]
 
 
 async def mark_task(database: Database, user: str, dag_id: str, run_id: str, task_id: str, state: TaskState) -> RunTaskRow:

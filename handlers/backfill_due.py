@@ -52,12 +52,14 @@ async def load(db: Db, messages: Sequence[Message[BackfillDue]]) -> State:
     ended = await backfills.ended_dates(db, [backfill.id for backfill in active], MAX_ENDS)
     on_hold = [backfill for backfill in active if _is_held(backfill.stage_dag_id, locked_dags)]
     edges = {backfill.id: await backfills.edges(db, backfill.dag_id) for backfill in on_hold}
-    busy = await backfills.busy(db, [backfill.id for backfill in active if backfill.has_begun_cascade])
+    cascading = [backfill.id for backfill in active if backfill.has_begun_cascade]
+    busy, waiting_for_others = await backfills.busy(db, cascading), await backfills.waiting_for_others(db, cascading)
     found_due = [
         msgspec.structs.replace(
             due_of(backfill, locked_dags, ended[backfill.id]),
             edges=edges.get(backfill.id, ()),
             is_busy=not backfill.has_begun_cascade or backfill.id in busy,
+            waits_for_others=backfill.id in waiting_for_others,
         )
         for backfill in active
     ]

@@ -127,7 +127,7 @@ def _recount_all(graph: Graph, instances: Mapping[int, Instance]) -> dict[int, I
     """The waiting tasks whose upstream counts have changed, because tasks before them were cleared."""
     changed = {}
     for index, instance in instances.items():
-        if instance.state is TaskState.NONE:
+        if instance.state is TaskState.NONE and element_of(index) is None:
             before = upstream_of(instance)
             recount(graph, instances, index)
             if before != upstream_of(instance):

@@ -246,12 +246,14 @@ class ExistingRun(NamedTuple):
 class Consumer(NamedTuple):
     """A run that consumed an outlet. Its DAG orders its runs by `order_at`.
 
-    `ordinal`: it is a date of the backfill already, and ran before the outlet was rewritten.
+    `ordinal`: it is a date of the backfill already, and ran before the outlet was rewritten. `is_outdated`: it is running, and
+    started before the outlet was rewritten.
     """
 
     order_at: datetime
     run: ExistingRun
     ordinal: int | None = None
+    is_outdated: bool = False
 
 
 def overlaps(one: BackfillView, start: datetime, end: datetime, dates: Sequence[datetime] | None) -> bool:

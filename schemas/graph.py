@@ -58,6 +58,14 @@ def label(task_id: str, index: int) -> str:
     return instance_name(task_id, element_of(index))
 
 
+def parsed_label(name: str) -> tuple[str, int | None]:
+    """The task id and the number of the element in the name of an instance: `load[3]` is ("load", 3). Ids have no brackets."""
+    task_id, bracket, rest = name.partition("[")
+    number = rest.removesuffix("]")
+    is_element = bool(bracket) and rest.endswith("]") and number.isascii() and number.isdigit()
+    return (task_id, int(number)) if is_element and int(number) < MAX_ELEMENTS else (name, None)
+
+
 def reachable(start: Iterable[int], neighbours: Callable[[int], Iterable[int]]) -> set[int]:
     """The nodes of `start`, and all nodes that can be reached from them."""
     found = set(start)

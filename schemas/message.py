@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 from uuid import UUID
 
 import msgspec
+from msgspec import Meta
 
 from tidegate.schemas.backfill import BackfillSpec
 from tidegate.schemas.params import Params
@@ -50,11 +51,35 @@ class RunRequested(msgspec.Struct, frozen=True, kw_only=True):
     params: Params = Params()
 
 
-class ClearRequested(msgspec.Struct, frozen=True, kw_only=True):
+class ClearOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a clearing covers and does, in the words of the command, the API and the form: all three take these options."""
+
+    upstream: Annotated[bool, Meta(description="Also clear all tasks before these.")] = False
+    only_failed: Annotated[bool, Meta(description="Clear only tasks that failed, or whose upstream did.")] = False
+    newest_version: Annotated[
+        bool,
+        Meta(description="Move the runs to the newest version of the DAG. Refused while one runs with an older version."),
+    ] = False
+    cascade: Annotated[
+        bool,
+        Meta(description="Run each run again that consumed what these tasks write, in order, by a backfill."),
+    ] = False
+    announce: Annotated[
+        bool,
+        Meta(description="Publish what these tasks write as new events, which start new runs of the consumers."),
+    ] = False
+
+
+def options_of(given: ClearOptions) -> dict[str, Any]:
+    """The options by name."""
+    return {name: getattr(given, name) for name in ClearOptions.__struct_fields__}
+
+
+class ClearRequested(ClearOptions, frozen=True, kw_only=True):
     """A user clears tasks, which run again: of one run, or of all runs from `start` to `end`, by logical date or `run_after`.
 
-    `task_ids` empty: all tasks. `newest`: the runs move to the newest version of the DAG. `shown`: the ids of the runs that the
-    user has confirmed; None if the user was not asked.
+    `task_ids` empty: all tasks; a name such as `load[3]` is one instance of a mapped task. `backfill_id`, reserved for it, is the
+    backfill of a cascade. `shown`: the ids of the runs that the user has confirmed; None if the user was not asked.
     """
 
     dag_id: str
@@ -62,10 +87,8 @@ class ClearRequested(msgspec.Struct, frozen=True, kw_only=True):
     start: datetime | None = None
     end: datetime | None = None
     task_ids: tuple[str, ...] = ()
-    upstream: bool = False
     downstream: bool = True
-    only_failed: bool = False
-    newest: bool = False
+    backfill_id: int | None = None
     shown: tuple[str, ...] | None = None
     user: str = "a user"
 

@@ -49,7 +49,8 @@ class RunView(RunStatus, frozen=True, kw_only=True):
     """A locked run. At most `max_active_tasks` of its tasks are active at once.
 
     A run with a `backfill_id` has the limits of this backfill instead of its DAG's. `pool` replaces the pools of its tasks, and
-    `priority` is added to their weights. Without `updates_outlets` its successful tasks update no dataset.
+    `priority` is added to their weights. Without `updates_outlets` its successful tasks update no dataset. `announced` counts by
+    task how often a user had its outlets announced again; None: never.
     """
 
     dag_id: str
@@ -65,6 +66,7 @@ class RunView(RunStatus, frozen=True, kw_only=True):
     pool: str | None = None
     priority: int = 0
     updates_outlets: bool = True
+    announced: Mapping[str, int] | None = None
 
     @property
     def is_live(self) -> bool:

@@ -24,7 +24,7 @@ from tidegate.daemon.read_model.run_origin import RunOrigin, read_run_origin
 from tidegate.daemon.read_model.run_progress import read_run_progress
 from tidegate.schemas.error import NotFoundError, RequestError, UnavailableError
 from tidegate.schemas.explain.gates import RunProgress
-from tidegate.schemas.message import ClearRequested, RunRequested
+from tidegate.schemas.message import ClearOptions, ClearRequested, RunRequested, options_of
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunAttemptRow, RunRow
@@ -77,10 +77,10 @@ class Mark(Params, frozen=True):
     state: Literal["success", "failed"]
 
 
-class Clear(Params, frozen=True):
+class Clear(ClearOptions, Params, frozen=True):
     """The tasks to clear: of one run, or of all runs from `since` to `until`; without `task_ids` all tasks.
 
-    `newest_version`: of the newest version of the DAG; refused while one of the runs is running with an older one.
+    A task id such as `load[3]` is one instance of a mapped task. `downstream`: also clear the tasks after these.
 
     `dry_run`: only return what would be cleared. `shown`: the ids of the runs that it returned; others are refused.
     """
@@ -89,10 +89,7 @@ class Clear(Params, frozen=True):
     since: Time | None = None
     until: Time | None = None
     task_ids: tuple[str, ...] = ()
-    upstream: bool = False
     downstream: bool = True
-    only_failed: bool = False
-    newest_version: bool = False
     shown: tuple[str, ...] | None = None
     dry_run: bool = False
 
@@ -206,21 +203,21 @@ async def mark_run(call: Call[RunPath], body: Mark) -> RunRow:
 
 
 async def clear_tasks(call: Call[DagPath], body: Clear) -> list[ClearedRun]:
-    """Run tasks of one run, or of all runs in a time range, again. Active attempts are killed."""
+    """Run tasks of one run, or of all runs in a time range, again. Active attempts are killed.
+
+    The answer says which runs consumed what these tasks wrote. A cascade also needs the right to change backfills of all of them.
+    """
     request = ClearRequested(
-        user=call.caller.username,
         dag_id=call.params.dag_id,
         run_id=body.run_id,
         start=body.since,
         end=body.until,
         task_ids=body.task_ids,
-        upstream=body.upstream,
         downstream=body.downstream,
-        only_failed=body.only_failed,
-        newest=body.newest_version,
         shown=body.shown,
+        **options_of(body),
     )
-    return await runs.clear(call.database, request, dry_run=body.dry_run)
+    return await runs.clear(call.database, call.settings, call.caller, request, dry_run=body.dry_run)
 
 
 ENDPOINTS = (

@@ -5,8 +5,9 @@ import sys
 from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
+import msgspec
 import typer
 
 from tidegate.daemon.cli.completion import dag_ids
@@ -113,8 +114,10 @@ def confirm(verb: str, subject: str) -> None:
 
 
 def shared_options(options: type) -> Callable[[Command], Command]:
-    """Give a command that takes `**options: Unpack[Options]` the options that the TypedDict declares; each is optional."""
+    """Give a command that takes `**options` the options that a TypedDict declares, or a struct of flags; each is optional."""
     hints = get_type_hints(options, include_extras=True)
+    if issubclass(options, msgspec.Struct):
+        hints = {name: _flag(name, hint) for name, hint in hints.items()}
     shared = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_default(hint), annotation=hint)
         for name, hint in hints.items()
@@ -128,6 +131,12 @@ def shared_options(options: type) -> Callable[[Command], Command]:
         return command
 
     return decorate
+
+
+def _flag(name: str, hint: Any) -> Any:
+    """The option of a flag, whose help is the description of its field."""
+    description = next(meta.description for meta in get_args(hint) if isinstance(meta, msgspec.Meta))
+    return Annotated[bool, typer.Option(f"--{name.replace('_', '-')}", help=description)]
 
 
 def _default(hint: Any) -> bool | None:

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from tidegate.schemas.notice import FailedTask
-from tidegate.schemas.queries import notes, run_pages
+from tidegate.schemas.queries import consumers, notes, run_pages
+from tidegate.schemas.queries.consumers import RewrittenInput
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.deadlines import DeadlineRow, list_deadlines
 from tidegate.schemas.queries.notes import Note
@@ -21,6 +22,7 @@ from tidegate.schemas.queries.run_pages import (
     RunTaskRow,
 )
 from tidegate.schemas.state import SUBMISSION_OPEN, TaskState
+from tidegate.schemas.text import utc
 
 MOST_FAILURES = 10
 MOST_TASKS = 1_000
@@ -37,6 +39,7 @@ class RunPage(msgspec.Struct, frozen=True):
     """A run. `tasks` is empty before it starts; `tasks_left` more are not in it. `states` counts all in each state.
 
     `forgotten` consumed events are older than the retention. Its limit left `events_left` events pending, at least.
+    `rewritten` are inputs that were written again since the run started, or are at it.
     """
 
     run: RunRow
@@ -52,6 +55,17 @@ class RunPage(msgspec.Struct, frozen=True):
     notes: Sequence[Note] = ()
     tasks_left: int = 0
     states: Mapping[str, int] = {}
+    rewritten: Sequence[RewrittenInput] = ()
+
+
+def rewritten_text(found: RewrittenInput) -> str:
+    """That an input of a run was written again since."""
+    writer = f"task {found.label} of {found.dag_id} {found.run_id}"
+    if found.written_at is None:
+        return f"{found.uri} is written again: {writer} is {found.state} since it was cleared"
+    if found.state == TaskState.SUCCESS:
+        return f"{found.uri} was written again at {utc(found.written_at)}: {writer} ran again after this run had started"
+    return f"{found.uri} may be incomplete: {writer} ran again and is {found.state} since {utc(found.written_at)}"
 
 
 async def read_open(db: Db, run: RunRow) -> list[RunAttemptRow]:
@@ -78,6 +92,7 @@ async def read_run_page(db: Db, run: RunRow) -> RunPage:
         notes=await notes.of_run(db, *key),
         tasks_left=sum(states.values()) - len(found),
         states=states,
+        rewritten=await consumers.rewritten_inputs(db, *key),
     )
 
 

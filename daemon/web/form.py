@@ -1,7 +1,7 @@
 """What a form shows before it does anything."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, get_args, get_type_hints
 from urllib.parse import urlencode
 
 import msgspec
@@ -108,6 +108,14 @@ def _written(field: Field, texts: Mapping[str, str], problems: Mapping[str, str]
         return field
     problem = problems.get(field.name, field.problem)
     return msgspec.structs.replace(field, value=texts.get(field.name, ""), problem=problem)
+
+
+def descriptions(options: type[msgspec.Struct]) -> dict[str, str]:
+    """The words of options that a struct declares, by name."""
+    hints = get_type_hints(options, include_extras=True).items()
+    return {
+        name: next(meta.description or "" for meta in get_args(hint) if isinstance(meta, msgspec.Meta)) for name, hint in hints
+    }
 
 
 def checkbox(name: str, label: str, *, is_set: bool, problem: str = "") -> Field:

@@ -1,14 +1,16 @@
 """A backfill cascades along datasets: consumers of what it has rewritten run again, stage by stage."""
 
 from collections.abc import Iterator, Sequence, Set
+from datetime import datetime
 from graphlib import CycleError, TopologicalSorter
 
 import msgspec
 
 from tidegate.handlers.backfills.dates import why_no_run
-from tidegate.schemas.backfill import BackfillView, Consumer, Reprocess
+from tidegate.schemas.backfill import BackfillView, Consumer, Outlets, Reprocess, default_active_runs
 from tidegate.schemas.effect.backfill import InsertDate, RerunDate
-from tidegate.schemas.state import DateState
+from tidegate.schemas.graph import Graph
+from tidegate.schemas.state import BackfillState, DateState
 
 MAX_SCANNED = 500
 """The most dates whose consumers one step looks for."""
@@ -24,6 +26,29 @@ def _in_order(edges: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     for producer, consumer in sorted(edges):
         sorter.add(consumer, producer)
     return tuple(sorter.static_order())
+
+
+def backfill_after(id_: int, graph: Graph, order: Sequence[datetime], stages: tuple[str, ...], now: datetime) -> BackfillView:
+    """The backfill of a cascade that begins with runs that a user cleared. Its dates are those of the runs, in `order`."""
+    dates = tuple(sorted(set(order)))
+    return BackfillView(
+        id=id_,
+        dag_id=graph.dag_id,
+        version_id=graph.version_id,
+        start_date=dates[0],
+        end_date=dates[-1],
+        logical_dates=dates,
+        reprocess=Reprocess.COMPLETED,
+        outlets=Outlets.CASCADE,
+        max_active_runs=default_active_runs(graph.max_active_runs),
+        priority=0,
+        horizon=now,
+        state=BackfillState.RUNNING,
+        planned_until=dates[-1],
+        is_planned=True,
+        run_start_date=now,
+        stages=stages,
+    )
 
 
 def version_of_runs(backfill: BackfillView, current: int) -> int:
@@ -42,7 +67,12 @@ def cycle_of(edges: Sequence[tuple[str, str]]) -> Sequence[str] | None:
 
 
 def why_not_again(backfill: BackfillView, consumer: Consumer) -> str | None:
-    """Why a run stays as it is. Runs of later stages run again unless they are active."""
+    """Why a run stays as it is. Runs of later stages run again unless they are active; an outdated one does so after its end.
+
+    A queued one reads the new data when it starts.
+    """
+    if consumer.is_outdated:
+        return None
     return why_no_run(consumer.run, Reprocess.COMPLETED if backfill.stage else backfill.reprocess)
 
 
@@ -50,10 +80,10 @@ def plan_consumers(backfill: BackfillView, found: Sequence[Consumer]) -> Iterato
     """Runs that consumed events run again, whole, or stay as they are."""
     yield from (RerunDate(backfill.id, consumer.ordinal) for consumer in found if consumer.ordinal is not None)
     for ordinal, consumer in enumerate(new_consumers(found), backfill.dates + 1):
-        order_at, run, _ = consumer
-        reason = why_not_again(backfill, consumer)
+        run, reason = consumer.run, why_not_again(backfill, consumer)
         state = DateState.RETRY if reason is None else DateState.SKIPPED
-        yield InsertDate(backfill.id, ordinal, order_at, state, run.id, reason or "", is_whole=reason is None)
+        note = f"its run {run.run_id!r} has read older data, and runs again after its end" if consumer.is_outdated else ""
+        yield InsertDate(backfill.id, ordinal, consumer.order_at, state, run.id, reason or note, is_whole=reason is None)
 
 
 def new_consumers(found: Sequence[Consumer]) -> list[Consumer]:

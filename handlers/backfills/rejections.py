@@ -186,12 +186,19 @@ def no_cascade(backfill: BackfillView, edges: Sequence[tuple[str, str]], refusin
     if backfill.outlets is Outlets.CASCADE and backfill.reprocess is Reprocess.NONE:
         reason = "a cascade follows runs that run again, and with reprocess none no run does"
         yield RejectMessage(NOT_POSSIBLE, f"{reason}; {RUN_AGAIN}", "reprocess")
+    yield from no_cascade_along(edges, refusing, "choose events for outlets", "outlets")
+
+
+def no_cascade_along(
+    edges: Sequence[tuple[str, str]], refusing: Sequence[str], instead: str, field: str = ""
+) -> Iterator[RejectMessage]:
+    """Why no request may cascade along these edges; `instead` is what the user may do."""
     if refusing:
         reason = f"the cascade would come to DAG {refusing[0]!r}, whose file says allow_backfills=False"
-        yield RejectMessage(NOT_POSSIBLE, f"{reason}; choose events for outlets", "outlets")
+        yield RejectMessage(NOT_POSSIBLE, f"{reason}; {instead}", field)
     if found := cycle_of(edges):
         reason = f"DAGs consume from each other in a cycle: {' > '.join(found)}; a cascade would have no end"
-        yield RejectMessage(NOT_POSSIBLE, f"{reason}; choose events for outlets", "outlets")
+        yield RejectMessage(NOT_POSSIBLE, f"{reason}; {instead}", field)
 
 
 def unplannable(backfill: BackfillView, graph: Graph) -> Iterator[RejectMessage]:

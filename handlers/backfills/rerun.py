@@ -74,7 +74,7 @@ def _clear(run: RunView, graph: Graph, locked: LockedRun, now: datetime, *, only
         yield from effects
     else:
         graph = locked.graph
-        yield from _demands(run, graph, locked)
+        yield from demands(run, graph, locked)
     names = _failed(graph, instances) if only_failed else ()
     cleared = tasks_to_clear(graph, instances, ClearRequested(dag_id=run.dag_id, task_ids=names))
     yield from clear_tasks(run, graph, instances, cleared, now, cause=cleared_by(_requester(run)))
@@ -84,7 +84,7 @@ def _requester(run: RunView) -> str:
     return f"backfill {run.backfill_id}"
 
 
-def _demands(run: RunView, graph: Graph, locked: LockedRun) -> Iterator[SetTaskDemand]:
+def demands(run: RunView, graph: Graph, locked: LockedRun) -> Iterator[SetTaskDemand]:
     """The pool and the priority of the backfill, for tasks that exist."""
     if (run.pool, run.priority) != (locked.run.pool, locked.run.priority):
         present = (index for index, instance in locked.tasks.items() if instance.state is not TaskState.REMOVED)

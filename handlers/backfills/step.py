@@ -49,8 +49,9 @@ class DueBackfill(msgspec.Struct, frozen=True, kw_only=True):
     `graph` is the version of its new runs; None if it plans and starts none now.
 
     `is_inactive`: its DAG is paused or stale. `is_gone`: the DAG of the stage was deleted. `is_busy`: a run of the stage has not
-    ended, or no cascade has begun. `held` are the held DAGs of its stages; `edges` is each producer with each of its consumers,
-    if the DAG of the stage is held. `is_replay`: its dates are runs that exist.
+    ended, or no cascade has begun. `waits_for_others`: a run is to run again after its end, and is none of
+    the backfill. `held` are the held DAGs of its stages; `edges` is each producer with each of its consumers, if the DAG of the
+    stage is held. `is_replay`: its dates are runs that exist.
 
     `ended` are open dates whose runs ended, `queued_runs` the queued runs that start, `plan` has the next dates, `consumers` are
     runs that consumed rewritten datasets, `retries` the dates to retry, by ordinal, and `ending` the runs that a stopped backfill
@@ -65,6 +66,7 @@ class DueBackfill(msgspec.Struct, frozen=True, kw_only=True):
     is_inactive: bool = False
     is_gone: bool = False
     is_busy: bool = True
+    waits_for_others: bool = False
     held: Set[str] = frozenset()
     edges: Sequence[tuple[str, str]] = ()
     is_replay: bool = False
@@ -138,16 +140,22 @@ def take_step(due: DueBackfill, now: datetime) -> Iterator[Effect]:
     is_moved = (after.stage, after.stages) != (due.backfill.stage, due.backfill.stages)
     has_scanned = scans(due.counted) or scans(after)  # The runs of the stage start after its last consumer was found.
     has_more = is_moved or (has_scanned and not due.is_stage_held) or _has_more(backfill, due)
-    yield UpdateBackfill(after, _next_visit(after, now, has_more=has_more))
+    is_unnoticed = bool(after.stop_reason) or due.waits_for_others or _waits_for_others(due)
+    yield UpdateBackfill(after, _next_visit(after, now, has_more=has_more, is_unnoticed=is_unnoticed))
 
 
-def _next_visit(after: BackfillView, now: datetime, *, has_more: bool) -> datetime | None:
-    """None: at the end of a run."""
+def _waits_for_others(due: DueBackfill) -> bool:
+    """Whether a consumer that it found is running: before the first date of its stage, it is none of the backfill."""
+    return any(consumer.is_outdated for consumer in due.consumers)
+
+
+def _next_visit(after: BackfillView, now: datetime, *, has_more: bool, is_unnoticed: bool) -> datetime | None:
+    """None: at the end of a run. `is_unnoticed`: no message says that it may go on."""
     if after.state in BACKFILL_ENDED:
         return None
     if has_more:
         return now
-    return now + REVISIT_AFTER if after.stop_reason else None
+    return now + REVISIT_AFTER if is_unnoticed else None
 
 
 def ends_with_stop(locked: LockedRun, *, kills: bool) -> bool:

@@ -24,12 +24,18 @@ def dataset_events(run: RunView, graph: Graph, move: Move, now: datetime) -> Ite
     extras = produced.outlets if produced else {}
     for uri in task.outlets:
         if element is None or extras.get(uri):
-            id_ = outlet_event_id(run.dag_id, run.run_id, label(task.task_id, move.index), uri)
+            id_ = announced_event_id(run, label(task.task_id, move.index), uri, task.task_id)
             yield OutletUpdated(uri, id_, _with_producer(extras.get(uri, {}), producer), now)
     if produced:
         for number, event in enumerate(produced.events):
             id_ = published_event_id(produced.submission_id, number)
             yield OutletUpdated(event.uri, id_, _with_producer(event.extra, producer), now)
+
+
+def announced_event_id(run: RunView, name: str, uri: str, task_id: str) -> str:
+    """The id of the event of an outlet of an instance. It changes each time that a user has its task announced again."""
+    id_, number = outlet_event_id(run.dag_id, run.run_id, name, uri), (run.announced or {}).get(task_id)
+    return id_ if number is None else str(uuid5(NAMESPACE_OID, f"{id_}#{number}"))
 
 
 def outlet_event_id(dag_id: str, run_id: str, task_id: str, uri: str) -> str:

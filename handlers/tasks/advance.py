@@ -157,7 +157,8 @@ class _Step:
         instance, node = self.edit(end.index), self.graph.node(end.index)
         max_tries = max(instance.max_tries, node.task.retries + 1)
         if end.state is TaskState.NONE:
-            instance.waits_for_past = node.task.depends_on_past or node.task.wait_for_downstream
+            is_element = element_of(end.index) is not None
+            instance.waits_for_past = not is_element and (node.task.depends_on_past or node.task.wait_for_downstream)
             self.move(instance, TaskState.NONE, end.reason)
         elif end.state is TaskState.SCHEDULED:
             instance.max_tries = max_tries + 1
@@ -219,10 +220,17 @@ class _Step:
             self.decide(index)
 
     def decide(self, index: int) -> None:
-        """Decide about an instance whose upstream changed, unless it is already decided about."""
-        instance, node = self.read(index), self.nodes[index]
+        """Decide about an instance whose upstream changed, unless it is already decided about.
+
+        An instance of a mapped task that a user has cleared waits for nothing: the others ran without a further decision, too.
+        """
+        instance = self.read(index)
         if instance.state is not TaskState.NONE:
             return
+        if element_of(index) is not None:
+            self.move(self.edit(index), RUN)
+            return
+        node = self.nodes[index]
         match readiness(node, instance, self.state_of):
             case reasons.InstancesNotDone:
                 if end := end_of_mapped(upstream_of(instance)):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from tidegate.handlers.tasks.trigger_rules import Upstream
-from tidegate.schemas.graph import Graph
+from tidegate.schemas.graph import Graph, element_of, position_of
 from tidegate.schemas.state import TASK_ENDED, TaskState
 from tidegate.schemas.view import Instance
 
@@ -33,6 +33,14 @@ def recount(graph: Graph, instances: Mapping[int, Instance], index: int) -> None
         counts = count_states(instances[above].state for above in graph.upstream[index])
         instance.awaited, instance.success, instance.failed = counts.total, counts.success, counts.failed
         instance.skipped, instance.upstream_failed = counts.skipped, counts.upstream_failed
+
+
+def recount_elements(instances: Mapping[int, Instance], position: int) -> None:
+    """Recompute the counts of a mapped task from its instances."""
+    own = (it.state for index, it in instances.items() if element_of(index) is not None and position_of(index) == position)
+    instance, counts = instances[position], count_states(own)
+    instance.success, instance.failed = counts.success, counts.failed
+    instance.skipped, instance.upstream_failed = counts.skipped, counts.upstream_failed
 
 
 def count_states(states: Iterable[TaskState]) -> Upstream:

@@ -1,5 +1,6 @@
 """Effects on runs, and requests to reconsider them."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -43,6 +44,13 @@ class ChangeVersion(msgspec.Struct, frozen=True):
     times_out_at: datetime | None = None
 
 
+class AnnounceOutlets(msgspec.Struct, frozen=True):
+    """The outlets of tasks of a run are published as new events: `announced` counts by task how often, with this time."""
+
+    dag_run_id: int
+    announced: Mapping[str, int]
+
+
 class RunMoved(msgspec.Struct, frozen=True):
     """Journal and publish a change of a run's state."""
 
@@ -64,4 +72,4 @@ class ReconsiderAfter(msgspec.Struct, frozen=True):
     dag_run_id: int
 
 
-RunEffect = InsertRun | UpdateRun | ChangeVersion | RunMoved | Reconsider | ReconsiderAfter
+RunEffect = InsertRun | UpdateRun | ChangeVersion | AnnounceOutlets | RunMoved | Reconsider | ReconsiderAfter

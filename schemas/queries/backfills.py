@@ -60,6 +60,11 @@ async def active_of(db: Db, dag_id: str) -> tuple[BackfillView, ...]:
     return tuple(map(_view, await db.fetch(_SQL["active_of"], dag_id)))
 
 
+async def unended(db: Db, ids: Collection[int]) -> frozenset[int]:
+    """Which of these backfills have not ended."""
+    return frozenset(row[0] for row in await db.fetch(_SQL["unended"], list(ids))) if ids else frozenset()
+
+
 async def waiting_for(db: Db, dag_id: str) -> tuple[int, ...]:
     """The backfills that have not ended, and whose cascades wait for runs of a locked DAG."""
     return tuple(row[0] for row in await db.fetch(_SQL["waiting_for"], dag_id))
@@ -117,6 +122,11 @@ async def busy(db: Db, ids: Collection[int]) -> Set[int]:
     return {row[0] for row in await db.fetch(_SQL["busy"], list(ids))} if ids else set()
 
 
+async def waiting_for_others(db: Db, ids: Collection[int]) -> Set[int]:
+    """Which of these backfills wait for the end of a run that is none of theirs, and then run it again."""
+    return {row[0] for row in await db.fetch(_SQL["waiting_for_others"], list(ids))} if ids else set()
+
+
 async def retries(db: Db, limits: Mapping[int, int], *, all_stages: bool = False) -> Mapping[int, dict[int, Retry]]:
     """The first dates to retry of each backfill, by ordinal; with `all_stages` also those of stages to come."""
     found: dict[int, dict[int, Retry]] = {id_: {} for id_ in limits}
@@ -154,6 +164,11 @@ def _replay_range(backfill: BackfillView) -> tuple[datetime, datetime]:
 async def edges(db: Db, dag_id: str) -> list[tuple[str, str]]:
     """Of the DAGs that consume outlets of a DAG, directly or not: each producer with each of its consumers."""
     return [(row[0], row[1]) for row in await db.fetch(_SQL["edges"], dag_id)]
+
+
+async def dags_of_cascade(db: Db, dag_id: str) -> list[str]:
+    """A DAG and its consumers, direct and indirect ones: whose runs a cascade that begins with it runs again."""
+    return [dag_id, *sorted({consumer for _, consumer in await edges(db, dag_id)} - {dag_id})]
 
 
 async def refusing(db: Db, dag_ids: Collection[str]) -> tuple[str, ...]:
@@ -203,8 +218,8 @@ async def consumers(db: Db, events: Collection[OutletEvent]) -> Mapping[int, tup
 
 def _consumers(rows: "Iterable[Record]") -> Mapping[int, tuple[Consumer, ...]]:
     found: dict[int, tuple[Consumer, ...]] = defaultdict(tuple)
-    for id_, order_at, run, run_id, state, ordinal in rows:
-        found[id_] += (Consumer(order_at, ExistingRun(run, run_id, RunState(state)), ordinal),)
+    for id_, order_at, run, run_id, state, ordinal, is_outdated in rows:
+        found[id_] += (Consumer(order_at, ExistingRun(run, run_id, RunState(state)), ordinal, is_outdated),)
     return found
 
 

@@ -22,6 +22,9 @@ FROM backfill
 WHERE dag_id = $1 AND backfill_is_active(state)
 ORDER BY id
 
+-- name: unended
+SELECT id FROM backfill WHERE id = ANY ($1::bigint[]) AND backfill_is_active(state)
+
 -- name: waiting_for
 -- The backfills that have not ended, and in whose cascades runs of a locked DAG have not ended or are to run again.
 SELECT backfill.id
@@ -107,7 +110,8 @@ ORDER BY date.backfill_id, date.ordinal
 
 -- name: retries
 -- The first dates of each backfill that are to run again, with their runs; `all_stages`: also those of stages to come. A run that
--- is at work for it, and is to run again whole because an input was rewritten meanwhile, ends first.
+-- is at work for it, and is to run again whole because an input was rewritten meanwhile, ends first; so does a run that has read
+-- older data, whose date has a reason.
 SELECT
     target.id, date.ordinal, date.dag_run_id, date.is_whole, date.logical_date, date.reason <> '' AS was_cancelled,
     task.tasks, task.tasks_succeeded, task.tasks_skipped, task.tasks_failed
@@ -118,7 +122,11 @@ CROSS JOIN LATERAL (
     WHERE backfill_id = target.id AND state = 'retry' AND ($3 OR NOT is_of_later_stage(backfill_id, dag_run_id))
       AND NOT (is_whole AND EXISTS (
           SELECT FROM dag_run AS run
-          WHERE run.id = date.dag_run_id AND run.backfill_id = date.backfill_id AND run.state IN ('queued', 'running')
+          WHERE run.id = date.dag_run_id
+            AND (
+                (run.state = 'running' AND date.reason <> '')
+                OR (run.state IN ('queued', 'running') AND run.backfill_id = date.backfill_id)
+            )
       ))
     ORDER BY ordinal
     LIMIT target.most
@@ -135,6 +143,17 @@ WHERE EXISTS (
     JOIN dag_run AS run ON run.id = date.dag_run_id
     WHERE date.backfill_id = target.id AND NOT is_of_later_stage(target.id, run.id)
       AND (date.state = 'retry' OR (date.state = 'open' AND run.state IN ('queued', 'running')))
+)
+
+-- name: waiting_for_others
+-- The backfills with a date that is to run again once its run has ended, which is none of the backfill: its end notifies nothing.
+SELECT id
+FROM unnest($1::bigint[]) AS target (id)
+WHERE EXISTS (
+    SELECT FROM backfill_date AS date
+    JOIN dag_run AS run ON run.id = date.dag_run_id
+    WHERE date.backfill_id = target.id AND date.state = 'retry' AND date.is_whole AND date.reason <> ''
+      AND run.state = 'running' AND run.backfill_id IS DISTINCT FROM target.id
 )
 
 -- name: ordinals
@@ -244,7 +263,7 @@ WHERE task.dag_run_id = run.id
 
 -- name: replayed
 -- The first runs of each DAG in a range of the times by which they are ordered, that are no dates of its backfill yet.
-SELECT target.id AS backfill_id, run.order_at, run.id, run.run_id, run.state, NULL::integer AS ordinal
+SELECT target.id AS backfill_id, run.order_at, run.id, run.run_id, run.state, NULL::integer AS ordinal, false AS is_outdated
 FROM unnest($1::bigint[], $2::text[], $3::timestamptz[], $4::timestamptz[]) AS target (id, dag_id, first, last)
 CROSS JOIN LATERAL (
     SELECT *
@@ -280,8 +299,9 @@ WHERE dag.dag_id = ANY ($1::text[]) AND version.spec -> 'allow_backfills' = 'fal
 ORDER BY dag.dag_id
 
 -- name: rewritten
--- The outlets of tasks that succeeded in runs that ran again and succeeded, of dates of each backfill in a range of ordinals.
--- A version that cannot be read has no outlets.
+-- The outlets of tasks that succeeded again in runs that ran again and succeeded, of dates of each backfill in a range of
+-- ordinals. Of a run of which a user cleared some tasks, the others have written nothing. A version that cannot be read has no
+-- outlets.
 SELECT
     target.id AS backfill_id, run.dag_id, run.run_id, task.task_id, outlet.uri, in_calendar(date.again_since) AS again_since,
     run.end_date
@@ -292,13 +312,15 @@ JOIN dag_run AS run ON run.id = date.dag_run_id
 JOIN dag_version AS version ON version.id = run.version_id
 JOIN task_instance AS task ON task.dag_run_id = run.id AND task.state = 'success' AND is_task(task.task_index)
 CROSS JOIN LATERAL jsonb_array_elements_text(task_outlets(version.spec, task.task_id)) AS outlet (uri)
-WHERE date.state = 'success' AND date.again_since IS NOT NULL
+WHERE date.state = 'success' AND task.end_date >= date.again_since
 
 -- name: consumers
--- The runs of consumers that consumed these events of outlets, or those of the task's instances, and are no dates of the
--- backfill yet, or ran before the outlet was rewritten: a retry may rewrite it after them. An event later than `again_since`
--- comes from the rerun: its consumers have read the new data. OFFSET: as in `tasks.results`.
-SELECT DISTINCT outlet.backfill_id, run.order_at, run.id, run.run_id, run.state, date.ordinal
+-- The runs of consumers that consumed these events of outlets, others of the same task and dataset, or those of the task's
+-- instances, and are no dates of the backfill yet, or ran before the outlet was rewritten: a retry may rewrite it after them. An
+-- event later than `again_since` comes from the rerun: its consumers have read the new data. OFFSET: as in `tasks.results`.
+SELECT
+    outlet.backfill_id, run.order_at, run.id, run.run_id, run.state, date.ordinal,
+    date.ordinal IS NULL AND run.state = 'running' AND bool_or(run.start_date < outlet.end_date) AS is_outdated
 FROM unnest(
     $1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::timestamptz[], $9::timestamptz[]
 ) AS outlet (consumer_id, event_id, backfill_id, dag_id, run_id, task_id, uri, again_since, end_date)
@@ -308,7 +330,7 @@ CROSS JOIN LATERAL (
     SELECT id, occurred_at
     FROM dataset_event
     WHERE source_dag_id = outlet.dag_id AND source_run_id = outlet.run_id
-      AND source_task_id = outlet.task_id AND source_map_index IS NOT NULL
+      AND source_task_id = outlet.task_id
       AND dataset_id = (SELECT id FROM dataset WHERE dataset.uri = outlet.uri)
     OFFSET 0
 ) AS event
@@ -323,6 +345,7 @@ WHERE event.occurred_at <= outlet.again_since AND (
         OR (date.state = 'open' AND run.state IN ('running', 'success'))
     ))
 )
+GROUP BY outlet.backfill_id, run.order_at, run.id, run.run_id, run.state, date.ordinal
 ORDER BY outlet.backfill_id, run.order_at, run.id
 
 -- name: take_runs

@@ -49,6 +49,12 @@ FROM unnest($1::bigint[], $2::bigint[], $3::integer[], $4::timestamptz[])
     AS change (dag_run_id, version_id, max_active_tasks, times_out_at)
 WHERE dag_run.id = change.dag_run_id
 
+-- name: announce
+UPDATE dag_run
+SET announced = change.announced
+FROM unnest($1::bigint[], $2::jsonb[]) AS change (dag_run_id, announced)
+WHERE dag_run.id = change.dag_run_id
+
 -- name: lowest_indices
 -- Of tasks that were removed at earlier changes.
 SELECT dag_run_id, min(task_index) FROM task_instance WHERE dag_run_id = ANY ($1::bigint[]) AND task_index < 0 GROUP BY dag_run_id
@@ -164,13 +170,13 @@ WHERE run.id = ANY ($1::bigint[]) AND NOT EXISTS (
 INSERT INTO dag_run (
     id, state, state_seq, task_seq, unfinished, failed_leaves, active_tasks, start_date, times_out_at, dag_id, run_id, run_type,
     version_id, run_after, max_active_tasks, logical_date, data_interval_start, data_interval_end, backfill_id, pool, priority,
-    updates_outlets, end_date, conf, events, events_left, created_by, creator, cause, created_at
+    updates_outlets, announced, end_date, conf, events, events_left, created_by, creator, cause, created_at
 )
-SELECT *, $27::uuid, $28::text, $29::text, $30::timestamptz FROM unnest(
+SELECT *, $28::uuid, $29::text, $30::text, $31::timestamptz FROM unnest(
     $1::bigint[], $2::run_state[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::integer[], $8::timestamptz[],
     $9::timestamptz[], $10::text[], $11::text[], $12::run_type[], $13::bigint[], $14::timestamptz[], $15::integer[],
     $16::timestamptz[], $17::timestamptz[], $18::timestamptz[], $19::bigint[], $20::text[], $21::integer[], $22::boolean[],
-    $23::timestamptz[], $24::jsonb[], $25::integer[], $26::integer[]
+    $23::jsonb[], $24::timestamptz[], $25::jsonb[], $26::integer[], $27::integer[]
 )
 
 -- name: update_runs

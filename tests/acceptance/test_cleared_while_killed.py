@@ -48,7 +48,7 @@ async def test_attempts_of_removed_tasks_end_no_daemon(dsn: str, kafka: str, top
         with frozen(pair.daemons):  # a runner kills its task for good 5 s after a daemon has asked it to end
             async with connect(dsn) as database:
                 await apply_request(database, cancel)
-                await apply_request(database, ClearRequested(dag_id="d", run_id="r1", newest=True))
+                await apply_request(database, ClearRequested(dag_id="d", run_id="r1", newest_version=True))
             going = await pair.db.fetchval("SELECT count(*) FROM submission WHERE task_index < 0 AND ended_at IS NULL")
         (tmp_path / "go").touch()
         await until(lambda: pair.db.fetchval("SELECT state = 'success' FROM dag_run"), WITHIN_S)

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,7 +23,7 @@ from tidegate.daemon.cli.command import (
     parse_time,
     shared_options,
 )
-from tidegate.daemon.cli.commands.clearing import ClearOptions, clear_tasks
+from tidegate.daemon.cli.commands.clearing import NoDownstream, clear_tasks
 from tidegate.daemon.cli.pages import output, run_progress
 from tidegate.daemon.cli.pages.lists import RUNS, print_list
 from tidegate.daemon.cli.pages.run import print_page
@@ -34,7 +34,7 @@ from tidegate.daemon.read_model.run import RunPage, read_run_page
 from tidegate.daemon.read_model.run_progress import read_run_progress
 from tidegate.schemas.error import RequestError
 from tidegate.schemas.explain.gates import RunProgress
-from tidegate.schemas.message import ClearRequested, RunRequested
+from tidegate.schemas.message import ClearOptions, ClearRequested, RunRequested
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.notes import Note
@@ -198,6 +198,7 @@ def trigger(
         "tidegate runs clear daily_delays latest --only-failed",
         "tidegate runs clear daily_delays --since 2013-01-01 --until 2013-01-31 --yes",
         "tidegate runs clear daily_delays latest --task join --newest-version",
+        "tidegate runs clear daily_delays latest --cascade   # and the runs that consumed what it writes",
     )
 )
 @shared_options(ClearOptions)
@@ -211,21 +212,25 @@ def clear(
     since: Since = None,
     until: Until = None,
     task: Annotated[
-        list[str] | None, typer.Option(metavar="TASK", help="Only this task and the tasks after it; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            metavar="TASK", help="Only this task, or instance such as 'load[3]', and the tasks after it; may be repeated."
+        ),
     ] = None,
+    no_downstream: NoDownstream = False,
     yes: Yes = False,
     json: Json = False,
-    **options: Unpack[ClearOptions],
+    **options: Any,
 ) -> None:
     """Run tasks of one run, or of all runs in a time range, again. Active attempts are killed; earlier tries stay on record.
 
     Lists the tasks and asks for confirmation. Runs that had ended are queued again. Setups and teardowns of cleared tasks are
-    cleared too.
+    cleared too. Also lists the runs that consumed what these tasks wrote.
     """
     if (run_id is None) == (since is None and until is None):
         raise typer.BadParameter("give either a run, or --since, --until or both", param_hint="RUN")
-    wanted = ClearRequested(dag_id=dag_id, run_id=run_id, task_ids=tuple(task or ()), start=since, end=until)
-    clear_tasks(context, wanted, options, yes=yes, json=json)
+    named: dict[str, Any] = {"dag_id": dag_id, "run_id": run_id, "task_ids": tuple(task or ()), "start": since, "end": until}
+    clear_tasks(context, ClearRequested(**named, downstream=not no_downstream, **options), yes=yes, json=json)
 
 
 @app.command(epilog=examples("tidegate runs cancel daily_delays latest --wait"))

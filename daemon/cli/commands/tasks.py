@@ -1,11 +1,11 @@
 """`tidegate tasks`: list, explain, clear and mark the tasks of a run; print their logs and results."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidegate.daemon.cli.command import DagId, Json, MarkState, RunId, TaskId, Yes, command_group, examples, shared_options
-from tidegate.daemon.cli.commands.clearing import ClearOptions, clear_tasks
+from tidegate.daemon.cli.commands.clearing import NoDownstream, clear_tasks
 from tidegate.daemon.cli.commands.task_logs import print_log
 from tidegate.daemon.cli.commands.task_test import try_task
 from tidegate.daemon.cli.pages import output
@@ -14,7 +14,7 @@ from tidegate.daemon.cli.session import at, changed, listed, read_settings, show
 from tidegate.daemon.identity.local_user import current_user
 from tidegate.daemon.read_model.lookup import find_run
 from tidegate.daemon.read_model.results import read_result
-from tidegate.schemas.message import ClearRequested
+from tidegate.schemas.message import ClearOptions, ClearRequested
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.run_pages import RunTaskRow
@@ -123,6 +123,7 @@ def why_not(
     epilog=examples(
         "tidegate tasks clear daily_delays latest join",
         "tidegate tasks clear daily_delays latest join report --no-downstream --yes",
+        "tidegate tasks clear daily_delays latest 'load[3]'   # one instance of a mapped task",
     )
 )
 @shared_options(ClearOptions)
@@ -130,18 +131,23 @@ def clear(
     context: typer.Context,
     dag_id: DagId,
     run_id: RunId,
-    task_ids: Annotated[list[str], typer.Argument(metavar="TASK…", help="The ids of the tasks.")],
+    task_ids: Annotated[
+        list[str],
+        typer.Argument(metavar="TASK…", help="The ids of the tasks, or of instances such as 'load[3]'."),
+    ],
     *,
+    no_downstream: NoDownstream = False,
     yes: Yes = False,
     json: Json = False,
-    **options: Unpack[ClearOptions],
+    **options: Any,
 ) -> None:
     """Run tasks of a run, and the tasks after them, again. Active attempts are killed; earlier tries stay on record.
 
-    Lists the tasks and asks for confirmation. Setups and teardowns of cleared tasks are cleared too.
+    Lists the tasks and asks for confirmation. Setups and teardowns of cleared tasks are cleared too. Also lists the runs that
+    consumed what these tasks wrote.
     """
-    wanted = ClearRequested(dag_id=dag_id, run_id=run_id, task_ids=tuple(task_ids))
-    clear_tasks(context, wanted, options, yes=yes, json=json)
+    named: dict[str, Any] = {"dag_id": dag_id, "run_id": run_id, "task_ids": tuple(task_ids)}
+    clear_tasks(context, ClearRequested(**named, downstream=not no_downstream, **options), yes=yes, json=json)
 
 
 @app.command(epilog=examples("tidegate tasks mark daily_delays latest join success"))

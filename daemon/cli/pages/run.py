@@ -13,7 +13,7 @@ from tidegate.daemon.cli.pages.lists import (
     notification_cells,
     task_cells,
 )
-from tidegate.daemon.read_model.run import RunPage
+from tidegate.daemon.read_model.run import RunPage, rewritten_text
 from tidegate.daemon.settings import PREFIX
 from tidegate.schemas.notice import FailedTask
 from tidegate.schemas.queries.notes import Note
@@ -47,6 +47,7 @@ def print_page(page: RunPage, now: datetime) -> None:
         )
     )
     print_notes(page.notes)
+    print_rewritten(page)
     print_events(EVENT_TITLES, map(_event_cells, page.events), page.forgotten, page.events_left)
     output.section("journal", JOURNAL_TITLES, ((m.seq, m.state, m.at, m.reason) for m in page.journal), empty="none")
     print_failures(page.failures)
@@ -69,6 +70,16 @@ def print_notes(notes: Sequence[Note]) -> None:
     if notes:
         rows = ((note.task, note.written_by, note.written_at, " ".join(note.content.split())) for note in notes)
         output.section("notes", NOTE_TITLES, rows, empty="none")
+
+
+def print_rewritten(page: RunPage) -> None:
+    """The inputs that were written again since the run started; nothing without any."""
+    if page.rewritten:
+        output.write()
+        output.heading("inputs written again")
+        for found in page.rewritten:
+            output.write(rewritten_text(found))
+        output.write(f"  `tidegate runs clear {page.run.dag_id} {page.run.run_id}` runs it again with what they have now")
 
 
 def print_events(titles: Sequence[str], rows: Iterable[Sequence[output.Cell]], forgotten: int, left: int) -> None:

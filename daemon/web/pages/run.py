@@ -11,7 +11,7 @@ from tidegate.daemon.gateway.endpoint import Call, Read
 from tidegate.daemon.gateway.lists import Limit
 from tidegate.daemon.permissions import Right
 from tidegate.daemon.read_model.lookup import find_run
-from tidegate.daemon.read_model.run import MOST_FAILURES, read_failures
+from tidegate.daemon.read_model.run import MOST_FAILURES, read_failures, rewritten_text
 from tidegate.daemon.read_model.run_origin import RunOrigin, read_run_origin
 from tidegate.daemon.read_model.run_progress import progress_of
 from tidegate.daemon.read_model.version import newer_version
@@ -24,7 +24,7 @@ from tidegate.daemon.web.screen import Screen
 from tidegate.schemas.error import DagFaultError
 from tidegate.schemas.explain.gates import RunProgress
 from tidegate.schemas.notice import FailedTask
-from tidegate.schemas.queries import datasets, grid, notes, run_pages
+from tidegate.schemas.queries import consumers, datasets, grid, notes, run_pages
 from tidegate.schemas.queries.datasets import EventRow
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.deadlines import DeadlineRow, list_deadlines
@@ -66,6 +66,7 @@ class RunScreen(Struct, frozen=True):
     `took_s` of the run scales the bars of its tasks.
     `newer` is the version that the DAG has now, where the run has another one.
     `has_more_made`, `has_more_failures`: the page has the first ones.
+    `rewritten` says which inputs were written again since the run started.
     """
 
     run: RunRow
@@ -91,6 +92,7 @@ class RunScreen(Struct, frozen=True):
     usual: Usual | None
     took_s: float
     newer: VersionRow | None
+    rewritten: Sequence[str] = ()
 
     @property
     def facts(self) -> Sequence[Fact]:
@@ -167,6 +169,7 @@ async def read(db: Db, call: Call[RunParams]) -> RunScreen:
         usual=await grid.usual(db, row.dag_id),
         took_s=max(ran_s(row.start_date, row.end_date, db.now), 0.1),
         newer=await newer_version(db, row),
+        rewritten=[rewritten_text(found) for found in await consumers.rewritten_inputs(db, *key)],
     )
 
 

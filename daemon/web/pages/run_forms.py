@@ -1,6 +1,6 @@
 """Clear, cancel and mark a run, and mark a task."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -10,15 +10,15 @@ from tidegate.daemon.audit_entry import clearing_text
 from tidegate.daemon.gateway.endpoint import Call, Load, Nothing, Params, Read
 from tidegate.daemon.gateway.paths import RunPath, TaskPath
 from tidegate.daemon.permissions import Right
-from tidegate.daemon.read_model.clearing import cleared_text
+from tidegate.daemon.read_model.clearing import ClearedRun, cleared_text, consequence, consumed_text
 from tidegate.daemon.read_model.clearing import preview as preview_clearing
 from tidegate.daemon.read_model.lookup import find_run, find_task
 from tidegate.daemon.read_model.version import newer_version, version_text
-from tidegate.daemon.web.form import Field, Preview, checkbox, sentence
-from tidegate.daemon.web.rendering import run_url, task_url
+from tidegate.daemon.web.form import Field, Preview, checkbox, descriptions, sentence
+from tidegate.daemon.web.rendering import run_url, task_url, url
 from tidegate.daemon.web.screen import Form
 from tidegate.schemas.error import RequestError
-from tidegate.schemas.message import ClearRequested
+from tidegate.schemas.message import ClearOptions, ClearRequested, options_of
 from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.grid import VersionRow
@@ -29,41 +29,38 @@ from tidegate.schemas.text import counted, utc
 RUN = "/dags/{dag_id}/runs/{run_id}"
 TASK = f"{RUN}/tasks/{{task_id}}"
 
+SHOWN_CONSUMERS = 10
+"""The most runs of consumers that the form names."""
 
-class ClearOptions(Params, frozen=True, kw_only=True):
-    """What a clearing covers: all tasks, or one and the tasks after it."""
+
+class ClearChoices(ClearOptions, Params, frozen=True, kw_only=True):
+    """What a clearing covers: all tasks, or one task or instance and the tasks after it."""
 
     task: str | None = None
-    upstream: bool = False
     no_downstream: bool = False
-    only_failed: bool = False
-    newest_version: bool = False
 
 
-class ClearParams(ClearOptions, frozen=True, kw_only=True):
+class ClearParams(ClearChoices, frozen=True, kw_only=True):
     """A run, and what of it is cleared."""
 
     dag_id: str
     run_id: str
 
 
-def request_of(user: str, dag_id: str, run_id: str, options: ClearOptions) -> ClearRequested:
+def request_of(dag_id: str, run_id: str, choices: ClearChoices) -> ClearRequested:
     return ClearRequested(
         dag_id=dag_id,
         run_id=run_id,
-        task_ids=(options.task,) if options.task else (),
-        upstream=options.upstream,
-        downstream=not options.no_downstream,
-        only_failed=options.only_failed,
-        newest=options.newest_version,
-        user=user,
+        task_ids=(choices.task,) if choices.task else (),
+        downstream=not choices.no_downstream,
+        **options_of(choices),
     )
 
 
 async def preview_clear(call: Call[ClearParams]) -> Preview:
     """What would run again, by the handler's own decision. It takes the locks of the decision, so the standby cannot read it."""
     params = call.params
-    request = request_of(call.caller.username, params.dag_id, params.run_id, params)
+    request = request_of(params.dag_id, params.run_id, params)
     return await call.database.run(_preview_clear, request, params)
 
 
@@ -90,35 +87,53 @@ async def _cleared(
 ) -> tuple[list[str], list[tuple[str, str, str]], str]:
     """The sentences, the rows and the button; without rows and button where the options clear nothing."""
     try:
-        _, cleared = await preview_clearing(db, request)
+        _, cleared = await preview_clearing(db, msgspec.structs.replace(request, backfill_id=0))
     except RequestError as error:
         return [sentence(error)], [], ""
-    number = newest.number if newest and request.newest else run.version
+    number = newest.number if newest and request.newest_version else run.version
     by = version_text(run.dag_id, number, newest.number if newest else run.version)
     says = f"{cleared_text(cleared)} will run again by {by}. Active attempts are killed; earlier tries stay on record."
-    return [says], [(each.run_id, each.state, ", ".join(each.tasks)) for each in cleared], f"Clear {cleared_text(cleared)}"
+    return (
+        [says, *_consumed(cleared, request)],
+        [(each.run_id, each.state, ", ".join(each.tasks)) for each in cleared],
+        f"Clear {cleared_text(cleared)}",
+    )
 
 
-def _fields(options: ClearOptions, newest: VersionRow | None) -> list[Field]:
+def _consumed(cleared: Sequence[ClearedRun], options: ClearOptions) -> list[str]:
+    """The runs that consumed what is cleared, and what becomes of them."""
+    if not (text := consumed_text(cleared)):
+        return []
+    consumers = [f"{it.dag_id} {it.run_id} ({it.state})" for run in cleared for it in run.consumers]
+    first = ", ".join(consumers[:SHOWN_CONSUMERS]) + (", and others" if len(consumers) > SHOWN_CONSUMERS else "")
+    return [text, f"{first}.", consequence(options)]
+
+
+def _fields(choices: ClearChoices, newest: VersionRow | None) -> list[Field]:
+    """The boxes of the options have the words of the command. The newest version is named."""
     fields = [
-        Field(name="task", label="Task", value=options.task or "", hint="empty: all tasks"),
-        checkbox("upstream", "also the tasks before it", is_set=options.upstream),
-        checkbox("no_downstream", "not the tasks after it", is_set=options.no_downstream),
-        checkbox("only_failed", "only tasks that failed, or whose upstream did", is_set=options.only_failed),
+        Field(
+            name="task", label="Task", value=choices.task or "", hint="empty: all tasks; load[3]: an instance of a mapped task"
+        ),
+        checkbox("no_downstream", "Do not clear the tasks after these.", is_set=choices.no_downstream),
     ]
+    labels = descriptions(ClearOptions)
     if newest is None:
-        return fields
-    label = f"by version {newest.number}, the newest of the DAG, since {utc(newest.created_at)}"
-    return [*fields, checkbox("newest_version", label, is_set=options.newest_version)]
+        labels.pop("newest_version")
+    else:
+        labels["newest_version"] = f"By version {newest.number}, the newest of the DAG, since {utc(newest.created_at)}."
+    return [*fields, *(checkbox(name, label, is_set=getattr(choices, name)) for name, label in labels.items())]
 
 
 def _clearing_text(body: ClearOptions) -> str:
     return clearing_text(only_failed=body.only_failed, newest_version=body.newest_version)
 
 
-async def clear(call: Call[RunPath], body: ClearOptions) -> str:
-    await runs.clear(call.database, request_of(call.caller.username, call.params.dag_id, call.params.run_id, body))
-    return run_url(call.params.dag_id, call.params.run_id)
+async def clear(call: Call[RunPath], body: ClearChoices) -> str:
+    request = request_of(call.params.dag_id, call.params.run_id, body)
+    cleared = await runs.clear(call.database, call.settings, call.caller, request)
+    id_ = cleared[0].backfill_id if cleared else None
+    return run_url(call.params.dag_id, call.params.run_id) if id_ is None else url("backfills", id_)
 
 
 async def preview_cancel(db: Db, call: Call[RunPath]) -> Preview:
@@ -200,7 +215,7 @@ MARK = Read(f"{RUN}/mark", Right.EDIT, preview_mark, RunPath, Preview)
 MARK_TASK = Read(f"{TASK}/mark", Right.EDIT, preview_mark_task, TaskPath, Preview)
 
 FORMS = (
-    Form.of(CLEAR, clear, RunPath, ClearOptions, does="cleared tasks", says=_clearing_text),
+    Form.of(CLEAR, clear, RunPath, ClearChoices, does="cleared tasks", says=_clearing_text),
     Form.of(CANCEL, cancel, RunPath, Nothing, does="cancelled a run"),
     Form.of(MARK, mark, RunPath, Mark, does="marked a run"),
     Form.of(MARK_TASK, mark_task, TaskPath, Mark, does="marked a task"),

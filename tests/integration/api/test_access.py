@@ -187,6 +187,20 @@ async def test_a_cascade_needs_the_right_for_every_consumer(site: Site) -> None:
     assert all("not 'other'" in answer.json()["detail"] for answer in refused)
 
 
+async def test_a_clear_that_cascades_needs_the_right_for_every_consumer(site: Site) -> None:
+    await cascading(site)
+    async with site.program(Role.EDITOR, dags=("mine_*",)) as client:
+        answers = [
+            await client.post("/api/v1/dags/mine_a/clear", json={"run_id": "r", "cascade": True, "dry_run": dry_run})
+            for dry_run in (True, False)
+        ]
+        plain = await client.post("/api/v1/dags/mine_a/clear", json={"run_id": "r", "dry_run": True})
+
+    assert [answer.status_code for answer in answers] == [HTTPStatus.FORBIDDEN] * 2
+    assert all("not 'other'" in answer.json()["detail"] for answer in answers)
+    assert plain.status_code != HTTPStatus.FORBIDDEN
+
+
 async def test_the_form_of_a_cascade_needs_the_right_for_every_consumer(site: Site) -> None:
     await cascading(site)
     body = {"dag_id": "mine_a", **DATES, "reprocess": "completed", "outlets": "cascade"}

@@ -160,7 +160,9 @@ async def test_runs_and_tasks_are_cleared(cli: Cli, two: Site) -> None:
     assert others.err == "tidegate: anna may change the DAGs mine_*, not 'other'\n"
     assert one.json == {
         "dag_id": "mine_a",
-        "runs": [{"run_id": "r", "logical_date": None, "state": "failed", "tasks": ["first"]}],
+        "runs": [
+            {"run_id": "r", "logical_date": None, "state": "failed", "tasks": ["first"], "consumers": [], "backfill_id": None}
+        ],
     }
     assert (stale.status_code, "('s' differs); show them again, and repeat" in stale.json()["detail"]) == (409, True)
     assert cleared == (0, f"{table}cleared 2 tasks of 1 run\n", "")

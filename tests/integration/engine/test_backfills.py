@@ -858,7 +858,7 @@ async def test_a_retry_keeps_a_newer_version_of_a_run(world: World) -> None:
     id_ = await created(world, 1, 1)
     await work(world, "failed")
     await world.file(daily())
-    await world.tell(ClearRequested(dag_id="d", run_id=run_of(1), newest=True))
+    await world.tell(ClearRequested(dag_id="d", run_id=run_of(1), newest_version=True))
     await settle(world)
     await work(world, "failed")
 

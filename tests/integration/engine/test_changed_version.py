@@ -34,7 +34,7 @@ async def cancel(world: World) -> None:
 async def change_to(world: World, *tasks: TaskSpec) -> None:
     """The run is cleared onto a version with these tasks."""
     await world.file(DagSpec(dag_id="d", tasks=tasks))
-    await clear(world, newest=True)
+    await clear(world, newest_version=True)
 
 
 async def accept(world: World, attempts: Sequence[UUID]) -> None:

@@ -122,7 +122,7 @@ async def test_a_run_can_be_cleared_onto_the_newest_version(world: World) -> Non
     newer = (command("first"), command("b", "first"), command("d", "b"), command("a", "d"))
     await world.file(DagSpec(dag_id="d", tasks=newer))
 
-    await clear(world, task_ids=("b",), newest=True)
+    await clear(world, task_ids=("b",), newest_version=True)
     assert await world.tasks("r1") == {"first": "scheduled", "b": "none", "d": "none", "a": "none"}
     for _ in range(4):
         await world.work()

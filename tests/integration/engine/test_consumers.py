@@ -15,7 +15,8 @@ from tidegate.daemon.engine import Batch, apply
 from tidegate.daemon.postgres.database import Database, connect
 from tidegate.handlers import dag_file_changed
 from tidegate.schemas.conditions.condition import AllOf, AnyOf, DatasetRef, InputDeadlineSpec, PatternRef, Timing
-from tidegate.schemas.message import Message
+from tidegate.schemas.dag import CommandTask
+from tidegate.schemas.message import ClearRequested, Message, RunRequested
 from tidegate.schemas.timetable.spec import Cron
 from tidegate.schemas.wire.event import DatasetUpdated, EventId
 
@@ -269,3 +270,15 @@ async def test_two_daemons_that_meet_on_the_inputs_of_a_condition_start_one_run(
 
     assert [len(await world.runs(f"d{number}")) for number in range(10)] == [1] * 10
     assert [await world.outcomes(f"d{number}") for number in range(10)] == [{"consumed": 2}] * 10
+
+
+async def test_a_cascade_to_a_consumer_that_allows_no_backfills_is_rejected(world: World) -> None:
+    writer = CommandTask(task_id="a", argv=("true",), outlets=(A.uri,))
+    await world.file(spec(writer), spec("t", dag_id="b", schedule=A, allow_backfills=False))
+    await world.tell(RunRequested(dag_id="d", run_id="r1", conf={}))
+    await world.work()
+
+    applied = await world.tell(ClearRequested(dag_id="d", run_id="r1", cascade=True, backfill_id=1))
+
+    reason = "the cascade would come to DAG 'b', whose file says allow_backfills=False"
+    assert [rejected.message for rejected in applied.rejected] == [f"{reason}; leave out cascade, or choose announce"]

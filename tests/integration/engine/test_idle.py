@@ -98,7 +98,7 @@ async def test_a_daemon_reconsiders_the_runs_that_wait_for_another_version_befor
     await started(world, WAITING, runs=2)
     await world.work("failed")
     await world.file(DagSpec(dag_id="d", tasks=(command("a"),)))
-    await clear(world, newest=True)
+    await clear(world, newest_version=True)
     await world.work()
     waiting = (await world.tasks("r2"), await work_left(world))
 

@@ -186,7 +186,7 @@ async def test_a_run_goes_on_after_the_one_before_it_was_cleared_on_a_version_th
     await started(world, WAITING, runs=2)
     await world.work("failed")
     await world.file(DagSpec(dag_id="d", tasks=(command("a"),)))
-    await clear(world, newest=True)
+    await clear(world, newest_version=True)
     await world.work()
     waiting = await world.tasks("r2")
 

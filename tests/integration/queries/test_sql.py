@@ -86,7 +86,10 @@ DECODED: Mapping[str, Sequence[str]] = {
     "backfills.rewritten": RewrittenOutlet._fields,
     "backfills.capacities": BackfillCapacity._fields,
     "backfills.runs_of_dates": ("dag_id", "logical_date", *ExistingRun._fields),
-    **dict.fromkeys(("backfills.replayed", "backfills.consumers"), ("backfill_id", "order_at", *ExistingRun._fields, "ordinal")),
+    **dict.fromkeys(
+        ("backfills.replayed", "backfills.consumers"),
+        ("backfill_id", "order_at", *ExistingRun._fields, "ordinal", "is_outdated"),
+    ),
     "backfill_pages.scheduled": ScheduledTask._fields,
     "backfill_pages.stages": fields(StageRow),
     "backfill_pages.paces": ("id", *Pace._fields),

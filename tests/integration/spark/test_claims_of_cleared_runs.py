@@ -135,7 +135,7 @@ async def test_attempts_of_tasks_that_a_newer_version_lacks_are_killed(world: Wo
     claims = (await daemon.dispatcher._claim(daemon.dispatcher._claim_intents)).claims
     await world.tell(RunEndRequested(dag_id="d", run_id="r1", state=RunState.FAILED, reason=CANCELLED))
     await world.file(DagSpec(dag_id="d", tasks=(command("c"),)))
-    await clear(world, newest=True)
+    await clear(world, newest_version=True)
 
     await (take_over(world, daemon) if is_taken_over else submit(world, daemon, claims))
 

@@ -277,7 +277,7 @@ async def test_a_failed_run_and_its_clearing_name_both_versions(site: Site) -> N
     assert 'The run has version 1. The DAG has <a href="/dags/daily_delays/versions/2">version 2</a> since ' in page
     assert "3 tasks of 1 run will run again by version 1 of daily_delays; the newest is version 2." in by_own
     assert "3 tasks of 1 run will run again by version 2 of daily_delays." in by_newest.text
-    assert "by version 2, the newest of the DAG, since 20" in by_own
+    assert "By version 2, the newest of the DAG, since 20" in by_own
     assert ("by version 2 of daily_delays." in again, "newest_version" in again) == (True, False)
 
 

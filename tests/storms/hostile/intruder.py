@@ -189,7 +189,7 @@ class Intruder:
             if newest:
                 end = RunEndRequested(dag_id=MAPPED, run_id=run_id, state=RunState.FAILED, reason="cancelled")
                 await self._ask(database, end)
-            await self._ask(database, ClearRequested(dag_id=MAPPED, run_id=run_id, newest=newest))
+            await self._ask(database, ClearRequested(dag_id=MAPPED, run_id=run_id, newest_version=newest))
 
     async def _look_until(self, is_so: Callable[[], Awaitable[bool]]) -> None:
         """Daemons that were waited for in vain are not waited for again: a seeded fault may have ended them."""
@@ -206,7 +206,7 @@ class Intruder:
         for (run_id,) in await self._sql(database, TO_RUN_AGAIN, MAPPED):
             self._note(f"clear {run_id} of {MAPPED}")
             self.cleared.add((MAPPED, run_id))
-            await self._ask(database, ClearRequested(dag_id=MAPPED, run_id=run_id, newest=False))
+            await self._ask(database, ClearRequested(dag_id=MAPPED, run_id=run_id, newest_version=False))
         return False
 
     async def _forge(self, database: Database) -> None:

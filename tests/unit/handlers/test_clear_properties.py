@@ -7,11 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.shapes import NOW, dag_view, message
+from tests.unit.handlers.run_oracle import GOING
 from tests.unit.handlers.simulated_run import ACTIVE, READY
 from tests.unit.handlers.tasks.test_advance_properties import CHANCES, Life, tasks_of
 from tidegate.handlers import clear_requested
 from tidegate.handlers.runs.create import promote
 from tidegate.schemas.effect.submission import KillSubmissions
+from tidegate.schemas.graph import parsed_label
 from tidegate.schemas.message import ClearRequested
 from tidegate.schemas.state import RUN_ENDED, TASK_MOVES, KillCause, RunState, TaskState
 
@@ -46,7 +48,12 @@ def clear(life: Life) -> None:
     moved = {event.label for event in world.published[told:] if event.state == "none"}
     unmapped = {world.graph.label(index) for index, task in before.items() if task.elements and not world.tasks[index].elements}
     assert all(world.states()[task_id] is TaskState.NONE for task_id in moved)
-    reset = sorted(moved | unmapped)
+    single = {label for label in moved if "[" in label}
+    reopened = {label for label in moved if world.tasks[world.index[label]].elements}
+    for task_id, element in map(parsed_label, single):
+        life.reading.elements[task_id][element or 0] = GOING
+    life.reading.states |= dict.fromkeys(reopened, GOING)
+    reset = sorted((moved | unmapped) - single - reopened)
     life.reading.states |= dict.fromkeys(reset, TaskState.NONE)
     patient = {task_id for task_id in reset if life.reading.tasks[task_id].depends_on_past}
     life.reading.held |= patient
@@ -55,7 +62,7 @@ def clear(life: Life) -> None:
     world.check(decided=False)
     killed = [task_id for task_id, index in world.index.items() if index in kills]
     forget(life, reset)
-    for task_id in (*reset, *killed):
+    for task_id in (*reset, *single, *killed):
         life.before[task_id] = life.tries(task_id)
     confirm(life, killed)
     undone = [task_id for task_id in killed if task_id in life.reading.tasks]

@@ -10,20 +10,25 @@ import pytest
 from tests.shapes import NOW, dag_view, graph, message, task
 from tests.unit.handlers.simulated_run import End, SimulatedRun
 from tests.unit.handlers.well_formed import well_formed
+from tidegate.handlers.backfills.cascade import backfill_after
 from tidegate.handlers.clear_requested import State, decide
 from tidegate.handlers.runs import clear_selection
 from tidegate.handlers.runs.clear_selection import tasks_to_clear
+from tidegate.handlers.runs.create import promote
+from tidegate.handlers.runs.outlets import announced_event_id, outlet_event_id
 from tidegate.schemas.dag import TaskSpec
 from tidegate.schemas.effect import Effect, RejectMessage
+from tidegate.schemas.effect.backfill import InsertBackfill, InsertDate, TakeRun, UpdateBackfill
 from tidegate.schemas.effect.dag import UpdateSchedule
-from tidegate.schemas.effect.run import Reconsider, UpdateRun
+from tidegate.schemas.effect.run import AnnounceOutlets, Reconsider, UpdateRun
 from tidegate.schemas.effect.submission import KillSubmissions
 from tidegate.schemas.effect.task import DropResult, TaskMoved, UpdateTask
 from tidegate.schemas.graph import element_index, reachable
 from tidegate.schemas.message import ClearRequested
-from tidegate.schemas.state import KillCause, RunState, TaskState
-from tidegate.schemas.view import Instance
+from tidegate.schemas.state import BackfillState, DateState, KillCause, RunState, TaskState
+from tidegate.schemas.view import Instance, RunView
 
+OVERLAPPING = backfill_after(3, graph("a"), [NOW], (), NOW)
 NONE, SCHEDULED, RUNNING, UP_FOR_RETRY = TaskState.NONE, TaskState.SCHEDULED, TaskState.RUNNING, TaskState.UP_FOR_RETRY
 S, F, K, UF = TaskState.SUCCESS, TaskState.FAILED, TaskState.SKIPPED, TaskState.UPSTREAM_FAILED
 
@@ -40,16 +45,20 @@ def lived(*tasks: TaskSpec | str, **ends: End) -> SimulatedRun:
     return world
 
 
-def cleared(world: SimulatedRun, **asked: Any) -> list[Effect]:
-    state = State(
+def state_of(world: SimulatedRun, **facts: Any) -> State:
+    return State(
         NOW,
         dag_view(world.graph, due_at=NOW + timedelta(days=1)),
         {1: world.run},
         {world.graph.version_id: world.graph},
         {1: {index: msgspec.structs.replace(world.tasks[index]) for index in world.tasks}},
+        **facts,
     )
+
+
+def cleared(world: SimulatedRun, found: State | None = None, **asked: Any) -> list[Effect]:
     asked.setdefault("run_id", "r1")
-    return well_formed(decide([message(ClearRequested(dag_id="d", **asked))], state))
+    return well_formed(decide([message(ClearRequested(dag_id="d", **asked))], found or state_of(world)))
 
 
 @pytest.mark.parametrize(
@@ -305,3 +314,166 @@ def test_runs_of_a_dag_that_does_not_exist_cannot_be_cleared() -> None:
     effects = well_formed(decide([message(ClearRequested(dag_id="d"))], State(NOW, None)))
 
     assert effects == [RejectMessage("no_such_dag", "there is no DAG 'd'; `tidegate dags list` shows all")]
+
+
+WRITER = (task("a", outlets=("s://a",)), "b")
+TO_CONSUMER = {"edges": (("d", "e"),)}
+
+
+def cascading(world: SimulatedRun, facts: Mapping[str, Any] = TO_CONSUMER, **asked: Any) -> list[Effect]:
+    return cleared(world, state_of(world, **facts), **{"cascade": True, "backfill_id": 7, **asked})
+
+
+def test_a_cascade_takes_the_cleared_runs_as_the_dates_of_a_backfill_at_work() -> None:
+    effects = cascading(lived(*WRITER, a=True, b=True))
+
+    (backfill,) = (it.backfill for it in effects if isinstance(it, InsertBackfill))
+    assert (backfill.id, backfill.stages, backfill.is_planned, backfill.state) == (7, ("e",), True, BackfillState.RUNNING)
+    assert [it for it in effects if isinstance(it, UpdateBackfill)] == [UpdateBackfill(backfill, NOW)]
+    assert [it for it in effects if isinstance(it, InsertDate)] == [InsertDate(7, 1, NOW, DateState.OPEN, 1, again_since=NOW)]
+    assert [it for it in effects if isinstance(it, TakeRun)] == [TakeRun(1, 7, None, None, 0, updates_outlets=True)]
+
+
+@pytest.mark.parametrize(
+    ("facts", "asked", "said"),
+    [
+        ({"edges": ()}, {}, None),
+        (TO_CONSUMER, {"task_ids": ("b",)}, "none of these tasks updates a dataset: leave out cascade and announce"),
+        (TO_CONSUMER, {"announce": True}, "a cascade runs the consumers again, and announced events start new runs of them"),
+        ({"edges": (("d", "e"), ("e", "d"))}, {}, "DAGs consume from each other in a cycle"),
+        ({**TO_CONSUMER, "refusing": ("e",)}, {}, "the cascade would come to DAG 'e', whose file says allow_backfills=False"),
+        ({**TO_CONSUMER, "others": (OVERLAPPING,)}, {}, "backfill 3 of DAG 'd' is running and has dates of the same time"),
+    ],
+)
+def test_a_cascade_that_cannot_be_is_rejected(facts: Mapping[str, Any], asked: Mapping[str, Any], said: str | None) -> None:
+    effects = cascading(lived(*WRITER, a=True, b=True), facts, **asked)
+
+    assert not any(isinstance(it, InsertBackfill) for it in effects)
+    assert [it.message.startswith(said or "") for it in effects if isinstance(it, RejectMessage)] == [True] * (said is not None)
+
+
+def test_a_run_of_an_unended_backfill_is_in_no_second_one() -> None:
+    world = lived(*WRITER, a=True, b=True)
+    world.run = msgspec.structs.replace(world.run, backfill_id=3)
+
+    (rejected,) = cascading(world, {**TO_CONSUMER, "busy": frozenset({3})})
+
+    said = "backfill 3 has not ended, and runs 'r1' already; wait for its end, cancel it, or leave out cascade"
+    assert rejected == RejectMessage("not_possible", said)
+
+
+def test_announced_outlets_are_counted_by_task() -> None:
+    world = lived(*WRITER, a=True, b=True)
+    world.run = msgspec.structs.replace(world.run, announced={"a": 1, "x": 5})
+
+    effects = cleared(world, announce=True)
+
+    assert [it for it in effects if isinstance(it, AnnounceOutlets)] == [AnnounceOutlets(1, {"a": 2, "x": 5})]
+
+
+def test_the_event_of_an_announced_outlet_has_an_id_of_its_own() -> None:
+    run = lived(*WRITER).run
+
+    ids = [announced_event_id(replaced, "a", "s://a", "a") for replaced in (run, announced(run, 1), announced(run, 2))]
+
+    assert ids[0] == outlet_event_id("d", "r1", "a", "s://a")
+    assert len({*ids, announced_event_id(announced(run, 1), "a", "s://b", "a")}) == 4
+
+
+def announced(run: RunView, number: int) -> RunView:
+    return msgspec.structs.replace(run, announced={"a": number})
+
+
+def mapped(*, first: bool = True) -> SimulatedRun:
+    """A run that ended: of three instances the second failed."""
+    world = SimulatedRun(graph("list", task("each*1 < list", over="list"), "after < each"))
+    world.returns["list"] = ["a", "b", "c"]
+    world.admit("list")
+    world.finish(list=True)
+    for label, ends in (("each[0]", (first,)), ("each[1]", (False, False)), ("each[2]", (True,))):
+        for number, end in enumerate(ends):
+            if number:
+                world.retry(label)
+            world.admit(label)
+            world.finish(**{label: end})
+    return world
+
+
+def test_one_instance_of_a_mapped_task_runs_again_with_all_its_tries() -> None:
+    world = mapped()
+    assert (world.run.state, world.tasks[world.index["each[1]"]].try_number) == (RunState.FAILED, 2)
+
+    world.apply(cleared(world, task_ids=("each[1]",)))
+    assert (world.states()["each[1]"], world.states()["each[0]"], world.states()["after"]) == (NONE, S, NONE)
+    assert world.tasks[world.index["each[1]"]].max_tries == 4
+    world.apply(promote(world.run, world.graph, NOW))
+    world.reconsider()
+    world.admit("each[1]")
+    world.finish(**{"each[1]": False})
+    assert world.states()["each[1]"] is UP_FOR_RETRY
+    world.retry("each[1]")
+    world.admit("each[1]")
+    world.finish(**{"each[1]": True})
+
+    assert (world.states()["each"], world.states()["after"]) == (S, SCHEDULED)
+    assert [world.tasks[world.index[f"each[{element}]"]].try_number for element in range(3)] == [1, 4, 1]
+    world.check()
+
+
+@pytest.mark.parametrize(
+    ("asked", "chosen"),
+    [
+        ({"task_ids": ("each[1]",)}, ["each[1]", "after"]),
+        ({"task_ids": ("each[1]",), "downstream": False}, ["each[1]"]),
+        ({"task_ids": ("each[1]", "each[2]"), "downstream": False}, ["each[1]", "each[2]"]),
+        ({"task_ids": ("each[1]", "each"), "downstream": False}, ["each"]),
+        ({"task_ids": ("each[1]",), "upstream": True, "downstream": False}, ["list", "each"]),
+        ({"task_ids": ("each[1]", "list"), "downstream": False}, ["list", "each"]),
+        ({"task_ids": ("each[0]", "each[1]"), "downstream": False, "only_failed": True}, ["each[1]"]),
+    ],
+)
+def test_instances_are_chosen_by_name(asked: Mapping[str, Any], chosen: list[str]) -> None:
+    world = mapped()
+
+    found = tasks_to_clear(world.graph, world.tasks, ClearRequested(dag_id="d", **asked))
+
+    assert sorted(map(world.graph.label, found)) == sorted(chosen)
+
+
+@pytest.mark.parametrize("name", ["each[3]", "each[x]", "list[0]", "each[1", "each[99999]"])
+def test_an_instance_that_no_run_has_is_no_task(name: str) -> None:
+    (rejected,) = cleared(mapped(), task_ids=(name,))
+
+    assert rejected == RejectMessage("no_such_task", f"DAG 'd' has no task {name!r} in these runs")
+
+
+def test_an_instance_at_work_is_killed_and_runs_again() -> None:
+    world = SimulatedRun(graph("list", task("each < list", over="list")))
+    world.returns["list"] = ["a", "b"]
+    world.admit("list")
+    world.finish(list=True)
+    world.admit("each[0]")
+
+    effects = cleared(world, task_ids=("each[0]",))
+    world.apply(effects)
+
+    (kill,) = (it for it in effects if isinstance(it, KillSubmissions))
+    assert (kill.task_index, kill.cause) == (element_index(1, 0), KillCause.CLEARED)
+    attempt = world.attempt("each[0]")
+    world.submissions[attempt] = msgspec.structs.replace(
+        world.submissions[attempt], kill_reason=kill.reason, kill_cause=kill.cause
+    )
+    world.finish(**{"each[0]": False})
+    world.reconsider()
+    assert world.states()["each[0]"] is SCHEDULED
+
+
+def test_a_teardown_is_cleared_with_an_instance_between_it_and_its_setup() -> None:
+    world = SimulatedRun(graph(SETUP, task("each < s", over="s"), task("z < s each", teardown_of=("s",))))
+    world.returns["s"] = ["a", "b"]
+    world.admit("s")
+    world.finish(s=True)
+
+    found = tasks_to_clear(world.graph, world.tasks, ClearRequested(dag_id="d", task_ids=("each[0]",), downstream=False))
+
+    assert sorted(map(world.graph.label, found)) == ["each", "s", "z"]

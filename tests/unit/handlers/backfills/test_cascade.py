@@ -70,7 +70,8 @@ def test_a_held_dag_is_postponed_with_what_consumes_from_it(stage: int, held: se
 
 def test_a_consumer_that_ran_too_early_runs_again_beside_new_ones() -> None:
     run, active = ExistingRun(7, "r", RunState.SUCCESS), ExistingRun(8, "s", RunState.RUNNING)
-    found = [Consumer(NOW, run, 3), Consumer(NOW, run), Consumer(NOW, active)]
+    old = ExistingRun(9, "t", RunState.RUNNING)
+    found = [Consumer(NOW, run, 3), Consumer(NOW, run), Consumer(NOW, active), Consumer(NOW, old, is_outdated=True)]
 
     planned = list(plan_consumers(backfill(stage=1, stages=("a",), dates=4), found))
 
@@ -78,4 +79,5 @@ def test_a_consumer_that_ran_too_early_runs_again_beside_new_ones() -> None:
         RerunDate(1, 3),
         InsertDate(1, 5, NOW, DateState.RETRY, 7, is_whole=True),
         InsertDate(1, 6, NOW, DateState.SKIPPED, 8, "its run 's' is running"),
+        InsertDate(1, 7, NOW, DateState.RETRY, 9, "its run 't' has read older data, and runs again after its end", is_whole=True),
     ]

@@ -35,7 +35,7 @@ def cleared(world: SimulatedRun, current: Graph = NEWER, **asked: Any) -> list[E
     """The effects while this is the newest version of the DAG."""
     tasks = {index: msgspec.structs.replace(task) for index, task in world.tasks.items()}
     state = State(NOW, dag_view(current), {1: world.run}, {1: world.graph}, {1: tasks})
-    wish = ClearRequested(dag_id="d", run_id="r1", **{"newest": True, **asked})
+    wish = ClearRequested(dag_id="d", run_id="r1", **{"newest_version": True, **asked})
     return well_formed(decide([message(wish)], state))
 
 
@@ -63,14 +63,14 @@ def test_a_task_that_is_not_cleared_keeps_its_state() -> None:
 
 
 def test_a_run_keeps_its_version_unless_the_newest_is_requested() -> None:
-    effects = cleared(failed(), newest=False)
+    effects = cleared(failed(), newest_version=False)
 
     assert not any(isinstance(effect, ChangeVersion) for effect in effects)
 
 
 @pytest.mark.parametrize("newest", [True, False])
 def test_a_task_of_the_newest_version_is_known_only_where_that_is_requested(*, newest: bool) -> None:
-    effects = cleared(failed(), task_ids=("d",), newest=newest)
+    effects = cleared(failed(), task_ids=("d",), newest_version=newest)
 
     unknown = [RejectMessage("no_such_task", "DAG 'd' has no task 'd' in these runs")]
     assert [effect for effect in effects if isinstance(effect, RejectMessage)] == ([] if newest else unknown)
@@ -99,7 +99,7 @@ def test_a_running_run_of_an_older_version_is_not_cleared_by_half() -> None:
 
     said = "run 'r1' is running with an older version: cancel it first, or do not ask for the newest version"
     assert cleared(world) == [RejectMessage("still_running", said)]
-    for effects in (cleared(world, newest=False), cleared(world, world.graph)):
+    for effects in (cleared(world, newest_version=False), cleared(world, world.graph)):
         assert not any(isinstance(effect, ChangeVersion | RejectMessage) for effect in effects)
 
 
