@@ -188,8 +188,11 @@ def _may_run(facts: TaskFacts) -> bool:
 
 
 def _clear_itself(facts: TaskFacts, reason: NeedsClear) -> Iterator[Change]:
-    """An instance is cleared with its mapped task. A mapped task that got no instances needs another list."""
+    """An instance is cleared alone, unless it was removed. A mapped task that got no instances needs another list."""
     position = position_of(facts.instance.index)
+    if facts.instance.index != position and facts.instance.state is not TaskState.REMOVED:
+        yield _clear(facts, facts.graph.label(facts.instance.index))
+        return
     over = facts.graph.nodes[position].over
     lacks_list = facts.instance.index == position and not facts.instance.elements and not isinstance(reason, reasons.RunEnded)
     if lacks_list and over is not None and facts.state_of(over) is TaskState.SUCCESS:

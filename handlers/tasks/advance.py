@@ -246,8 +246,7 @@ class _Step:
 
     def expand(self, instance: Instance, node: Node, over: int) -> None:
         """Add an instance of a ready mapped task for each element of its list. The task waits for them."""
-        returned = self.state_of(over) is TaskState.SUCCESS
-        elements = element_count(node.task, self.lengths.get(over) if returned else None)
+        elements = element_count(node.task, self.state_of(over), self.lengths.get(over))
         if not isinstance(elements, int):
             self.end(instance, *elements)
             return

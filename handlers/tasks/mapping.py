@@ -10,9 +10,18 @@ End = tuple[TaskState, str]
 """The end state of a task that has no attempt of its own, and the reason."""
 
 
-def element_count(task: BaseTask, length: int | None) -> int | End:
-    """The number of instances over a list of that length, or the end of a task that gets none. `length` None: no list."""
-    if length is None:
+_NOT_RUN = {SKIP: "was skipped", TaskState.REMOVED: "is no part of this run"}
+
+
+def element_count(task: BaseTask, over: TaskState, length: int | None) -> int | End:
+    """The number of instances over a list of that length, or the end of a task that gets none.
+
+    `over` is the state of the task that returns the list; without success it has none, and the `length` does not count. A task
+    that was skipped returns no list as it should, so that the mapped task is skipped, whatever its trigger rule.
+    """
+    if over in _NOT_RUN:
+        return SKIP, f"{task.over} {_NOT_RUN[over]}: there is nothing to map over"
+    if over is not TaskState.SUCCESS or length is None:
         return TaskState.FAILED, f"{task.over} returned no list to map over"
     if length > MAX_ELEMENTS:
         return TaskState.FAILED, f"{task.over} returned {length} elements, more than {MAX_ELEMENTS}"

@@ -94,3 +94,27 @@ async def test_a_list_that_is_cleared_alone_leaves_no_element_open(world: World,
     assert await world.runs() == [("r1", "success")]
     assert await world.tasks("r1") == {"list": "success", "each": "success", "last": "success"}
     assert await world.rows("SELECT count(*) FROM submission WHERE ended_at IS NULL") == [(0,)]
+
+
+@pytest.mark.parametrize("named", ["each", "each[1]"])
+async def test_an_instance_has_its_retries_again_after_a_clear(world: World, named: str) -> None:
+    """Whether its mapped task was cleared, or it alone."""
+    each = command("each", "list", over="list", retries=1, retry_delay_s=0.0)
+    await started(world, command("list"), each)
+    await world.work(result=[1, 2])
+    await world.admit()
+    await world.submit()
+    first, _ = await world.attempts()
+    await world.finish(first)
+    for _ in range(2):
+        await world.work("failed")
+    assert await world.runs() == [("r1", "failed")]
+
+    await clear(world, task_ids=(named,))
+    await world.work("failed")
+    assert await world.runs() == [("r1", "running")]
+    await world.work()
+
+    assert await world.runs() == [("r1", "success")]
+    tries = "SELECT try_number FROM task_instance WHERE task_index > 1000000 ORDER BY task_index"
+    assert await world.rows(tries) == [(3 if named == "each" else 1,), (4,)]

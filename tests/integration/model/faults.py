@@ -11,6 +11,7 @@ from tidegate.handlers.tasks.mapping import End
 from tidegate.schemas.dag import BaseTask
 from tidegate.schemas.effect import Effect
 from tidegate.schemas.effect.submission import KillSubmissions
+from tidegate.schemas.state import TaskState
 
 
 def _without_kills(handler: ModuleType) -> None:
@@ -38,8 +39,8 @@ def attempts_of_cleared_tasks_go_on() -> None:
 def last_element_left_out() -> None:
     """A mapped task has an instance less than its list has elements."""
 
-    def element_count(task: BaseTask, length: int | None) -> int | End:
-        count: int | End = before(task, length)
+    def element_count(task: BaseTask, over: TaskState, length: int | None) -> int | End:
+        count: int | End = before(task, over, length)
         return count - 1 if isinstance(count, int) and count > 1 else count
 
     before = replace(advance, "element_count", element_count)

@@ -84,6 +84,8 @@ class Reading:
         """A mapped task that is ready waits for its list, and gets an instance per element."""
         if self.states[over] not in (*ENDED, REMOVED):
             return NONE
+        if self.states[over] in (K, REMOVED):
+            return K
         returned = (self.elements.get(over) or self.returns.get(over)) if self.states[over] is S else None
         if not isinstance(returned, list) or not returned:
             return K if returned == [] else F

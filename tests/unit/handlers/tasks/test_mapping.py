@@ -1,11 +1,12 @@
 """Mapped tasks: one instance for each element of the list that another task returned."""
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from tests.shapes import graph, task
+from tests.shapes import NOW, graph, task
 from tests.unit.handlers.simulated_run import End, SimulatedRun
 from tidegate.handlers.attempt_ends import FAIL_FAST
 from tidegate.schemas.dag import TaskSpec
@@ -57,6 +58,22 @@ def test_a_task_without_a_list_to_map_over_ends(returns: Any, state: TaskState, 
 
     assert world.states() == {"a": S, "m": state, "z": K if state is K else UF}
     assert reason(world, "m") == said
+
+
+@pytest.mark.parametrize("rule", ["all_done", "none_failed", "always"])
+def test_over_a_skipped_task_nothing_is_mapped(rule: str) -> None:
+    """Its trigger rule lets it run; it has no list, and nothing failed."""
+    world = lived("a", "b", task(f"m:{rule} < a b", over="a"), ends={"b": True, "a": TaskState.SKIPPED})
+
+    assert (world.states()["m"], world.run.state) == (K, RunState.SUCCESS)
+    assert reason(world, "m") == "a was skipped: there is nothing to map over"
+
+
+def test_over_a_task_outside_its_dates_nothing_is_mapped() -> None:
+    world = SimulatedRun(graph(task("a", start_date=NOW + timedelta(days=1)), task("m < a", over="a")), logical_date=NOW)
+
+    assert world.states() == {"a": TaskState.REMOVED, "m": K}
+    assert reason(world, "m") == "a is no part of this run: there is nothing to map over"
 
 
 def test_the_longest_allowed_list_is_mapped() -> None:
