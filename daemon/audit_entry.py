@@ -14,6 +14,7 @@ from tidegate.schemas.message import (
     ReleaseRequested,
     RunEndRequested,
     RunRequested,
+    RunsCancelled,
     TaskMarked,
 )
 from tidegate.schemas.queries import audit_log
@@ -43,24 +44,25 @@ async def record_refusal(database: Database, who: str, object_: str, details: Ma
     await database.run(audit_log.record, who, audit_log.REFUSED, object_, details)
 
 
+_DONE: Mapping[type, str] = {
+    RunRequested: "triggered a run",
+    RunsCancelled: "cancelled runs",
+    TaskMarked: "marked a task",
+    ReleaseRequested: "released a DAG",
+    DagDeleteRequested: "deleted a DAG",
+}
+
+
 def _does(request: object) -> str | None:
     match request:
-        case RunRequested():
-            return "triggered a run"
         case ClearRequested():
             return clearing_text(only_failed=request.only_failed, newest_version=request.newest_version)
         case RunEndRequested():
             return "cancelled a run" if request.only_if_active else "marked a run"
-        case TaskMarked():
-            return "marked a task"
         case PauseRequested():
             return pause_text(is_paused=request.is_paused)
-        case ReleaseRequested():
-            return "released a DAG"
-        case DagDeleteRequested():
-            return "deleted a DAG"
         case _:
-            return None
+            return _DONE.get(type(request))
 
 
 def clearing_text(*, only_failed: bool, newest_version: bool) -> str:

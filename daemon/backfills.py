@@ -47,8 +47,6 @@ from tidegate.schemas.queries import backfills
 from tidegate.schemas.queries.backfill_pages import BackfillRow
 from tidegate.schemas.queries.db import Db
 
-FORBIDDEN = "forbidden"
-
 CONF = "dag_params"
 """The field of a backfill that is the conf of its runs."""
 

@@ -42,6 +42,7 @@ from tidegate.handlers import (
     run_reconsidered,
     run_requested,
     run_timed_out,
+    runs_cancelled,
     schedule_due,
     submission_accepted,
     task_finished,
@@ -75,6 +76,7 @@ from tidegate.schemas.message import (
     RunEndRequested,
     RunReconsidered,
     RunRequested,
+    RunsCancelled,
     RunTimedOut,
     ScheduleDue,
     SubmissionAccepted,
@@ -124,6 +126,7 @@ HANDLERS: Mapping[type, Handler] = {
     DagDeleteRequested: dag_delete_requested,
     ClearRequested: clear_requested,
     RunEndRequested: run_end_requested,
+    RunsCancelled: runs_cancelled,
     TaskMarked: task_marked,
     RetryDue: retry_due,
     RunReconsidered: run_reconsidered,
@@ -159,6 +162,7 @@ PATIENT = (
     DagDeleteRequested,
     ClearRequested,
     RunEndRequested,
+    RunsCancelled,
     TaskMarked,
 )
 """What waits for the rows that other sessions hold: requests come one at a time, and daemons store files in turn.

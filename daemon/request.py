@@ -26,6 +26,7 @@ from tidegate.schemas.message import (
     ReleaseRequested,
     RunEndRequested,
     RunRequested,
+    RunsCancelled,
     TaskMarked,
 )
 from tidegate.schemas.queries.holds import hold_of
@@ -40,6 +41,7 @@ Request = (
     | DagDeleteRequested
     | ClearRequested
     | RunEndRequested
+    | RunsCancelled
     | TaskMarked
     | BackfillRequested
     | BackfillActed

@@ -4,7 +4,7 @@ The caller has checked that the user may change the DAG.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 import anyio
@@ -17,6 +17,8 @@ from tidegate.daemon.read_model.clearing import ClearedRun, preview
 from tidegate.daemon.read_model.lookup import NEWEST_RUN, find_dag, find_run, find_task
 from tidegate.daemon.request import apply_request, check_rights
 from tidegate.daemon.settings import Settings
+from tidegate.handlers.clear_requested import NOTHING_TO_CLEAR, TOO_MANY_RUNS
+from tidegate.handlers.runs.rejections import ALREADY_ENDED
 from tidegate.handlers.runs.run_ids import manual_run_id
 from tidegate.schemas.effect.audit import OF_DAG, object_name
 from tidegate.schemas.error import POSTGRES, NotFoundError, RequestError, UnavailableError
@@ -30,9 +32,11 @@ from tidegate.schemas.message import (
     ReleaseRequested,
     RunEndRequested,
     RunRequested,
+    RunsCancelled,
     TaskMarked,
 )
 from tidegate.schemas.queries import backfills, dag_history
+from tidegate.schemas.queries import runs as run_rows
 from tidegate.schemas.queries.dag_pages import DagRow
 from tidegate.schemas.queries.run_pages import RunRow, RunTaskRow
 from tidegate.schemas.state import RUN_ENDED, RunState, TaskState
@@ -43,6 +47,9 @@ _RUN_ID = re.compile(r"(?!\.{1,2}$)[\w.~:+-]{1,250}", re.ASCII)
 
 PAUSES_S = (0.0, 1.0, 2.0, 4.0, 8.0)
 """Between two looks for a run: a failover takes some seconds."""
+
+CANCELLED_AT_ONCE = 500
+"""The most runs that one transaction cancels."""
 
 PORTION = 1_000
 """The most runs that one transaction deletes."""
@@ -147,6 +154,42 @@ async def cancel(database: Database, user: str, dag_id: str, run_id: str) -> Run
     return await _end(database, run, RunState.FAILED, f"{CANCELLED_BY}{user}", only_if_active=True)
 
 
+class CancelledRuns(msgspec.Struct, frozen=True):
+    """What became of runs that were to be cancelled. `ended` had ended before, or are unknown."""
+
+    dag_id: str
+    cancelled: Sequence[str] = ()
+    ended: Sequence[str] = ()
+
+
+def _ignore(_done: int) -> None:
+    pass
+
+
+async def cancel_runs(
+    database: Database, user: str, dag_id: str, run_ids: Sequence[str], advance: Callable[[int], None] = _ignore
+) -> CancelledRuns:
+    """Stop those of these runs of a DAG that have not ended, in transactions of some hundred; `advance` is told of each.
+
+    After an error those before it are cancelled. A repeat goes on with the others.
+    """
+    await database.run(find_dag, dag_id)
+    cancelled, left = list[str](), await database.run(run_rows.active_names, dag_id, run_ids)
+    while left:
+        batch = left[:CANCELLED_AT_ONCE]
+        try:
+            await apply_request(database, RunsCancelled(dag_id=dag_id, run_ids=tuple(batch), reason=f"{CANCELLED_BY}{user}"))
+        except RequestError as error:
+            if error.reason != ALREADY_ENDED:
+                raise
+        still = await database.run(run_rows.active_names, dag_id, batch)
+        done = [run_id for run_id in batch if run_id not in set(still)]
+        cancelled += done
+        advance(len(done))
+        left = [*still, *left[CANCELLED_AT_ONCE:]]
+    return CancelledRuns(dag_id, cancelled, [run_id for run_id in run_ids if run_id not in set(cancelled)])
+
+
 async def mark(database: Database, user: str, dag_id: str, run_id: str, state: RunState) -> RunRow:
     """Set a run to success or failed."""
     run = await database.run(find_run, dag_id, run_id)
@@ -158,8 +201,26 @@ async def clear(
 ) -> list[ClearedRun]:
     """Run tasks again; returns them as they were before. `dry_run`: only return them.
 
-    A cascade also needs the right to change backfills of the DAG and of all its consumers.
+    A cascade also needs the right to change backfills of the DAG and of all its consumers. Of the runs of a list, those without
+    anything to clear are left out, and too many for one transaction are cleared in several, unless it is a cascade.
     """
+    if request.run_ids is None:
+        return await _clear(database, settings, caller, request, dry_run=dry_run)
+    try:
+        return await _clear(database, settings, caller, request, dry_run=dry_run)
+    except RequestError as error:
+        if error.reason == NOTHING_TO_CLEAR:
+            return []
+        if error.reason != TOO_MANY_RUNS or len(request.run_ids) == 1 or request.cascade:
+            raise
+    middle = len(request.run_ids) // 2
+    halves = [msgspec.structs.replace(request, run_ids=part) for part in (request.run_ids[:middle], request.run_ids[middle:])]
+    return [run for half in halves for run in await clear(database, settings, caller, half, dry_run=dry_run)]
+
+
+async def _clear(
+    database: Database, settings: Settings, caller: Caller, request: ClearRequested, *, dry_run: bool
+) -> list[ClearedRun]:
     request = msgspec.structs.replace(request, user=caller.username)
     if request.cascade:
         dags = await database.run(backfills.dags_of_cascade, request.dag_id)

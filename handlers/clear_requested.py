@@ -80,13 +80,19 @@ async def load(db: Db, messages: Sequence[Message[ClearRequested]]) -> State:
     if not locked_dags:
         return State(db.now, None)
     (dag,) = await read_dags(db, locked_dags)
-    found = await runs.matching(db, request.dag_id, request.run_id, request.start, request.end)
+    found = await _runs_of(db, request)
     if len(found) > MAX_CLEARED_RUNS or len(await tasks.first_runs(db, found, MAX_CLEARED_TASKS)) < len(found):
         return State(db.now, dag, too_many=len(found))
     locked = await runs.lock(db, found)
     instances = await tasks.of_runs(db, locked)
     state = State(db.now, dag, locked, await versions.graphs(db, {run.version_id for run in locked.values()}), instances)
     return await _with_cascade(db, request.dag_id, state) if request.cascade else state
+
+
+async def _runs_of(db: Db, request: ClearRequested) -> list[int]:
+    if request.run_ids is not None:
+        return await runs.named(db, request.dag_id, request.run_ids)
+    return await runs.matching(db, request.dag_id, request.run_id, request.start, request.end)
 
 
 async def _with_cascade(db: Db, dag_id: str, state: State) -> State:
@@ -216,7 +222,8 @@ def _too_many(runs: int) -> RejectMessage:
 
 def _nothing_to_clear(request: ClearRequested, state: State) -> RejectMessage:
     if not state.runs:
-        missing = f"run {request.run_id!r}" if request.run_id is not None else "run in that time"
+        named = f"run {request.run_id!r}" if request.run_id is not None else "run of these ids"
+        missing = "run in that time" if request.run_id is None and request.run_ids is None else named
         return RejectMessage(NOTHING_TO_CLEAR, f"DAG {request.dag_id!r} has no {missing}")
     return RejectMessage(NOTHING_TO_CLEAR, "these runs have no task to clear: none has started, or none has failed")
 

@@ -76,7 +76,8 @@ def options_of(given: ClearOptions) -> dict[str, Any]:
 
 
 class ClearRequested(ClearOptions, frozen=True, kw_only=True):
-    """A user clears tasks, which run again: of one run, or of all runs from `start` to `end`, by logical date or `run_after`.
+    """A user clears tasks, which run again: of one run, of the runs `run_ids`, or of all runs from `start` to `end`, by logical
+    date or `run_after`.
 
     `task_ids` empty: all tasks; a name such as `load[3]` is one instance of a mapped task. `backfill_id`, reserved for it, is the
     backfill of a cascade. `shown`: the ids of the runs that the user has confirmed; None if the user was not asked.
@@ -84,6 +85,7 @@ class ClearRequested(ClearOptions, frozen=True, kw_only=True):
 
     dag_id: str
     run_id: str | None = None
+    run_ids: tuple[str, ...] | None = None
     start: datetime | None = None
     end: datetime | None = None
     task_ids: tuple[str, ...] = ()
@@ -108,6 +110,14 @@ class RunEndRequested(msgspec.Struct, frozen=True, kw_only=True):
     state: RunState
     reason: str
     only_if_active: bool = False
+
+
+class RunsCancelled(msgspec.Struct, frozen=True, kw_only=True):
+    """A user cancels runs of a DAG, of which one transaction ends the first ones. A run that has ended stays as it is."""
+
+    dag_id: str
+    run_ids: tuple[str, ...]
+    reason: str
 
 
 class TaskMarked(msgspec.Struct, frozen=True, kw_only=True):

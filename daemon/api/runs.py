@@ -22,6 +22,8 @@ from tidegate.daemon.read_model.lookup import find_run, list_of_dag
 from tidegate.daemon.read_model.run import RunPage, read_open, read_run_page
 from tidegate.daemon.read_model.run_origin import RunOrigin, read_run_origin
 from tidegate.daemon.read_model.run_progress import read_run_progress
+from tidegate.daemon.runs import CancelledRuns
+from tidegate.handlers.clear_requested import MAX_CLEARED_RUNS
 from tidegate.schemas.error import NotFoundError, RequestError, UnavailableError
 from tidegate.schemas.explain.gates import RunProgress
 from tidegate.schemas.message import ClearOptions, ClearRequested, RunRequested, options_of
@@ -47,6 +49,8 @@ class RunList(ListedOfDag, frozen=True):
     ] = None
     until: Annotated[Time | None, Meta(description="Only runs up to and including this logical date.")] = None
     backfill_id: Annotated[Id | None, Meta(description="Only runs of this backfill.")] = None
+    tag: Annotated[str | None, Meta(description="Only runs of DAGs with this tag.")] = None
+    dataset: Annotated[str | None, Meta(description="Only runs that consumed an event of the dataset with this URI.")] = None
 
 
 class NewRunQuery(DagPath, frozen=True):
@@ -77,8 +81,17 @@ class Mark(Params, frozen=True):
     state: Literal["success", "failed"]
 
 
+RunIds = Annotated[tuple[str, ...], Meta(min_length=1, max_length=MAX_CLEARED_RUNS)]
+
+
+class RunsToCancel(Params, frozen=True):
+    """The runs to cancel. A run that has ended stays as it is."""
+
+    run_ids: RunIds
+
+
 class Clear(ClearOptions, Params, frozen=True):
-    """The tasks to clear: of one run, or of all runs from `since` to `until`; without `task_ids` all tasks.
+    """The tasks to clear: of one run, of the runs `run_ids`, or of all from `since` to `until`; without `task_ids` all tasks.
 
     A task id such as `load[3]` is one instance of a mapped task. `downstream`: also clear the tasks after these.
 
@@ -86,6 +99,7 @@ class Clear(ClearOptions, Params, frozen=True):
     """
 
     run_id: str | None = None
+    run_ids: RunIds | None = None
     since: Time | None = None
     until: Time | None = None
     task_ids: tuple[str, ...] = ()
@@ -95,8 +109,8 @@ class Clear(ClearOptions, Params, frozen=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.run_id is None) == (self.since is None and self.until is None):
-            raise ValueError("give either run_id, or since, until or both")
+        if [self.run_id is None, self.run_ids is None, self.since is None and self.until is None].count(False) != 1:
+            raise ValueError("give either run_id, or run_ids, or since, until or both")
 
 
 async def list_runs(db: Db, call: Call[RunList]) -> Page[RunRow]:
@@ -104,13 +118,15 @@ async def list_runs(db: Db, call: Call[RunList]) -> Page[RunRow]:
     params = call.params
     rows = await list_of_dag(
         db,
-        run_pages.list_runs,
+        run_pages.list_filtered,
         params.dag_id,
         state=params.state,
         run_type=params.run_type,
         since=params.since,
         until=params.until,
         backfill_id=params.backfill_id,
+        tag=params.tag,
+        dataset=params.dataset,
         before=await _number(db, BY_AGE.position(params)),
         limit=params.limit + 1,
     )
@@ -197,6 +213,14 @@ async def cancel_run(call: Call[RunPath], _body: Nothing) -> RunRow:
     return await runs.cancel(call.database, call.caller.username, call.params.dag_id, call.params.run_id)
 
 
+async def cancel_runs(call: Call[DagPath], body: RunsToCancel) -> CancelledRuns:
+    """Stop runs of a DAG that have not ended, as one is stopped; the first ones if an earlier part of the work takes long.
+
+    A repeat goes on with the others.
+    """
+    return await runs.cancel_runs(call.database, call.caller.username, call.params.dag_id, body.run_ids)
+
+
 async def mark_run(call: Call[RunPath], body: Mark) -> RunRow:
     """Set a run to success, with all its tasks, or to failed. Active attempts are killed; outlets are not updated."""
     return await runs.mark(call.database, call.caller.username, call.params.dag_id, call.params.run_id, RunState(body.state))
@@ -210,6 +234,7 @@ async def clear_tasks(call: Call[DagPath], body: Clear) -> list[ClearedRun]:
     request = ClearRequested(
         dag_id=call.params.dag_id,
         run_id=body.run_id,
+        run_ids=body.run_ids,
         start=body.since,
         end=body.until,
         task_ids=body.task_ids,
@@ -249,6 +274,17 @@ ENDPOINTS = (
         Nothing,
         RunRow,
         does="cancelled a run",
+    ),
+    Act(
+        "POST",
+        "/dags/{dag_id}/cancel",
+        Right.EDIT,
+        cancel_runs,
+        DagPath,
+        RunsToCancel,
+        CancelledRuns,
+        resumes=True,
+        does="cancelled runs",
     ),
     Act(
         "POST",

@@ -60,7 +60,7 @@ async def preview(db: Db, request: ClearRequested) -> Clearing:
     _check_tasks(request, state)
     effects = list(decide(messages, state))
     if refused := [effect for effect in effects if isinstance(effect, RejectMessage)]:
-        raise RequestError(refused[0].message)
+        raise RequestError(refused[0].message, reason=refused[0].reason)
     changed, tasks = {effect.id for effect in effects if isinstance(effect, UpdateRun)}, _tasks(effects, state)
     cleared = [_cleared_run(run, tasks[id_], _graph(run, request, state)) for id_, run in state.runs.items() if id_ in changed]
     consumers = await read_consumers(db, request.dag_id, cleared)

@@ -30,6 +30,7 @@ CAUSES = {
     "run_reconsidered": "a run ahead of it was evaluated again",
     "run_end_requested": "a user ended a run ahead of it",
     "run_timed_out": "a run ahead of it timed out",
+    "runs_cancelled": "a user cancelled runs ahead of it",
     "clear_requested": "runs of its DAG were cleared",
     "task_marked": "a user marked a task of a run ahead of it",
 }

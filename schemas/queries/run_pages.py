@@ -19,6 +19,9 @@ from tidegate.schemas.wire.event import Producer
 
 _SQL = load("run_pages")
 
+MOST_CONSUMERS = 1_000_000
+"""The most runs that are read for the filter by a dataset."""
+
 LAST_INDEX = 2**31 - 1
 """The largest index that the column can have."""
 
@@ -202,13 +205,22 @@ async def list_runs(
     since: datetime | None = None,
     until: datetime | None = None,
     backfill_id: int | None = None,
+    dag_ids: Collection[str] | None = None,
+    ids: Collection[int] | None = None,
     before: int | None = None,
     number: int | None = None,
     limit: int = 100,
 ) -> list[RunRow]:
     """Runs, newest first; those before the number of a run. `since` and `until` compare the logical date or `run_after`."""
-    filters = (dag_id, state, run_id, limit, run_type, since, until, backfill_id, before, number)
+    filters = (dag_id, state, run_id, limit, run_type, since, until, backfill_id, before, number, dag_ids, ids)
     return [RunRow(*row) for row in await db.fetch(_SQL["list_runs"], *filters)]
+
+
+async def list_filtered(db: Db, *, tag: str | None = None, dataset: str | None = None, **filters: Any) -> list[RunRow]:
+    """As `list_runs`; `tag`: of DAGs that have it; `dataset`: runs that consumed an event of this URI."""
+    dag_ids = None if tag is None else [row[0] for row in await db.fetch(_SQL["tagged"], tag)]
+    ids = None if dataset is None else [row[0] for row in await db.fetch(_SQL["of_dataset"], dataset, MOST_CONSUMERS)]
+    return await list_runs(db, dag_ids=dag_ids, ids=ids, **filters)
 
 
 async def number_of(db: Db, dag_id: str, run_id: str) -> int | None:

@@ -14,6 +14,8 @@ WITH run AS MATERIALIZED (
           SELECT dag_run_id FROM backfill_date WHERE backfill_id = $8 AND state <> 'skipped'
       ))
       AND ($9::bigint IS NULL OR run.id < $9)
+      AND ($11::text[] IS NULL OR run.dag_id = ANY ($11))
+      AND ($12::bigint[] IS NULL OR run.id = ANY ($12))
       AND run.id BETWEEN coalesce($10::bigint, 0) AND coalesce($10, 9223372036854775807)
     ORDER BY run.id DESC
     LIMIT $4
@@ -35,6 +37,22 @@ SELECT
 FROM run
 JOIN version ON version.id = run.version_id
 ORDER BY run.id DESC
+
+-- name: tagged
+SELECT dag.dag_id
+FROM dag JOIN dag_version AS version ON version.id = dag.version_id
+WHERE version.spec -> 'tags' ? $1
+
+-- name: of_dataset
+-- The newest runs that consumed an event of a dataset.
+SELECT DISTINCT consumed.dag_run_id
+FROM dataset
+JOIN dataset_subscription AS subscription ON subscription.dataset_id = dataset.id
+JOIN dataset_event AS event ON event.dataset_id = dataset.id
+JOIN dagrun_dataset_event AS consumed ON (consumed.dag_id, consumed.dataset_event_id) = (subscription.dag_id, event.id)
+WHERE dataset.uri = $1
+ORDER BY consumed.dag_run_id DESC
+LIMIT $2
 
 -- name: run_number
 SELECT id FROM dag_run WHERE dag_id = $1 AND run_id = $2

@@ -62,6 +62,21 @@ async def matching(db: Db, dag_id: str, run_id: str | None, start: datetime | No
     return [row[0] for row in await db.fetch(_SQL["find_runs"], dag_id, run_id, start, end)]
 
 
+async def named(db: Db, dag_id: str, run_ids: Collection[str]) -> list[int]:
+    """The runs of these ids; unknown ones are left out."""
+    return [row[0] for row in await db.fetch(_SQL["named"], dag_id, list(run_ids))]
+
+
+async def active_of(db: Db, dag_id: str, run_ids: Collection[str]) -> list[int]:
+    """Those of these runs that have not ended, in the global order."""
+    return [row[0] for row in await db.fetch(_SQL["active_of"], dag_id, list(run_ids))]
+
+
+async def active_names(db: Db, dag_id: str, run_ids: Collection[str]) -> list[str]:
+    """The ids of those of these runs that have not ended."""
+    return [row[0] for row in await db.fetch(_SQL["active_names"], dag_id, list(run_ids))]
+
+
 async def change_version(db: Db, effects: Sequence[ChangeVersion]) -> None:
     ids = [effect.dag_run_id for effect in effects]
     rows = [(effect.dag_run_id, effect.version_id, effect.max_active_tasks, effect.times_out_at) for effect in effects]

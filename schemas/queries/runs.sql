@@ -42,6 +42,15 @@ WHERE dag_id = $1
   AND ($4::timestamptz IS NULL OR order_at <= $4)
 ORDER BY id
 
+-- name: named
+SELECT id FROM dag_run WHERE dag_id = $1 AND run_id = ANY ($2::text[]) ORDER BY id
+
+-- name: active_of
+SELECT id FROM dag_run WHERE dag_id = $1 AND run_id = ANY ($2::text[]) AND state IN ('queued', 'running') ORDER BY id
+
+-- name: active_names
+SELECT run_id FROM dag_run WHERE dag_id = $1 AND run_id = ANY ($2::text[]) AND state IN ('queued', 'running') ORDER BY id
+
 -- name: change_version
 UPDATE dag_run
 SET version_id = change.version_id, max_active_tasks = change.max_active_tasks, times_out_at = change.times_out_at

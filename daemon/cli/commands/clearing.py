@@ -2,17 +2,23 @@
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
 from tidegate.daemon.cli.command import confirm
 from tidegate.daemon.cli.pages import output
-from tidegate.daemon.cli.session import at, changed, read_settings
-from tidegate.daemon.identity.local_user import local_caller
+from tidegate.daemon.cli.session import at, changed, read_settings, remote, with_database
+from tidegate.daemon.identity.local_user import current_user, local_caller
 from tidegate.daemon.read_model.clearing import ClearedRun, cleared_text, consequence, consumed_text
+from tidegate.daemon.read_model.lookup import find_run
 from tidegate.schemas.message import ClearRequested, options_of
+from tidegate.schemas.queries.run_pages import RunRow
+from tidegate.schemas.state import RUN_ENDED
+
+if TYPE_CHECKING:
+    from tidegate.daemon.postgres.database import Database
 
 TITLES = ("RUN", "LOGICAL DATE", "STATE", "TASKS")
 CONSUMER_TITLES = ("CONSUMER", "RUN", "STATE", "DATASET", "WRITTEN BY")
@@ -23,22 +29,54 @@ SHOWN_CONSUMERS = 20
 NoDownstream = Annotated[bool, typer.Option("--no-downstream", help="Do not clear the tasks after these.")]
 
 
-def clear_tasks(context: typer.Context, wanted: ClearRequested, *, yes: bool, json: bool) -> None:
-    """Clear the runs and tasks that `wanted` names.
+CancelFirst = Annotated[
+    bool,
+    typer.Option(
+        "--cancel", help="First cancel the run if it has not ended, and wait until its attempts have ended: for --newest-version."
+    ),
+]
+
+
+def clear_tasks(context: typer.Context, wanted: ClearRequested, *, yes: bool, json: bool, cancels: bool = False) -> None:
+    """Clear the runs and tasks that `wanted` names. `cancels`: a run that has not ended is cancelled before.
 
     Raises RequestError if there is nothing to clear or the user declines, BadParameter without a terminal to ask on.
     """
-    found = _clear(context, wanted, dry_run=True)
+    if cancels and (wanted.task_ids or wanted.only_failed):
+        raise typer.BadParameter("a cancelled run has all its tasks to run again: leave out --task and --only-failed")
+    found = clear_once(context, msgspec.structs.replace(wanted, newest_version=False) if cancels else wanted, dry_run=True)
     if not json:
         output.table(TITLES, map(_cells, found), empty="nothing")
         _print_consumers(found, wanted)
     if not yes:
-        confirm("clear", cleared_text(found))
+        confirm("cancel and clear" if cancels else "clear", cleared_text(found))
         wanted = msgspec.structs.replace(wanted, shown=tuple(run.run_id for run in found))
     # A run that begins while the user decides is another `latest`.
     request = msgspec.structs.replace(wanted, run_id=found[0].run_id) if wanted.run_id is not None and found else wanted
-    cleared = _clear(context, request, dry_run=False)
+    for run in found if cancels else ():
+        if run.state not in RUN_ENDED:
+            _cancel(context, request.dag_id, run.run_id)
+    cleared = clear_once(context, request, dry_run=False)
     output.write_result({"dag_id": request.dag_id, "runs": cleared}, _cleared_text(cleared), json=json)
+
+
+def _cancel(context: typer.Context, dag_id: str, run_id: str) -> None:
+    """Cancel a run unless it has ended meanwhile, and wait for the ends of its attempts."""
+    from tidegate.daemon import runs
+    from tidegate.daemon.cli.commands import run_follow
+    from tidegate.daemon.cli.pages.follow import wait_killed
+
+    user = current_user(read_settings(context))
+
+    async def work(database: "Database") -> None:
+        await runs.cancel_runs(database, user, dag_id, [run_id])
+        await wait_killed(database, await database.run(find_run, dag_id, run_id))
+
+    if (server := remote(context)) is None:
+        with_database(context, work)
+    else:
+        server.change("POST", at("dags", dag_id, "cancel"), runs.CancelledRuns, {"run_ids": [run_id]}, {})
+        run_follow.wait_killed(server, server.read(at("dags", dag_id, "runs", run_id, "state"), RunRow, {}))
 
 
 def _cleared_text(cleared: Sequence[ClearedRun]) -> str:
@@ -58,12 +96,14 @@ def _print_consumers(found: Sequence[ClearedRun], options: ClearRequested) -> No
         output.write(f"{consumed_text(found)} {consequence(options)}")
 
 
-def _clear(context: typer.Context, request: ClearRequested, *, dry_run: bool) -> list[ClearedRun]:
+def clear_once(context: typer.Context, request: ClearRequested, *, dry_run: bool) -> list[ClearedRun]:
+    """Clear by one request, or with `dry_run` only say what it would clear."""
     from tidegate.daemon import runs
 
     settings = read_settings(context)
     body: dict[str, Any] = {
         "run_id": request.run_id,
+        "run_ids": request.run_ids,
         "since": request.start,
         "until": request.end,
         "task_ids": request.task_ids,

@@ -2,20 +2,18 @@
 
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack, cast
 
+import msgspec
 import typer
 
 from tidegate.daemon.cli.command import (
-    MAX_ID,
     DagId,
     Json,
     Limit,
     MarkState,
     OnlyDag,
     RunId,
-    Since,
-    Until,
     Yes,
     command_group,
     examples,
@@ -23,7 +21,8 @@ from tidegate.daemon.cli.command import (
     parse_time,
     shared_options,
 )
-from tidegate.daemon.cli.commands.clearing import NoDownstream, clear_tasks
+from tidegate.daemon.cli.commands.clearing import CancelFirst, NoDownstream, clear_tasks
+from tidegate.daemon.cli.commands.selected_runs import RunFilters, cancel_selected, clear_selected, is_selection
 from tidegate.daemon.cli.pages import output, run_progress
 from tidegate.daemon.cli.pages.lists import RUNS, print_list
 from tidegate.daemon.cli.pages.run import print_page
@@ -39,7 +38,7 @@ from tidegate.schemas.queries import run_pages
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.notes import Note
 from tidegate.schemas.queries.run_pages import RunRow
-from tidegate.schemas.state import RunState, RunType
+from tidegate.schemas.state import RunState
 
 if TYPE_CHECKING:
     from tidegate.daemon.cli.remote import Remote
@@ -65,26 +64,14 @@ LogicalDate = Annotated[
         "tidegate runs list --json -n 1",
     ),
 )
+@shared_options(RunFilters)
 def list_(
-    context: typer.Context,
-    dag_id: OnlyDag = None,
-    *,
-    state: Annotated[RunState | None, typer.Option(help="Only runs in this state.")] = None,
-    run_type: Annotated[RunType | None, typer.Option("--type", help="Only runs of this type.")] = None,
-    since: Since = None,
-    until: Until = None,
-    backfill_id: Annotated[
-        int | None, typer.Option("--backfill", metavar="ID", min=1, max=MAX_ID, help="Only runs of this backfill.")
-    ] = None,
-    limit: Limit = 50,
-    json: Json = False,
+    context: typer.Context, dag_id: OnlyDag = None, *, limit: Limit = 50, json: Json = False, **filters: Unpack[RunFilters]
 ) -> None:
     """List runs, newest first."""
 
-    filters = {"state": state, "run_type": run_type, "since": since, "until": until, "backfill_id": backfill_id}
-
     async def read(db: Db) -> list[RunRow]:
-        return await list_of_dag(db, run_pages.list_runs, dag_id, limit=limit, **filters)
+        return await list_of_dag(db, run_pages.list_filtered, dag_id, limit=limit, **filters)
 
     print_list(RUNS, *listed(context, "/runs", RunRow, read, limit, dag_id=dag_id, **filters), json=json)
 
@@ -197,20 +184,21 @@ def trigger(
     epilog=examples(
         "tidegate runs clear daily_delays latest --only-failed",
         "tidegate runs clear daily_delays --since 2013-01-01 --until 2013-01-31 --yes",
+        "tidegate runs clear --tag nightly --state failed --only-failed",
+        "tidegate runs clear daily_delays latest --newest-version --cancel   # while it is running",
         "tidegate runs clear daily_delays latest --task join --newest-version",
         "tidegate runs clear daily_delays latest --cascade   # and the runs that consumed what it writes",
     )
 )
+@shared_options(RunFilters)
 @shared_options(ClearOptions)
 def clear(
     context: typer.Context,
-    dag_id: DagId,
+    dag_id: OnlyDag = None,
     run_id: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="The id of the run, or `latest`. Otherwise give --since or --until.")
+        str | None, typer.Argument(metavar="RUN", help="The id of the run, or `latest`. Otherwise select runs by options.")
     ] = None,
     *,
-    since: Since = None,
-    until: Until = None,
     task: Annotated[
         list[str] | None,
         typer.Option(
@@ -218,34 +206,79 @@ def clear(
         ),
     ] = None,
     no_downstream: NoDownstream = False,
+    cancel: CancelFirst = False,
     yes: Yes = False,
     json: Json = False,
     **options: Any,
 ) -> None:
-    """Run tasks of one run, or of all runs in a time range, again. Active attempts are killed; earlier tries stay on record.
+    """Run tasks of one run, or of all runs that the options select, again. Active attempts are killed; earlier tries stay.
 
-    Lists the tasks and asks for confirmation. Runs that had ended are queued again. Setups and teardowns of cleared tasks are
-    cleared too. Also lists the runs that consumed what these tasks wrote.
+    Lists the tasks and asks for confirmation; of selected runs it counts them. Runs that had ended are queued again. Setups and
+    teardowns of cleared tasks are cleared too. Also lists the runs that consumed what these tasks wrote.
     """
-    if (run_id is None) == (since is None and until is None):
-        raise typer.BadParameter("give either a run, or --since, --until or both", param_hint="RUN")
-    named: dict[str, Any] = {"dag_id": dag_id, "run_id": run_id, "task_ids": tuple(task or ()), "start": since, "end": until}
-    clear_tasks(context, ClearRequested(**named, downstream=not no_downstream, **options), yes=yes, json=json)
+    filters, options = _divided(options)
+    if (run_id is None) is not is_selection(filters):
+        raise typer.BadParameter("give either a run, or options that select runs, such as --state or --since", param_hint="RUN")
+    downstream, tasks = not no_downstream, tuple(task or ())
+    wanted = ClearRequested(dag_id=dag_id or "", run_id=run_id, task_ids=tasks, downstream=downstream, **options)
+    if run_id is not None:
+        clear_tasks(context, wanted, cancels=cancel, yes=yes, json=json)
+    elif cancel:
+        raise typer.BadParameter("it is for one run: give a run, or cancel the selected runs first", param_hint="--cancel")
+    elif dag_id is not None and _is_time_range(filters):
+        in_time = msgspec.structs.replace(wanted, start=filters["since"], end=filters["until"])
+        clear_tasks(context, in_time, yes=yes, json=json)
+    else:
+        clear_selected(context, dag_id, filters, wanted, yes=yes, json=json)
 
 
-@app.command(epilog=examples("tidegate runs cancel daily_delays latest --wait"))
+def _divided(options: dict[str, Any]) -> tuple[RunFilters, dict[str, Any]]:
+    """The filters, and the other options."""
+    filters = cast("RunFilters", {name: options[name] for name in RunFilters.__annotations__})
+    return filters, {name: value for name, value in options.items() if name not in filters}
+
+
+def _is_time_range(filters: RunFilters) -> bool:
+    """Whether the runs of one DAG are selected by their time alone: one transaction clears them all, or none."""
+    return not is_selection({**filters, "since": None, "until": None})
+
+
+@app.command(
+    epilog=examples(
+        "tidegate runs cancel daily_delays latest --wait",
+        "tidegate runs cancel --tag nightly --state queued",
+        "tidegate runs cancel --dataset lake://flights --since 2013-01-01 --yes",
+    )
+)
+@shared_options(RunFilters)
 def cancel(
     context: typer.Context,
-    dag_id: DagId,
-    run_id: RunId,
+    dag_id: OnlyDag = None,
+    run_id: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="The id of the run, or `latest`. Otherwise select runs by options.")
+    ] = None,
     *,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until all attempts of the run have ended.")] = False,
+    yes: Yes = False,
     json: Json = False,
+    **filters: Unpack[RunFilters],
 ) -> None:
-    """Stop a run: active attempts are killed, waiting tasks skipped, and the run fails. Exit code 1 for a run that has ended.
+    """Stop a run, or all runs that the options select: active attempts are killed, waiting tasks skipped, and the run fails.
 
-    It also works for a held DAG, whose version is not read.
+    Exit code 1 for a run that has ended. Of selected runs it leaves these out, counts the others, and asks. It also works for a
+    held DAG, whose version is not read.
     """
+    if (run_id is None) is not is_selection(filters):
+        raise typer.BadParameter("give either a run, or options that select runs, such as --state or --since", param_hint="RUN")
+    if dag_id is not None and run_id is not None:
+        _cancel_one(context, dag_id, run_id, wait=wait, json=json)
+    elif wait:
+        raise typer.BadParameter("it is for one run", param_hint="--wait")
+    else:
+        cancel_selected(context, dag_id, filters, yes=yes, json=json)
+
+
+def _cancel_one(context: typer.Context, dag_id: str, run_id: str, *, wait: bool, json: bool) -> None:
     from tidegate.daemon import runs
     from tidegate.daemon.cli.pages.follow import wait_killed
 

@@ -31,6 +31,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "Mark": {"state": "failed"},
     "NewNote": {"content": "a"},
     "Clear": {"run_id": "none"},
+    "RunsToCancel": {"run_ids": ["none"]},
     "NewEvent": {"uri": ""},
     "NewBackfill": {"dag_id": "none", **DATES},
     "BackfillPatch": {"limits": {"max_active_runs": 1}},
@@ -88,6 +89,7 @@ CHANGES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("DELETE", "/dags/{dag}", {}),
     ("POST", "/dags/{dag}/runs", {}),
     ("POST", "/dags/{dag}/clear", {"run_id": "r"}),
+    ("POST", "/dags/{dag}/cancel", {"run_ids": ["r"]}),
     ("POST", "/dags/{dag}/runs/r/cancel", {}),
     ("POST", "/dags/{dag}/runs/r/mark", {"state": "failed"}),
     ("POST", "/dags/{dag}/runs/latest/mark", {"state": "failed"}),
@@ -131,7 +133,7 @@ async def test_a_token_of_some_dags_changes_no_other_dag(two: Site) -> None:
     assert await state_of(two) == before
     query = "SELECT object FROM audit_log WHERE who = 'eve' AND what = 'was refused' ORDER BY id"
     assert [row["object"] for row in await two.history.database.pool.fetch(query)] == [
-        *["DAG other"] * 5,
+        *["DAG other"] * 6,
         *["DAG other, run_id r"] * 3,
         *["DAG other, run_id r, task_id first"],
         *["DAG other, run_id r"] * 2,

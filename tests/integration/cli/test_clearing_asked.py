@@ -71,7 +71,7 @@ async def test_either_a_run_or_a_time_is_cleared(cli: Cli, history: History, arg
     answer = await cli("runs", "clear", "three", *args, "--yes")
 
     assert (answer.code, answer.out) == (2, "")
-    assert "invalid value for RUN: give either a run, or --since, --until or both" in answer.err
+    assert "invalid value for RUN: give either a run, or options that select runs" in answer.err
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from tests.integration.engine.world import World, utc
 from tests.tokens import token_of
 from tidegate.handlers import clear_requested
 from tidegate.schemas.dag import DagSpec, TriggerRule
-from tidegate.schemas.message import ClearRequested, RunEndRequested, RunReconsidered, RunRequested, TaskMarked
-from tidegate.schemas.queries import runs
+from tidegate.schemas.message import ClearRequested, RunEndRequested, RunReconsidered, RunRequested, RunsCancelled, TaskMarked
+from tidegate.schemas.queries import holds, runs
 from tidegate.schemas.state import RunState, TaskState
 from tidegate.schemas.wire.event import DagRunStateChanged, TaskFinished
 
@@ -250,3 +250,34 @@ async def test_a_run_whose_last_task_a_user_fails_names_its_failed_tasks(world: 
     await world.tick()
 
     assert await last_failure(world) == ("task a failed in try 1: no disk; so did b", ["a", "b"])
+
+
+@pytest.mark.parametrize("is_held", [False, True], ids=["free", "held"])
+async def test_runs_are_cancelled_together_also_of_a_held_dag(world: World, *, is_held: bool) -> None:
+    await started(world, runs=3, max_active_runs=2)
+    await world.work()
+    if is_held:
+        await world.database.run(holds.hold, {"d": "a fault"})
+
+    await world.tell(RunsCancelled(dag_id="d", run_ids=("r1", "r2", "r3", "r9"), reason="cancelled by anna"))
+    await world.tick()
+
+    assert await world.runs() == [("r1", "failed"), ("r2", "failed"), ("r3", "failed")]
+    assert await world.tasks("r1") == {"a": "success", "b": "skipped", "c": "skipped"}
+
+
+async def test_no_run_of_an_unknown_dag_is_cancelled(world: World) -> None:
+    applied = await world.tell(RunsCancelled(dag_id="d", run_ids=("r1",), reason="cancelled by anna"))
+
+    assert [rejected.reason for rejected in applied.rejected] == ["no_such_dag"]
+
+
+async def test_runs_are_cleared_by_their_ids(world: World) -> None:
+    await started(world, command("a"), runs=3)
+    await world.work()
+
+    await clear(world, None, run_ids=("r1", "r3", "r9"))
+    nothing = await world.tell(ClearRequested(dag_id="d", run_ids=("r9",)))
+
+    assert await world.runs() == [("r1", "running"), ("r2", "success"), ("r3", "running")]
+    assert [rejected.message for rejected in nothing.rejected] == ["DAG 'd' has no run of these ids"]

@@ -72,7 +72,7 @@ READ = {
     "grid.range": ("'dag_7'", "dag_run_order"),
     "dag_pages.last_runs": ("{dags}, 10", "dag_run_order"),
     "dag_pages.list_dags": ("'dag_7', NULL, NULL, NULL, 10001, NULL, NULL, false", "dag_pkey dag_run_active"),
-    "run_pages.list_runs": ("NULL, NULL, NULL, 1, NULL, NULL, NULL, NULL, NULL, 7", "dag_run_pkey dag_version_pkey"),
+    "run_pages.list_runs": ("NULL, NULL, NULL, 1, NULL, NULL, NULL, NULL, NULL, 7, NULL, NULL", "dag_run_pkey dag_version_pkey"),
     "run_pages.newest_number": ("'dag_7'", "dag_run_pkey"),
     "datasets.pending_counts": ("'dag_7', 10001", "dataset_dag_run_queue_dataset dataset_pkey"),
     "dataset_pages.consumers": ("'s://7', 100, 10001", "dataset_dag_run_queue_dataset dataset_uri_key"),
