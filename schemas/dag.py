@@ -58,6 +58,10 @@ class WeightRule(StrEnum):
     ABSOLUTE = "absolute"
 
 
+MAX_MAP_LABEL = 250
+"""The most characters of the path of a field that names instances of a mapped task."""
+
+
 class Secret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A secret by its name, as a value of `env=` or `conf=` of a task: `Secret("warehouse-password")`.
 
@@ -100,7 +104,8 @@ class BaseTask(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forb
     `weight_rule`. `max_active_per_dag` and `max_active_per_run` limit how many instances of the task are active. Only runs with a
     logical date from `start_date` to `end_date` have the task. A teardown runs when all its upstream tasks have ended, if a setup
     in `teardown_of` succeeded; its end counts for the run only with `on_failure_fail_run`. A task mapped `over` an upstream task
-    has one instance per element of the list which that task returns. `group` is the id of its task group.
+    has one instance per element of the list which that task returns; `map_label` is the path of the field of an element that
+    names its instance for people, such as `flight.day`. `group` is the id of its task group.
     `callbacks` name the receivers of notifications about the task. `deadlines` are the times by which it must have ended.
     """
 
@@ -130,6 +135,7 @@ class BaseTask(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", forb
     teardown_of: tuple[Name, ...] = ()
     on_failure_fail_run: bool = False
     over: Name | None = None
+    map_label: Annotated[str, Meta(max_length=MAX_MAP_LABEL)] = ""
     outlets: tuple[Uri, ...] = ()
     callbacks: tuple[Callback, ...] = ()
     deadlines: tuple[DeadlineSpec, ...] = ()

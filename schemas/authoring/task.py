@@ -9,7 +9,7 @@ from typing import Any, Generic, Self, TypeVar, cast
 import msgspec
 
 from tidegate.schemas.authoring.dataset import Expression
-from tidegate.schemas.dag import EmptyTask, FunctionTask, TaskSpec
+from tidegate.schemas.dag import MAX_MAP_LABEL, EmptyTask, FunctionTask, TaskSpec
 from tidegate.schemas.error import DagError
 
 Function_co = TypeVar("Function_co", bound=Callable[..., Any], covariant=True)
@@ -80,12 +80,20 @@ class Task(Linkable):
     def __repr__(self) -> str:
         return f"task {self.task_id!r}"
 
-    def expand(self, *, over: "Task") -> Self:
+    def expand(self, *, over: "Task", map_label: str = "") -> Self:
         """Map the task over the list that the task `over` returns, after which it runs: one instance per element.
+
+        `map_label` is the field of an element that names its instance in lists and pages, such as "day", or "flight.day" for one
+        within another; without it the element itself, shortened.
 
         An instance reads its element as `run.item` or `{{ item }}`, its index from 0 as `run.map_index`, and not the whole list.
         Tasks after it read the list of the instances' results, in the order of the elements. Raises DagError for an empty task.
         """
+        if not isinstance(map_label, str) or len(map_label) > MAX_MAP_LABEL or "\0" in map_label:
+            raise DagError(
+                f"DAG {self.dag_id!r}, {self!r}: map_label names a field of the elements in at most {MAX_MAP_LABEL} characters,"
+                f" such as 'day' or 'flight.day', not {map_label!r:.100}"
+            )
         if not isinstance(over, Task):
             raise DagError(
                 f"DAG {self.dag_id!r}, {self!r}: expand(over=…) takes the task that returns the list, not {over!r:.100}"
@@ -93,7 +101,7 @@ class Task(Linkable):
         if isinstance(self.spec, EmptyTask):
             raise DagError(f"DAG {self.dag_id!r}, {self!r}: an empty task cannot be mapped, for it does nothing with an element")
         self.follow(over, _caller())
-        self.spec = msgspec.structs.replace(self.spec, over=over.task_id)
+        self.spec = msgspec.structs.replace(self.spec, over=over.task_id, map_label=map_label)
         return self
 
     def as_setup(self) -> Self:

@@ -22,6 +22,9 @@ _SQL = load("run_pages")
 MOST_CONSUMERS = 1_000_000
 """The most runs that are read for the filter by a dataset."""
 
+MAX_LABEL = 60
+"""The most characters of what names an instance of a mapped task."""
+
 LAST_INDEX = 2**31 - 1
 """The largest index that the column can have."""
 
@@ -62,7 +65,11 @@ class RunEventRow(msgspec.Struct, frozen=True):
 
 
 class RunTaskRow(msgspec.Struct, frozen=True):
-    """A task instance with its newest attempt. `reason` says why it has its state, also without an attempt."""
+    """A task instance with its newest attempt. `reason` says why it has its state, also without an attempt.
+
+    `map_label` names the element of an instance of a mapped task for people: the field that `map_label` of the task names, or the
+    element, shortened.
+    """
 
     task_id: str
     map_index: int | None
@@ -75,11 +82,17 @@ class RunTaskRow(msgspec.Struct, frozen=True):
     backend: str | None
     submission_state: SubmissionStateName | None
     reason: str | None
+    map_label: str | None = None
 
     @property
     def label(self) -> str:
         """The name that commands take: `load`, or `load[3]` for an instance of a mapped task."""
         return instance_name(self.task_id, self.map_index)
+
+    @property
+    def title(self) -> str:
+        """The name, and what names its element for people: `load[3] 2013-01-04`."""
+        return f"{self.label} {self.map_label}" if self.map_label else self.label
 
 
 class IndexedTask(msgspec.Struct, frozen=True):
@@ -262,13 +275,34 @@ async def page_of_tasks(
 ) -> list[IndexedTask]:
     """As `tasks_of`, those after an index, in a state."""
     rows = await db.fetch(_SQL["run_tasks"], dag_id, run_id, *indices_after(after), limit, state, None)
-    return [IndexedTask(index, RunTaskRow(*columns)) for index, *columns in rows]
+    found = [IndexedTask(index, RunTaskRow(*columns)) for index, *columns in rows]
+    labels = await map_labels(db, dag_id, run_id, [task.row for task in found])
+    return [IndexedTask(task.index, _with_label(task.row, labels)) for task in found] if labels else found
 
 
 async def task_of(db: Db, dag_id: str, run_id: str, name: str) -> RunTaskRow | None:
     """The task instance with a label. One that was removed and added again is the added one."""
     rows = await db.fetch(_SQL["run_tasks"], dag_id, run_id, *indices_after(None), 1, None, name)
-    return RunTaskRow(*tuple(rows[0])[1:]) if rows else None
+    task = RunTaskRow(*tuple(rows[0])[1:]) if rows else None
+    return task and _with_label(task, await map_labels(db, dag_id, run_id, [task]))
+
+
+def _with_label(row: RunTaskRow, labels: Mapping[tuple[str, int | None], str]) -> RunTaskRow:
+    label = labels.get((row.task_id, row.map_index))
+    return row if label is None else msgspec.structs.replace(row, map_label=label)
+
+
+async def map_labels(db: Db, dag_id: str, run_id: str, rows: Sequence[RunTaskRow]) -> Mapping[tuple[str, int | None], str]:
+    """By task and element, what names the instances of mapped tasks for people; without their list nothing."""
+    wanted = [(row.task_id, row.map_index) for row in rows if row.map_index is not None]
+    found = await db.fetch(_SQL["map_labels"], dag_id, run_id, *zip(*wanted, strict=True)) if wanted else ()
+    return {(task_id, map_index): shortened(label) for task_id, map_index, label in found if label}
+
+
+def shortened(label: str) -> str:
+    """In one line, of at most MAX_LABEL characters."""
+    text = " ".join(label.split())
+    return text if len(text) <= MAX_LABEL else f"{text[: MAX_LABEL - 1]}…"
 
 
 def indices_after(index: int | None) -> tuple[int, int, int]:

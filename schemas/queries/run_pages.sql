@@ -139,6 +139,40 @@ LEFT JOIN submission ON (submission.dag_run_id, submission.task_index, submissio
     = (task.dag_run_id, task.task_index, task.try_number)
 ORDER BY task.task_index < 0, task_position(task.task_index), task.task_index
 
+-- name: map_labels
+-- What names the instances of mapped tasks for people: the field of the element that `map_label` of the task names, or the whole
+-- element. The list that a mapped task returns is that of the results of its instances.
+WITH mapped AS MATERIALIZED (
+    SELECT
+        run.id AS dag_run_id, task ->> 'task_id' AS task_id, task ->> 'over' AS over,
+        string_to_array(nullif(task ->> 'map_label', ''), '.') AS path
+    FROM dag_run AS run
+    JOIN dag_version AS version ON version.id = run.version_id
+    CROSS JOIN LATERAL jsonb_array_elements(
+        CASE jsonb_typeof(version.spec -> 'tasks') WHEN 'array' THEN version.spec -> 'tasks' ELSE '[]' END
+    ) AS task
+    WHERE run.dag_id = $1 AND run.run_id = $2 AND task ->> 'task_id' = ANY ($3::text[])
+),
+element AS MATERIALIZED (
+    SELECT mapped.task_id, mapped.path, listed.number - 1 AS map_index, listed.value
+    FROM mapped
+    JOIN task_instance AS over
+        ON over.dag_run_id = mapped.dag_run_id AND over.task_id = mapped.over AND is_task(over.task_index) AND over.elements = 0
+    JOIN task_result AS list ON (list.dag_run_id, list.task_index) = (over.dag_run_id, over.task_index)
+    CROSS JOIN LATERAL jsonb_array_elements(
+        CASE jsonb_typeof(list.value) WHEN 'array' THEN list.value ELSE '[]' END
+    ) WITH ORDINALITY AS listed (value, number)
+    UNION ALL
+    SELECT mapped.task_id, mapped.path, map_index(twin.task_index), result.value
+    FROM mapped
+    JOIN task_instance AS twin
+        ON twin.dag_run_id = mapped.dag_run_id AND twin.task_id = mapped.over AND twin.task_index >= 1048576
+    JOIN task_result AS result ON (result.dag_run_id, result.task_index) = (twin.dag_run_id, twin.task_index)
+)
+SELECT task_id, map_index, left(coalesce(element.value #>> element.path, element.value #>> '{}'), 200) AS label
+FROM unnest($3::text[], $4::integer[]) AS wanted (task_id, map_index)
+JOIN element USING (task_id, map_index)
+
 -- name: task_index
 -- Removed tasks may have the name of one another and of one that is in the run.
 SELECT task.task_index

@@ -138,12 +138,12 @@ def run_cells(run: RunRow, now: datetime) -> tuple[output.Cell, ...]:
 def task_cells(task: RunTaskRow, now: datetime) -> tuple[output.Cell, ...]:
     """A line of a run's tasks, for `TASK_TITLES`."""
     if task.state == TaskState.NONE:
-        return task.label, task.state, task.try_number or None, None, None, None  # an earlier try says nothing about this one
+        return task.title, task.state, task.try_number or None, None, None, None  # an earlier try says nothing about this one
     reason = task.reason
     if task.next_try_at is not None and task.state == "up_for_retry":
         reason = f"next try at {utc(task.next_try_at)}" + (f"; {reason}" if reason else "")
     tries = task.try_number or None
-    return task.label, task.state, tries, task.start_date, took(task.start_date, task.end_date, now), reason
+    return task.title, task.state, tries, task.start_date, took(task.start_date, task.end_date, now), reason
 
 
 def _run(row: RunRow, now: datetime) -> Sequence[output.Cell]:

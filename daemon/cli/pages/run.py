@@ -56,7 +56,7 @@ def print_page(page: RunPage, now: datetime) -> None:
         output.write(f"  and {page.tasks_left} more; `tidegate tasks list {run.dag_id} {run.run_id}` lists all")
     if any(task.task.state == TaskState.SCHEDULED and not task.attempts for task in page.tasks):
         output.write(f"  `tidegate runs show {run.dag_id} {run.run_id} --progress` says what scheduled tasks wait for")
-    attempts = [_attempt_cells(attempt, now) for task in page.tasks for attempt in task.attempts]
+    attempts = [_attempt_cells(task.task.title, attempt, now) for task in page.tasks for attempt in task.attempts]
     output.section("attempts", ATTEMPT_TITLES, attempts, empty="none")
     if page.deadlines:
         output.section("deadlines", DEADLINE_TITLES, map(deadline_cells, reversed(page.deadlines)), empty="none")
@@ -121,9 +121,9 @@ def _interval(run: RunRow) -> str | None:
     return f"{utc(run.data_interval_start)} to {utc(run.data_interval_end)}"
 
 
-def _attempt_cells(attempt: RunAttemptRow, now: datetime) -> tuple[output.Cell, ...]:
+def _attempt_cells(title: str, attempt: RunAttemptRow, now: datetime) -> tuple[output.Cell, ...]:
     return (
-        attempt.label,
+        title,
         attempt.try_number,
         attempt.state,
         attempt.backend,

@@ -120,6 +120,11 @@ class RunScreen(Struct, frozen=True):
             else "The run has not started: it has no tasks yet."
         )
 
+    @property
+    def map_labels(self) -> Mapping[str, str | None]:
+        """By label, what names the element of an instance that is on the page."""
+        return {task.label: task.map_label for task in self.tasks}
+
     def next_try_of(self, task: RunTaskRow) -> datetime | None:
         """When a task is tried again; None where `reason_of` says it."""
         is_said = task.state != TaskState.UP_FOR_RETRY or (task.label, task.state) in self.waits_for

@@ -35,9 +35,9 @@ async def test_instances_of_a_mapped_task_are_listed_after_it(cli: Cli, history:
     assert [row[:2] for row in answer.rows[1:]] == [
         ["find", "success"],
         ["load", "none"],
-        ["load[0]", "running"],
-        ["load[1]", "running"],
-        ["load[2]", "running"],
+        ["load[0]", "x"],
+        ["load[1]", "y"],
+        ["load[2]", "z"],
         ["after", "none"],
     ]
 
@@ -132,3 +132,39 @@ async def test_a_task_is_executed_with_what_its_run_has_and_nothing_is_recorded(
     for label, reason in {"done": "does no work", "each": "name an instance of it, like each[0]", "x": "has no task 'x'"}.items():
         refused = await cli("tasks", "test", "tried", "latest", label)
         assert (refused.code, reason in refused.err) == (1, True), refused.err
+
+
+LABELLED = """
+from tidegate import Dag
+with Dag("labelled") as dag:
+    days = dag.command("days", ["true"])
+    named = dag.command("named", ["true"]).expand(over=days, map_label="flight.day")
+    plain = dag.command("plain", ["true"]).expand(over=days)
+    again = dag.command("again", ["true"]).expand(over=plain)
+"""
+
+
+async def test_instances_are_named_by_their_elements(cli: Cli, history: History) -> None:
+    await history.file(LABELLED)
+    await cli("runs", "trigger", "labelled", "--run-id", "a")
+    (attempt,) = await history.attempts_begin()
+    await history.attempt_ends(attempt.submission_id, result=[{"flight": {"day": "2013-01-04"}}, {"text": "x " * 60}])
+    for attempt in await history.attempts_begin():
+        await history.attempt_ends(attempt.submission_id, result="of plain")
+
+    answer = await cli("tasks", "list", "labelled", "a", "--json")
+
+    long = '{"text": "x x x x x x x x x x x x x x x x x x x x x x x x x…'
+    assert {(task["task_id"], task["map_index"]): task["map_label"] for task in answer.json} == {
+        ("days", None): None,
+        ("named", None): None,
+        ("named", 0): "2013-01-04",
+        ("named", 1): long,
+        ("plain", None): None,
+        ("plain", 0): '{"flight": {"day": "2013-01-04"}}',
+        ("plain", 1): long,
+        ("again", None): None,
+        ("again", 0): "of plain",
+        ("again", 1): "of plain",
+    }
+    assert "named[0] 2013-01-04" in (await cli("tasks", "list", "labelled", "a")).out

@@ -131,7 +131,7 @@ DECODED: Mapping[str, Sequence[str]] = {
     "run_pages.consumed": fields(run_pages.ConsumedEventRow, producer=PRODUCER),
     "run_pages.run_attempts": ("task_index", *fields(run_pages.RunAttemptRow)),
     "run_pages.run_events": fields(RunEventRow, producer=PRODUCER),
-    "run_pages.run_tasks": ("task_index", *fields(RunTaskRow)),
+    "run_pages.run_tasks": ("task_index", *fields(RunTaskRow)[:-1]),
     "run_pages.steps": fields(Steps, task=TASK),
     "submissions.read_with_tasks": (
         "dag_run_id",

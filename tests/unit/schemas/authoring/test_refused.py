@@ -291,6 +291,11 @@ def test_an_error_inside_the_with_block_is_not_hidden_by_the_check() -> None:
         (lambda t: ["x"] >> t, "DAG 'd', task 't': >> and << take a task, a task group or a list of them, not ['x']"),
         (lambda t: t.as_teardown(setups=[]), "DAG 'd', task 't': a teardown needs at least one setup"),
         (lambda t: t.expand(over="x"), "DAG 'd', task 't': expand(over=…) takes the task that returns the list, not 'x'"),
+        (
+            lambda t: t.expand(over=t, map_label=3),
+            "DAG 'd', task 't': map_label names a field of the elements in at most 250 characters, such as 'day' or 'flight.day',"
+            " not 3",
+        ),
         (lambda t: t.expand(over=t), "DAG 'd', task 't': an empty task cannot be mapped, for it does nothing with an element"),
         (lambda t: t.as_teardown(setups="x"), "DAG 'd', task 't': setups is a task or a list of tasks, not 'x'"),
         (
