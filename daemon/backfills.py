@@ -187,7 +187,10 @@ async def _preview(db: Db, request: BackfillRequested, limit: int) -> Preview:
         dates[0] = msgspec.structs.replace(dates[0], reason=FIRST_IGNORES)
     found = preview_of(dates, limit)
     not_due = await run_sync(_not_due, backfill, graph) if found.is_exact else 0
-    return msgspec.structs.replace(found, not_due=not_due, consumers=(await dags_of(db, request))[1:])
+    reached = (await backfills.dags_of_cascade(db, request.dag_id))[1:] if found.counts.get("rerun") else []
+    cascades = request.outlets is Outlets.CASCADE
+    consumers = (await dags_of(db, request))[1:]
+    return msgspec.structs.replace(found, not_due=not_due, consumers=consumers, left=[] if cascades else reached)
 
 
 async def _timed_dates(db: Db, backfill: BackfillView, graph: Graph, most: int) -> list[PreviewDate]:

@@ -32,7 +32,8 @@ class Preview(msgspec.Struct, frozen=True):
     """The first dates of a backfill that is not created yet. `more`: others follow.
 
     `counts` has the number of dates by action, of the first 10,000 dates at least; `is_exact`: of all. `not_due` dates of the
-    future get no run. `consumers`: the DAGs of a cascade, whose runs may run again.
+    future get no run. `consumers`: the DAGs of a cascade, whose runs may run again. `left`: without a
+    cascade, the DAGs whose runs keep what they have read from the runs that run again.
     """
 
     dates: Sequence[PreviewDate]
@@ -41,6 +42,7 @@ class Preview(msgspec.Struct, frozen=True):
     is_exact: bool = True
     not_due: int = 0
     consumers: Sequence[str] = ()
+    left: Sequence[str] = ()
 
 
 def preview_of(dates: Sequence[PreviewDate], limit: int) -> Preview:
@@ -64,3 +66,6 @@ def says(found: Preview) -> Iterator[str]:
         yield f"{counted(found.not_due, 'date is', 'dates are')} not due yet: no run."
     if found.consumers:
         yield f"Runs of {', '.join(found.consumers)} that consumed what is rewritten run again, too."
+    if found.left:
+        stay = f"Runs of {', '.join(found.left)} that consumed what is rewritten stay as they are"
+        yield f"{stay}; outlets=cascade runs them again."

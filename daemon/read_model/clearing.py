@@ -144,4 +144,4 @@ def consequence(options: ClearOptions) -> str:
         return "They run again after it, in order. Those of a paused DAG wait until it is unpaused."
     if options.announce:
         return "They stay as they are; new events of these datasets start new runs, which wait for their other inputs."
-    return "They stay as they are, with the data that they have read: --cascade runs them again, --announce publishes new events."
+    return "They stay as they are, with the data that they have read."

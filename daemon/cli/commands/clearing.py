@@ -85,6 +85,14 @@ def _cleared_text(cleared: Sequence[ClearedRun]) -> str:
     return done if id_ is None else f"{done}; backfill {id_} runs the consumers again: `tidegate backfills show {id_}`"
 
 
+def consumers_text(found: Sequence[ClearedRun], options: ClearRequested) -> str:
+    """How many runs consumed what is cleared, and what becomes of them; empty without any."""
+    if not (text := consumed_text(found)):
+        return ""
+    hint = "" if options.cascade or options.announce else " --cascade runs them again, --announce publishes new events."
+    return f"{text} {consequence(options)}{hint}"
+
+
 def _print_consumers(found: Sequence[ClearedRun], options: ClearRequested) -> None:
     consumers = [consumer for run in found for consumer in run.consumers]
     if consumers:
@@ -93,7 +101,7 @@ def _print_consumers(found: Sequence[ClearedRun], options: ClearRequested) -> No
         output.table(CONSUMER_TITLES, islice(rows, SHOWN_CONSUMERS), empty="none")
         if len(consumers) > SHOWN_CONSUMERS:
             output.write(f"  and {len(consumers) - SHOWN_CONSUMERS} more")
-        output.write(f"{consumed_text(found)} {consequence(options)}")
+        output.write(consumers_text(found, options))
 
 
 def clear_once(context: typer.Context, request: ClearRequested, *, dry_run: bool) -> list[ClearedRun]:

@@ -9,11 +9,11 @@ import msgspec
 import typer
 
 from tidegate.daemon.cli.command import MAX_ID, Since, Until, confirm
-from tidegate.daemon.cli.commands.clearing import clear_once
+from tidegate.daemon.cli.commands.clearing import clear_once, consumers_text
 from tidegate.daemon.cli.pages import output
 from tidegate.daemon.cli.session import at, changed, listed, read_settings
 from tidegate.daemon.identity.local_user import current_user
-from tidegate.daemon.read_model.clearing import ClearedRun, cleared_text, consequence, consumed_text
+from tidegate.daemon.read_model.clearing import ClearedRun, cleared_text
 from tidegate.daemon.read_model.lookup import list_of_dag
 from tidegate.handlers.clear_requested import MAX_CLEARED_RUNS
 from tidegate.schemas.error import RequestError
@@ -127,8 +127,8 @@ def clear_selected(
     selected = [run for run in found if (run.dag_id, run.run_id) in named]
     if not json:
         _print_refused(unclearable)
-    if (text := consumed_text(cleared)) and not json:
-        output.write(f"{text} {consequence(wanted)}")
+    if (text := consumers_text(cleared, wanted)) and not json:
+        output.write(text)
     _ask("clear", selected, yes=yes, json=json, subject=cleared_text(cleared))
     done, refused = _in_batches("cleared runs", by_dag(selected), _clearing(context, wanted, dry_run=False), size)
     dags = [{"dag_id": of_dag, "runs": [run for part in parts for run in part]} for of_dag, parts in done.items()]

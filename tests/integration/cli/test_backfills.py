@@ -261,6 +261,19 @@ with Dag("second", schedule=Dataset("lake://first")) as dag:
 """
 
 
+async def test_a_dry_run_says_that_consumers_keep_what_they_have_read(cli: Cli, daily: History) -> None:
+    await daily.file(CASCADE, "cascade.py")
+    await cli("runs", "trigger", "first", "--logical-date", "2013-01-02T06:00", "--run-id", "mine")
+    await daily.clock("first")
+    await daily.worked()
+    asked = ("backfills", "create", "first", *JANUARY, "--dry-run")
+
+    again, untouched = await cli(*asked, "--reprocess", "completed"), await cli(*asked)
+
+    said = "Runs of second that consumed what is rewritten stay as they are; outlets=cascade runs them again."
+    assert (said in again.err, said in untouched.err) == (True, False)
+
+
 async def test_only_an_editor_of_all_dags_of_a_cascade_may_change_it(
     cli: Cli, daily: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:

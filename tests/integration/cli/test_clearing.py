@@ -182,7 +182,7 @@ async def test_a_clear_lists_the_runs_that_consumed_what_it_writes(cli: Cli, his
         "CONSUMER  RUN" + " " * (len(reader) - 1) + "STATE    DATASET   WRITTEN BY",
         f"reader    {reader}  success  lake://a  writer w",
         "1 run of 1 DAG consumed what these tasks wrote, or what followed from it. They stay as they are, with the data that they"
-        " have read: --cascade runs them again, --announce publishes new events.",
+        " have read. --cascade runs them again, --announce publishes new events.",
     ]
     assert "lake://a is written again: task write of writer w is none since it was cleared" in said.out
 

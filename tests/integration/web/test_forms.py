@@ -281,6 +281,36 @@ async def test_a_failed_run_and_its_clearing_name_both_versions(site: Site) -> N
     assert ("by version 2 of daily_delays." in again, "newest_version" in again) == (True, False)
 
 
+CHAINED = """
+from tidegate import Dag, Dataset
+a = Dataset("lake://a")
+with Dag("writer") as dag: dag.command("write", ["true"], outlets=[a])
+with Dag("reader", schedule=a) as dag: dag.command("read", ["true"])
+"""
+
+
+async def test_a_clearing_names_what_consumed_and_may_run_it_again(site: Site) -> None:
+    await site.history.file(CHAINED)
+    async with site.browser(Role.EDITOR) as client:
+        await send(client, "/dags/writer/trigger", run_id="w")
+        await site.history.worked()
+        await site.history.relayed()
+        await site.history.worked()
+        reader = await newest(site)
+        plain = (await client.get("/dags/writer/runs/w/clear")).text
+        cascading = await client.get("/dags/writer/runs/w/clear?cascade=true")
+        done = await pressed(client, cascading, "Clear 1 task of 1 run")
+        page = (await client.get(f"/dags/reader/runs/{reader.run_id}")).text
+
+    assert "1 run of 1 DAG consumed what these tasks wrote, or what followed from it." in plain
+    assert f"reader {reader.run_id} (success)." in plain
+    assert "They stay as they are, with the data that they have read." in plain
+    assert "They run again after it, in order." in cascading.text
+    assert done.url.path == "/backfills/1"
+    assert "Its input was written again since" in page
+    assert "lake://a is written again: task write of writer w is none since it was cleared" in page
+
+
 async def test_a_run_is_cancelled_once(site: Site) -> None:
     await site.history.file()
     await site.history.run()

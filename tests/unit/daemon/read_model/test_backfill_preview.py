@@ -26,6 +26,11 @@ def dates(number: int, action: PreviewAction = "create") -> list[PreviewDate]:
             {"consumers": ["b", "c"]},
             "1 date: 1 runs again. Runs of b, c that consumed what is rewritten run again, too.",
         ),
+        (
+            preview_of(dates(1, "rerun"), 2),
+            {"left": ["b"]},
+            "1 date: 1 runs again. Runs of b that consumed what is rewritten stay as they are; outlets=cascade runs them again.",
+        ),
         (Preview([], more=False), {}, "No date would get a run."),
     ],
 )
