@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from tidegate.daemon import notes
-from tidegate.daemon.cli.commands import pools, tokens
+from tidegate.daemon.cli.commands import pools, selected_runs, tokens
 from tidegate.daemon.dagfiles import archive, confine, ignore, message, parse, reasons, source
 from tidegate.daemon.gateway import guard, lists
 from tidegate.daemon.gateway.endpoint import LONGEST_KEY
@@ -74,6 +74,7 @@ BOUNDS = {
     "Records of a fetch from Kafka": f"{FETCH_BYTES >> 20} MiB",
     "Extra of the pending events of a DAG under evaluation": f"{read_plan.MAX_READ_BYTES >> 20} MiB",
     "Events of a run in a submission": f"{sources.MAX_EVENTS}, with {sources.MAX_EXTRA_BYTES:,} bytes of extra",
+    "Runs that `runs clear` or `runs cancel` with filters changes": f"{selected_runs.MOST_RUNS:,}",
     "Runs that one request clears": (
         f"{clear_requested.MAX_CLEARED_RUNS:,}, of about {clear_requested.MAX_CLEARED_TASKS:,} tasks together"
     ),
