@@ -166,8 +166,10 @@ def _in_batches(
         for dag_id, run_ids in of_dag.items():
             try:
                 for start in range(0, len(run_ids), size):
-                    done[dag_id].append(work(dag_id, run_ids[start : start + size]))
-                    advance(len(run_ids[start : start + size]))
+                    batch = run_ids[start : start + size]
+                    part = work(dag_id, batch)
+                    done[dag_id].append(part)
+                    advance(len(batch))
             except RequestError as error:
                 refused.append(Refused(dag_id, str(error)))
     return done, refused

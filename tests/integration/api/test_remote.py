@@ -168,6 +168,22 @@ async def test_runs_and_tasks_are_cleared(cli: Cli, two: Site) -> None:
     assert cleared == (0, f"{table}cleared 2 tasks of 1 run\n", "")
 
 
+async def test_selected_runs_are_changed_but_those_of_dags_without_the_right(cli: Cli, two: Site) -> None:
+    await two.history.clock("mine_a")
+
+    cancelled = await cli("runs", "cancel", "--type", "manual", "--yes", "--json")
+    cleared = await cli("runs", "clear", "--state", "failed", "--yes")
+    moved = await cli("runs", "clear", "mine_a", "r", "--newest-version", "--cancel", "--yes")
+
+    why = "anna may change the DAGs mine_*, not 'other'"
+    refused = [{"dag_id": "other", "why": why}]
+    assert cancelled.json == {"dags": [{"dag_id": "mine_a", "cancelled": ["r"], "ended": []}], "refused": refused}
+    assert (cancelled.code, cancelled.err) == (1, f"tidegate: runs of DAG 'other' were refused: {why}\n")
+    assert (cleared.code, cleared.out.splitlines()[-1]) == (0, "cleared 2 tasks of 1 run")
+    assert (moved.code, moved.out.splitlines()[-1]) == (0, "cleared 2 tasks of 1 run")
+    assert [run["state"] for run in (await cli("runs", "list", "mine_a", "--tag", "none", "--json")).json] == []
+
+
 async def test_dead_letters_are_replayed_and_discarded(cli: Cli, two: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     await dead_letters.written(two.history)
     await two.history.database.run(inbox.insert_dead_letters, [dead_letters.letter(4, "invalid", b'{"uri": "lake://a"}')])
