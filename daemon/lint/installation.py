@@ -22,7 +22,7 @@ class Installation(msgspec.Struct, frozen=True):
 
 def unknown_pool(task: BaseTask, pools: Collection[str]) -> Iterator[Mistake]:
     if task.pool not in pools:
-        hint = did_you_mean(task.pool, pools) or "; create it with `tidegate pools set`"
+        hint = did_you_mean(task.pool, pools) or "; tasks wait until `tidegate pools set` creates it"
         yield Mistake(task.pool, f"pool {task.pool!r} does not exist{hint}")
 
 

@@ -28,7 +28,7 @@ def findings_of(
         _finding(places, spec.dag_id, task.task_id, mistake)
         for spec in file.dags
         for task in spec.tasks
-        for mistake in _of_task(spec, task, folder, installation, clusters)
+        for mistake in _of_task(spec, task, folder, clusters)
     ]
     of_file = (*uncalled_builders(places.tree), *late_variables(places.tree))
     notes = [_finding(places, None, None, mistake) for mistake in of_file]
@@ -41,19 +41,15 @@ def findings_of(
         _finding(places, spec.dag_id, task.task_id, mistake)
         for spec in file.dags
         for task in spec.tasks
-        for mistake in _doubts(spec, task, places)
+        for mistake in _doubts(spec, task, places, installation)
     ]
     return Findings(tuple(found), tuple(notes))
 
 
-def _of_task(
-    spec: DagSpec, task: BaseTask, folder: Path, installation: Installation | None, clusters: Clusters
-) -> Iterator[Mistake]:
+def _of_task(spec: DagSpec, task: BaseTask, folder: Path, clusters: Clusters) -> Iterator[Mistake]:
     yield from mistakes_of(task, folder, spec.conf_params)
     if (problem := cluster_problem(task, clusters)) is not None:
         yield Mistake(cluster_name(task), problem)
-    if installation is not None:
-        yield from unknown_pool(task, installation.pools)
 
 
 def _about_schedule(
@@ -66,7 +62,9 @@ def _about_schedule(
     yield from mixed_inputs(spec, functions)
 
 
-def _doubts(spec: DagSpec, task: BaseTask, places: Places) -> Iterator[Mistake]:
+def _doubts(spec: DagSpec, task: BaseTask, places: Places, installation: Installation | None) -> Iterator[Mistake]:
+    if installation is not None:
+        yield from unknown_pool(task, installation.pools)
     function = places.function_of(task.task_id) if isinstance(task, FunctionTask) else None
     yield from missing_dates(spec, task, function)
     yield from doubtful_command(task)

@@ -16,6 +16,8 @@ _SQL = load("pools")
 UNLIMITED = -1
 LONGEST_NAME = 250
 
+MOST_SLOTS = 2**31 - 1
+
 NAME_RULE = f"a name is 1 to {LONGEST_NAME} printable characters, is not . or .., and does not end with /queue"
 """The API reads `x/queue` as the queue of the pool `x`, and clients take `.` and `..` out of addresses."""
 

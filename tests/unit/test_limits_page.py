@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from tidegate.daemon import notes
-from tidegate.daemon.cli.commands import pools, selected_runs, tokens
+from tidegate.daemon.cli.commands import selected_runs, tokens
 from tidegate.daemon.dagfiles import archive, confine, ignore, message, parse, reasons, source
 from tidegate.daemon.gateway import guard, lists
 from tidegate.daemon.gateway.endpoint import LONGEST_KEY
@@ -23,6 +23,7 @@ from tidegate.schemas.conditions import condition, filter_syntax, pattern
 from tidegate.schemas.dag import MAX_CPUS
 from tidegate.schemas.graph import MAX_ELEMENTS, MAX_TASKS
 from tidegate.schemas.queries import counting, memory, sources
+from tidegate.schemas.queries.pools import MOST_SLOTS
 from tidegate.schemas.run import MAX_PRODUCED_BYTES, MAX_PUBLISHED, MAX_RESULT_BYTES, MAX_RESULTS_BYTES
 from tidegate.schemas.time_range import EARLIEST, LATEST
 from tidegate.schemas.timetable import spec
@@ -92,7 +93,7 @@ BOUNDS = {
     "Runs of a backfill at a time": f"{backfill.MAX_ACTIVE_RUNS:,}",
     "Active tasks of a backfill, and failed runs after which it stops": f"{backfill.MAX_COUNT:,}",
     "The priority of a backfill": f"{backfill.MAX_PRIORITY:,} either way",
-    "Slots of a pool": f"{pools.MOST_SLOTS:,}",
+    "Slots of a pool": f"{MOST_SLOTS:,}",
     "The description of a backfill": f"{backfill.MAX_DESCRIPTION:,} characters",
     "The time for which a token is valid": f"{tokens.MAX_LIFETIME_S / 86_400:,.0f} days",
     "The body of a request to the API": f"{guard.BODY_BYTES:,} bytes",

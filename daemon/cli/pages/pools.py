@@ -1,15 +1,16 @@
 """The pages of `pools`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from tidegate.daemon.cli.pages import output
+from tidegate.daemon.pool_file import PoolChange
 from tidegate.daemon.read_model.queue import PoolQueue, QueuedTask
 from tidegate.schemas.queries.pools import UNLIMITED, PoolRow
-from tidegate.schemas.text import age
+from tidegate.schemas.text import age, counted
 
 TITLES = ("POOL", "SLOTS", "RUNNING", "QUEUED", "WAITING", "OPEN")
 QUEUE_TITLES = ("PLACE", "DAG", "RUN", "TASK", "SLOTS", "READY FOR", "WAITS FOR")
@@ -44,6 +45,16 @@ def change_text(name: str, slots: int, before: int | None) -> str:
     if before is None:
         return f"created {name}: {count}"
     return f"{name}: {count}, {'as before' if before == slots else f'was {_slots(before)}'}"
+
+
+def print_changes(changes: Sequence[PoolChange], of: int) -> None:
+    """The sentences after `pools apply`, of a file with this number of pools."""
+    for change in changes:
+        output.write(
+            f"deleted {change.name}" if change.slots is None else change_text(change.name, change.slots, change.slots_before)
+        )
+    if not changes:
+        output.write(f"nothing changes: {counted(of, 'pool is', 'pools are')} as the file has them")
 
 
 def _cells(pool: PoolRow) -> tuple[output.Cell, ...]:

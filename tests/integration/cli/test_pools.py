@@ -1,5 +1,7 @@
 """`tidegate pools` on a real database."""
 
+from pathlib import Path
+
 import asyncpg
 import pytest
 
@@ -224,3 +226,51 @@ async def test_a_pool_that_does_not_exist_is_answered_with_those_there_are(cli: 
     answer = await cli("pools", "delete", "nope")
 
     assert answer == (1, "", "tidegate: there is no pool 'nope'; the pools are default_pool, reports\n")
+
+
+async def test_pools_are_made_as_a_file_has_them(cli: Cli, history: History, tmp_path: Path) -> None:
+    """A pool that cannot be deleted keeps the others from nothing."""
+    for pool in ("reports", "spare", "kept"):
+        await cli("pools", "set", pool, "2")
+    await history.file(WIDE)
+    await cli("runs", "trigger", "wide")
+    await history.admitted("reports")
+    file = tmp_path / "pools.toml"
+    file.write_text("[pools]\nkept = 2\netl = -1\ndefault_pool = 64\n")
+
+    planned = await cli("pools", "apply", str(file), "--prune", "--dry-run", "--json")
+    applied = await cli("pools", "apply", str(file), "--prune")
+    again = await cli("pools", "apply", str(file))
+
+    assert (planned.code, [(it["name"], it["slots_before"], it["slots"]) for it in planned.json]) == (
+        4,
+        [("default_pool", 128, 64), ("etl", None, -1), ("reports", 2, None), ("spare", 2, None)],
+    )
+    assert (applied.code, applied.out.splitlines()) == (
+        1,
+        ["default_pool: 64 slots, was 128", "created etl: unlimited slots", "deleted spare"],
+    )
+    assert applied.err.startswith("reports: 2 tasks are in pool 'reports', active or waiting;")
+    assert (again.code, again.out) == (0, "nothing changes: 3 pools are as the file has them\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("pools = [", "is no TOML: Invalid value (at end of document)"),
+        ("reports = 4", ": there is no table 'reports'; pools are in the table [pools]"),
+        ("[pool]\nreports = 4", ": there is no table 'pool'; did you mean pools?"),
+        ("pools = 4", ": it has no table [pools], with a line such as reports = 4 for each pool"),
+        ("[pools]\nreports = true", ": pool 'reports': slots are a number from 0 to 2147483647, or -1 for no limit, not True"),
+        ("[pools]\nreports = -2", ": pool 'reports': slots are a number from 0 to 2147483647, or -1 for no limit, not -2"),
+        ('[pools]\n"a/queue" = 1', ": pool 'a/queue': a name is 1 to 250 printable characters, is not . or .., and does not end"),
+    ],
+)
+async def test_a_file_of_pools_with_a_mistake_changes_nothing(cli: Cli, tmp_path: Path, content: str, problem: str) -> None:
+    file = tmp_path / "pools.toml"
+    file.write_text(content)
+
+    answer = await cli("pools", "apply", str(file))
+
+    assert answer.code == 1
+    assert f"{file}{'' if problem[0] == ':' else ' '}{problem}" in answer.err
