@@ -12,6 +12,7 @@ from jinja2.visitor import NodeTransformer
 
 from tidegate.daemon.spark.contract import SubmissionSpec
 from tidegate.daemon.spark.runner.failure_reason import TaskError
+from tidegate.daemon.spark.runner.macros import FILTERS, MACROS, Macros
 from tidegate.daemon.spark.runner.results import Results, no_result, results_of
 from tidegate.schemas.error import did_you_mean
 from tidegate.schemas.params import ANY_PARAMS, Params
@@ -32,7 +33,7 @@ def render(text: str, spec: SubmissionSpec, what: str) -> str:
         return _ENVIRONMENT.from_string(text).render(names(spec))
     except TemplateSyntaxError as error:
         raise TaskError(f"{where} is not a valid template: {error.message} (line {error.lineno})") from error
-    except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+    except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise TaskError(f"{where} cannot be rendered: {error}") from error
 
 
@@ -52,6 +53,7 @@ def names(spec: SubmissionSpec) -> dict[str, Any]:
         "results": run.results,
         "item": run.item,
         "map_index": run.map_index,
+        "macros": Macros,
         **_dates(run),
     }
 
@@ -74,12 +76,13 @@ def _by_uri(events: Sequence[ConsumedEvent]) -> dict[str, list[ConsumedEvent]]:
 
 NAMES = (
     *("run", "run_id", "dag_id", "task_id", "try_number", "params", "run_after", "events", "triggering_dataset_events"),
-    *("results", "item", "map_index", *DATED),
+    *("results", "item", "map_index", "macros", *DATED),
 )
 
 
 _ALL = f"; there are {', '.join(NAMES)}"
 _OF_RUN = tuple(name for name in dir(RunContext) if not name.startswith("_"))
+_MACROS = ", ".join(MACROS)
 _TIMES = (*DATED[:3], "run_after")
 _OF_DATETIME = tuple(name for name in dir(datetime) if not name.startswith("_"))
 _OF_AIRFLOW = {"execution_date": "logical_date", "dag_run": "run", "ti": "run", "task_instance": "run"}
@@ -126,6 +129,8 @@ def _unknown_name(variable: str, key: str, upstream: Collection[str], over: str 
         return None if variable in NAMES else _no_name(variable)
     if variable in _TIMES and key not in dir(datetime):
         return f"there is no {key!r} in {variable}, a datetime of Python{did_you_mean(key, _OF_DATETIME)}"
+    if variable == "macros" and key not in MACROS:
+        return f"there is no {key!r} in macros{did_you_mean(key, MACROS) or f'; there are {_MACROS}'}"
     if variable == "run" and key not in _OF_RUN:
         return f"there is no {key!r} in run{did_you_mean(key, _OF_RUN)}"
     if variable == "results" and (key == over or key not in (*upstream, *dir(dict))):
@@ -224,3 +229,4 @@ def _hint(owner: object, name: str | None) -> str:
 
 
 _ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=_Unknown, autoescape=False, keep_trailing_newline=True)
+_ENVIRONMENT.filters |= FILTERS

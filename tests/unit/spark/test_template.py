@@ -69,6 +69,12 @@ def test_a_template_sees_the_run(text: str, rendered: str) -> None:
         ("{{ logical_date.year }}", "2013"),
         ("{{ data_interval_start.date() }} {{ data_interval_end.date() }}", "2012-12-31 2013-01-01"),
         ("{{ results.count.rows }}", "842"),
+        ("{{ macros.ds_add(ds, -1) }} {{ macros.ds_add('2024-02-28', 2) }}", "2012-12-31 2024-03-01"),
+        ("{{ macros.ds_format(ds, '%Y-%m-%d', '%d.%m.%y') }}", "01.01.13"),
+        ("{{ (logical_date - macros.timedelta(hours=1)) | ds }} {{ logical_date | ds_nodash }}", "2012-12-31 20130101"),
+        ("{{ data_interval_end | ts }} {{ run_after | ts_nodash }}", "2013-01-01T00:00:00+00:00 20130101T000000"),
+        ("{{ logical_date | in_timezone('Pacific/Auckland') | ts }}", "2013-01-01T13:00:00+13:00"),
+        ("{{ macros.datetime(2024, 5, 1) | ds }}", "2024-05-01"),
     ],
 )
 def test_a_template_of_a_dated_run_sees_its_dates_and_what_tasks_before_it_returned(text: str, rendered: str) -> None:
@@ -106,6 +112,19 @@ def test_a_run_without_a_logical_date_has_no_dates(name: str) -> None:
             "{{ events[0].extra.day }}",
             "the SQL of task 'report' cannot be rendered: there is no 'day' among 'rows'",
         ),
+        (
+            "{{ macros.ds_add('today', 1) }}",
+            "the SQL of task 'report' cannot be rendered: time data 'today' does not match format '%Y-%m-%d'",
+        ),
+        (
+            "{{ run_after | in_timezone('Mars/Base') }}",
+            "the SQL of task 'report' cannot be rendered: there is no time zone 'Mars/Base'; write a name of the tz"
+            " database, such as 'Europe/Zurich' or 'UTC'",
+        ),
+        (
+            "{{ '2013-01-01' | ds }}",
+            "the SQL of task 'report' cannot be rendered: 'str' object has no attribute 'strftime'",
+        ),
         ("{{ params.x.y }}", "the SQL of task 'report' cannot be rendered: there is no 'x' among 'day'"),
         ("{{ {}.x }}", "the SQL of task 'report' cannot be rendered: there is no 'x' in an empty object"),
         (
@@ -115,8 +134,8 @@ def test_a_run_without_a_logical_date_has_no_dates(name: str) -> None:
         (
             "{{ weekday }}",
             "the SQL of task 'report' cannot be rendered: there is no 'weekday'; there are run, run_id, dag_id, task_id, "
-            "try_number, params, run_after, events, triggering_dataset_events, results, item, map_index, logical_date, "
-            "data_interval_start, data_interval_end, ds, ds_nodash, ts, ts_nodash",
+            "try_number, params, run_after, events, triggering_dataset_events, results, item, map_index, macros, "
+            "logical_date, data_interval_start, data_interval_end, ds, ds_nodash, ts, ts_nodash",
         ),
         ("{{ run.owner }}", "the SQL of task 'report' cannot be rendered: there is no 'owner' in RunContext"),
         ("{{ 1 / 0 }}", "the SQL of task 'report' cannot be rendered: division by zero"),
@@ -165,7 +184,12 @@ OF_PYTHON = "a datetime of Python"
     ("text", "found"),
     [
         ("a\n{% if %}", ["is not a valid template: Expected an expression, got 'end of statement block' (line 2)"]),
-        ("{{ ds | ds_nodash }}", ["is not a valid template: No filter named 'ds_nodash'. (line 1)"]),
+        ("{{ ds | ds_short }}", ["is not a valid template: No filter named 'ds_short'. (line 1)"]),
+        ("{{ macros.ds_ad(ds, 1) }}", ["cannot be rendered: there is no 'ds_ad' in macros; did you mean ds_add?"]),
+        (
+            "{{ macros.random() }}",
+            ["cannot be rendered: there is no 'random' in macros; there are datetime, timedelta, ds_add, ds_format"],
+        ),
         ("{{ run_ids }}", ["cannot be rendered: there is no 'run_ids'; did you mean run_id?"]),
         ("{{ execution_date }}", ["cannot be rendered: there is no 'execution_date'; did you mean logical_date?"]),
         ("{{ run.parms }}", ["cannot be rendered: there is no 'parms' in run; did you mean params?"]),
