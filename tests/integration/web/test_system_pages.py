@@ -152,7 +152,7 @@ async def test_the_audit_log_has_one_row_for_each_act_in_words(site: Site) -> No
     rows = re.findall(r"<td[^>]*>([^<]*)</td>\s*<td[^>]*><a href=\"/audit\?[^\"]*\">[^<]*</a></td>\s*<td[^>]*>([^<]*)", text)
     assert [(what, facts.partition(";")[0]) for what, facts in rows] == [
         ("was refused", "would have: published an event"),
-        ("cleared tasks, by the newest version", "upstream: no"),
+        ("cleared tasks, by the newest version", "cascade: no"),
         ("logged in", "by: token"),
     ]
     assert "Not recorded: " in text
