@@ -143,7 +143,7 @@ async def read_check(database: Database, settings: Settings, say: Say = lambda _
 
 
 async def _facts(db: Db) -> tuple[Installation, str, datetime | None, int, int, Mapping[str, int]]:
-    found, home = await installation.lock(db), (await losses.server_identity(db.connection)).database
+    found, home = await installation.found(db), (await losses.server_identity(db.connection)).database
     since = found.lost_since or await installation.newest_commit(db.connection)
     return found, home, since, await installation.ids_ahead(db), await installation.open_attempts(db), await idle.positions(db)
 

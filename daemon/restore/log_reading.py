@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 
 from tidegate.daemon.intake.former_offsets import led_partitions
-from tidegate.events.source import Bounds, Partition, Record, Source
+from tidegate.events.source import Bounds, Partition, Record, Source, UnreadableBatchError
 
 FETCH_S, FETCH_RECORDS = 1.0, 5_000
 
@@ -29,20 +29,30 @@ async def starts_at(source: Source, bounds: Mapping[Partition, Bounds], since: d
 async def records(
     source: Source, starts: Mapping[Partition, int], bounds: Mapping[Partition, Bounds]
 ) -> AsyncIterator[Sequence[Record]]:
-    """The records of each partition from its start, or the oldest one that it still has, to its end. Raises UnavailableError."""
+    """The records of each partition from its start, or the oldest one that it still has, to its end.
+
+    Records that cannot be decoded are passed over: `tidegate topics halted` tells of them once daemons read. Raises
+    UnavailableError.
+    """
     positions = {p: max(starts.get(p, start), start) for p, (start, _) in bounds.items()}
     left = {p for p, (_, end) in bounds.items() if positions[p] < end}
     while left:
+        behind: dict[Partition, int] = {}
         source.assign({p: positions[p] for p in left})
         while not (done := {p for p, offset in source.positions().items() if offset >= bounds[p].end}):
-            fetched = await source.fetch(FETCH_S, FETCH_RECORDS)
+            try:
+                fetched = await source.fetch(FETCH_S, FETCH_RECORDS)
+            except UnreadableBatchError as error:
+                behind[error.partition] = error.next_offset
+                done = {error.partition} if error.next_offset >= bounds[error.partition].end else set()
+                break
             if not fetched:
                 done = {p for p, lag in (await source.lag()).items() if lag == 0}
                 break
             yield [
                 record for found in fetched.values() for record in found if record.offset < bounds[Partition(*_of(record))].end
             ]
-        positions |= source.positions()
+        positions |= {**source.positions(), **behind}
         left -= done
 
 

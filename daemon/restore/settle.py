@@ -81,7 +81,7 @@ async def settle(
     `is_copy`: the installation that the database is a copy of goes on, so this one gets an identity and a secret of its own, and
     has none of its attempts. `pause`: every DAG is paused. Raises RequestError for a database that is not held.
     """
-    if (await database.run(installation.lock)).held_since is None:
+    if (await database.run(installation.found)).held_since is None:
         raise RequestError(NOT_HELD)
     known = await database.run(idle.positions)
     async with open_source(settings) as source:

@@ -124,10 +124,15 @@ async def newest_commit(connection: "Connected") -> datetime | None:
     return at
 
 
+async def found(db: Db) -> Installation:
+    """The installation of a migrated database."""
+    return Installation(*(await db.fetch(_SQL["read"]))[0])
+
+
 async def lock(db: Db) -> Installation:
     """Lock the installation against other releases, and read it."""
     await db.execute(_SQL["lock"])
-    return Installation(*(await db.fetch(_SQL["read"]))[0])
+    return await found(db)
 
 
 async def ids_ahead(db: Db) -> int:

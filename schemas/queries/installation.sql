@@ -67,7 +67,8 @@ SELECT FROM installation FOR UPDATE
 
 -- name: release
 -- Ids of attempts contain those of their runs, and the ids of dataset runs those of their events: neither is given out twice.
--- The receipts and markers of before are void, and so are the daemons.
+-- The receipts and markers of before are void, and so are the daemons. A copy has another secret: what was signed before counts
+-- as history.
 WITH moved AS (
     SELECT
         setval('dag_run_id_seq', nextval('dag_run_id_seq') + $3),
@@ -75,6 +76,9 @@ WITH moved AS (
 ),
 gone AS (
     DELETE FROM job
+),
+unsigned AS (
+    UPDATE lease SET signed_from = NULL WHERE kind = 'partition'
 )
 UPDATE installation
 SET home = $1, identity = $2, restores = restores + 1, xact_shift = CASE $4::bigint WHEN 0 THEN xact_shift ELSE $4 END,

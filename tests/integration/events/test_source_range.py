@@ -7,6 +7,7 @@ from aiokafka.admin.records_to_delete import RecordsToDelete
 
 from tests.integration.events.conftest import PARTITIONS, beginning, read
 from tests.integration.events.sourcing import fill, values
+from tidegate.daemon.restore.log_reading import records
 from tidegate.events.source import Bounds, OffsetOutOfRangeError, Partition, Source, UnreadableBatchError
 
 
@@ -78,9 +79,9 @@ async def test_a_partition_put_right_is_read_again(kafka: str, topic: str, produ
         with pytest.raises(OffsetOutOfRangeError):
             await source.fetch(20.0, 10)
         source.assign({Partition(topic, 0): 1})
-        records = await read(source, 1)
+        found = await read(source, 1)
 
-    assert values(records) == [1]
+    assert values(found) == [1]
 
 
 async def test_a_batch_that_cannot_be_decoded_is_told_with_its_place_and_the_others_are_read(
@@ -106,3 +107,21 @@ async def test_a_batch_that_cannot_be_decoded_is_told_with_its_place_and_the_oth
 
     assert [values(records) for records in (before, beside, behind)] == [[0], [0, 1, 2], [0, 1]]
     assert (caught.value.position, caught.value.bounds) == (1, Bounds(0, 4))
+
+
+async def test_a_settled_restore_passes_over_what_cannot_be_decoded(
+    kafka: str, topic: str, producer: AIOKafkaProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = Partition(topic, 0), Partition(topic, 1)
+    await fill(producer, topic, 1)
+    async with AIOKafkaProducer(bootstrap_servers=kafka, compression_type="lz4") as compressing:
+        for number in (0, 1):
+            await fill(compressing, topic, 1, partition=number)
+    await fill(producer, topic, 2)
+    monkeypatch.setattr(codec, "has_lz4", lambda: False)
+
+    async with Source(kafka) as source:
+        bounds = await source.bounds([one, other])
+        found = [record async for batch in records(source, {}, bounds) for record in batch]
+
+    assert sorted((record.partition, record.offset) for record in found) == [(0, 0), (0, 2), (0, 3)]

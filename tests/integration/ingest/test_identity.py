@@ -6,6 +6,8 @@ from tests.integration.cli.history import History
 from tests.integration.ingest.intake import Intake, Sent
 from tests.integration.ingest.test_outlets import FILE
 from tests.integration.ingest.test_replay import replay
+from tidegate.schemas.queries import installation
+from tidegate.schemas.queries.installation import Release
 from tidegate.schemas.wire.event import Kind, Rejection
 
 KIND = Kind.DATASET_UPDATED
@@ -112,3 +114,21 @@ async def test_a_signed_event_that_another_sends_again_or_changes(intake: Intake
 
     assert await intake.uris() == ["lake://first", "lake://in", "lake://out"]
     assert [letter["reason"] for letter in await intake.letters()] == [Rejection.UNSIGNED]
+
+
+async def test_what_was_signed_before_a_copy_got_a_secret_of_its_own_is_history(intake: Intake, history: History) -> None:
+    topic, statement = intake.settings.topic(KIND), "SELECT secret FROM installation"
+    await intake.take(KIND, Sent(b'{"uri": "lake://first"}'))
+    await history.file(FILE.format(dag_id="load", task_id="load", uri="lake://out"), "out.py")
+    await history.updated("lake://in")
+    await intake.relay(KIND)
+    before = await intake.rows(statement)
+    copied = Release("elsewhere", "another", {f"{topic}/0": 0}, 0, pause=False)
+
+    await intake.database.run(installation.release, how=copied)
+    await intake.rows("UPDATE installation SET files_read_at = now() RETURNING home")
+    intake.database.clear_memory()
+    await intake.take(KIND, Sent(b'{"uri": "lake://last"}'))
+
+    assert await intake.rows(statement) != before
+    assert (await intake.letters(), await intake.uris()) == ([], ["lake://first", "lake://in", "lake://out", "lake://last"])
