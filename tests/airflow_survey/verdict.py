@@ -1,0 +1,152 @@
+"""Compares a file of Airflow with its translation: which tasks and which order are in it, listed, or lost."""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from tests.airflow_survey.reading import Edge, Reading, TaskSite, read
+
+STUB = ["false"]
+
+
+class Listed(msgspec.Struct, frozen=True):
+    line: int
+    end_line: int
+    what: str
+    why: str
+    instead: str
+
+
+class Verdict(msgspec.Struct):
+    """Of one file. `wrong` are its tasks and edges that are neither in the translation nor listed, in words."""
+
+    path: str
+    problem: str | None = None
+    passes: bool = False
+    tasks: Counter[str] = msgspec.field(default_factory=Counter)
+    edges: Counter[str] = msgspec.field(default_factory=Counter)
+    wrong: list[str] = msgspec.field(default_factory=list)
+    reasons: Counter[str] = msgspec.field(default_factory=Counter)
+    kinds: Counter[str] = msgspec.field(default_factory=Counter)
+
+
+class Written(msgspec.Struct, frozen=True):
+    """The tasks of a translation by id, which of them are stubs, and its order."""
+
+    stubs: Mapping[str, bool]
+    edges: frozenset[tuple[str, str]]
+    static: Reading
+
+
+def verdict(path: str, source: str, document: Mapping[str, Any], checked: Mapping[str, Any] | None) -> Verdict:
+    found = Verdict(path, problem=document["problem"])
+    if document["text"] is None:
+        return found
+    listed = [msgspec.convert(entry, Listed) for entry in document["left_out"]]
+    found.reasons.update(reason_of(entry) for entry in listed)
+    wanted = read(ast.parse(source))
+    found.passes = checked is not None and checked["problem"] is None
+    if not found.passes and checked is not None:
+        found.problem = f"check: {checked['problem']['reason']}"
+    written = _written(document["text"], checked if found.passes else None)
+    _count_tasks(found, wanted, written, listed)
+    _count_edges(found, wanted, written, listed)
+    if found.passes and not wanted.unclear:
+        _count_added(found, wanted, written, listed)
+    return found
+
+
+def _count_tasks(found: Verdict, wanted: Reading, written: Written, listed: Sequence[Listed]) -> None:
+    for task in wanted.tasks:
+        state = _task_state(task, written, listed) if found.passes else "in a file that check refuses"
+        found.tasks[state if task.is_real else f"empty {state}"] += 1
+        if state == "lost":
+            found.wrong.append(f"{found.path}:{task.line}: task {task.pattern} ({task.kind})")
+        elif state != "translated" and task.is_real:
+            found.kinds[f"{task.kind}: {state}"] += 1
+
+
+def _count_edges(found: Verdict, wanted: Reading, written: Written, listed: Sequence[Listed]) -> None:
+    for edge in wanted.edges:
+        state = _edge_state(edge, written, listed)
+        found.edges[state] += 1
+        if state == "lost":
+            found.wrong.append(f"{found.path}:{edge.line}: {edge.before} >> {edge.after}")
+    found.edges["unclear to this survey"] += len(wanted.unclear)
+
+
+def _count_added(found: Verdict, wanted: Reading, written: Written, listed: Sequence[Listed]) -> None:
+    for before, after in sorted(written.edges):
+        if not any(_is_edge(edge, before, after) for edge in wanted.edges):
+            found.edges["added"] += 1
+            if not _is_listed(listed, before) and not _is_listed(listed, after):
+                found.wrong.append(f"{found.path}: {before} >> {after} is not in the source")
+
+
+def reason_of(entry: Listed) -> str:
+    """What an entry is about, without the names of the file."""
+    what = re.sub(r"'[^']*'", "'…'", entry.what)
+    about = re.match(r"(\w+=) of (\w+)", what)
+    head = about[1] + " of …" if about else ""
+    why = re.sub(r"^\S+ of line \d+ was left out", "a name that was left out", entry.why)
+    why = re.sub(r"^(the file does not say what) \S+ is", r"\1 a name is", why)
+    why = re.sub(r"^\S+ (is not part of Python's library)", r"a name \1", why)
+    why = re.sub(r"^[^:]{3,}: ", "", why)
+    if why in ("it has no equivalent", "it needs Airflow", "its class needs Airflow") and not head:
+        head = what.split(" ")[0].split("(")[0]
+    return f"{head} {why}".strip()[:110]
+
+
+def _written(text: str, checked: Mapping[str, Any] | None) -> Written:
+    static = read(ast.parse(text))
+    tasks = [task for dag in checked["dags"] for task in dag.get("tasks", ())] if checked else []
+    edges = {(before, task["task_id"]) for task in tasks for before in task.get("upstream", ())}
+    return Written({task["task_id"]: task.get("argv") == STUB for task in tasks}, frozenset(edges), static)
+
+
+def _task_state(task: TaskSite, written: Written, listed: Sequence[Listed]) -> str:
+    stubs = [is_stub for task_id, is_stub in written.stubs.items() if _fits(task.pattern, task_id)]
+    covered = any(entry.line <= task.end_line and task.line <= entry.end_line for entry in listed)
+    if stubs:
+        return "translated" if not any(stubs) else "stub"
+    if any(_overlap(task.pattern, site.pattern) for site in written.static.tasks):
+        # In a loop or a branch of the file that this reading makes nothing of, or in a module.
+        return "translated"
+    return "left out" if covered or _is_listed(listed, task.pattern.replace("\\", "")) else "lost"
+
+
+def _edge_state(edge: Edge, written: Written, listed: Sequence[Listed]) -> str:
+    if any(_is_edge(edge, before, after) for before, after in written.edges):
+        return "kept"
+    if (not edge.is_certain or not written.stubs) and any(
+        _overlap(edge.before, other.before) and _overlap(edge.after, other.after) for other in written.static.edges
+    ):
+        return "kept"
+    if any(entry.line <= edge.end_line and edge.line <= entry.end_line for entry in listed):
+        return "listed"
+    return "lost"
+
+
+def _is_edge(edge: Edge, before: str, after: str) -> bool:
+    return _fits(edge.before, before) and _fits(edge.after, after)
+
+
+def _fits(pattern: str, task_id: str) -> bool:
+    return re.fullmatch(rf"(.*\.)?{pattern}", task_id) is not None
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether an id may fit two patterns: one of them fits the text of the other."""
+    return _fits(one, _text(other)) or _fits(other, _text(one))
+
+
+def _text(pattern: str) -> str:
+    return re.sub(r"\\(.)", r"\1", pattern.replace(r"(__\d+)?", "").replace(".+", "x"))
+
+
+def _is_listed(listed: Iterable[Listed], name: str) -> bool:
+    return any(name and name in entry.what for entry in listed)
