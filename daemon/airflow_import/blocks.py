@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tidegate.daemon.airflow_import import layout
 from tidegate.daemon.airflow_import.arguments import take
-from tidegate.daemon.airflow_import.context import Context, DagName, lost_names
+from tidegate.daemon.airflow_import.context import Context, DagName, Place, lost_names
 from tidegate.daemon.airflow_import.dags import dag_call
 from tidegate.daemon.airflow_import.facts import stored_names
 from tidegate.daemon.airflow_import.groups import group_options, inside_group, write_group
@@ -102,11 +102,13 @@ def _write_for(context: Context, node: ast.For) -> None:
     for identifier in target:
         context.bind(identifier)
     context.loops = (*outer, *target)
+    heads, context.loop_heads = context.loop_heads, [*context.loop_heads, Place(len(context.lines), context.indent)]
     context.emit(layout.statement(f"for {layout.target(node.target)} in ", iterated, context.indent, ":"))
     before = set(context.stale)
     context.stale |= {name for name, _ in stored_names(node, context.facts.task_functions) if name in context.tasks}
     _write_branch(context, node.body)
     context.stale = before
+    context.loop_heads = heads
     context.loops = outer
     _write_else(context, "else", node.orelse)
 

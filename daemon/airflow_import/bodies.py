@@ -53,15 +53,20 @@ def read_key(node: ast.AST, context_name: str) -> str | None:
 
 def check_function(context: Context, node: FunctionNode) -> None:
     """Report what the body uses of Airflow, and note annotations that cannot be evaluated."""
-    annotations = [argument.annotation for argument in all_arguments(node)] + [node.returns]
-    if any(_is_unavailable(context, annotation) for annotation in annotations if annotation is not None):
-        context.future_annotations = True
+    note_annotations(context, node)
     local = {child.id for child in ast.walk(node) if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)}
     local |= {argument.arg for argument in all_arguments(node)} | _imported(node)
     for statement in node.body:
         for child in ast.walk(statement):
             _check_node(context, node, child, local)
     _check_context(context, node)
+
+
+def note_annotations(context: Context, node: FunctionNode) -> None:
+    """Annotations that cannot be evaluated stay texts."""
+    annotations = [argument.annotation for argument in all_arguments(node)] + [node.returns]
+    if any(is_unavailable(context, annotation) for annotation in annotations if annotation is not None):
+        context.future_annotations = True
 
 
 def uses_airflow(context: Context, node: FunctionNode) -> bool:
@@ -169,7 +174,7 @@ def _imported(node: ast.AST) -> set[str]:
     return {(alias.asname or alias.name).split(".")[0] for found in imports for alias in found.names}
 
 
-def _is_unavailable(context: Context, annotation: ast.expr) -> bool:
+def is_unavailable(context: Context, annotation: ast.expr) -> bool:
     try:
         context.translate(annotation)
     except LeftOutError:

@@ -66,11 +66,11 @@ def _decorated_task(context: Context, node: ast.Call, found: Invocation, decorat
     called = found.calls.get("call")
     mapped = _mapped_arguments(context, found, decorated.node.name) if found.mapped else ([], [], None)
     fails, options = take(options, "on_failure_fail_dagrun")
-    written_id = task_id if task_id is not None else _own_id(context, node, decorated.node.name)
+    written_id = _given_id(context, task_id) if task_id is not None else _own_id(context, node, decorated.node.name)
     asked = PythonTask(
         node=node,
         kind=decorated.kind,
-        callee=name(decorated.node.name),
+        callee=_named(decorated.imported_as or decorated.node.name),
         function=decorated.node,
         args=[*(called.args if called else []), *mapped[0]],
         keywords=[*(called.keywords if called else []), *partial, *mapped[1]],
@@ -78,7 +78,7 @@ def _decorated_task(context: Context, node: ast.Call, found: Invocation, decorat
         task_id=written_id,
         variable=variable,
         item_of=mapped[2],
-        may_inline=task_id is None,
+        may_inline=task_id is None and not decorated.imported_as,
     )
     try:
         task = write_task(context, asked)
@@ -86,6 +86,10 @@ def _decorated_task(context: Context, node: ast.Call, found: Invocation, decorat
         return _failing_task(context, node, decorated, left, [keyword("task_id", written_id), *options], variable)
     write_role(context, node, task, decorated.role, fails)
     return task
+
+
+def _named(dotted: str) -> ast.expr:
+    return ast.parse(dotted, mode="eval").body
 
 
 def _unknown_task(context: Context, node: ast.Call, decorated: Decorated, variable: str) -> ast.expr:
@@ -113,6 +117,14 @@ def _own_id(context: Context, node: ast.expr, function: str) -> ast.expr:
         raise left_out(node, "the tasks of a loop need ids of their own", f'write {function}.override(task_id=f"…")')
     count = context.count_call(function)
     return constant(function if not count else f"{function}__{count}")
+
+
+def _given_id(context: Context, task_id: ast.expr) -> ast.expr:
+    """The id of a decorator; a further task of it gets a number."""
+    if not isinstance(task_id, ast.Constant) or context.loops:
+        return task_id
+    count = context.count_call(str(task_id.value))
+    return constant(f"{task_id.value!s}__{count}") if count else task_id
 
 
 def _mapped_arguments(context: Context, found: Invocation, function: str) -> tuple[list[ast.expr], list[ast.keyword], str]:
@@ -183,7 +195,7 @@ def _python_operator(
     task_id, rest = take(rest, "task_id")
     dag_option, rest = take(rest, "dag")
     args, keywords, rest = operator_arguments(rest)
-    function = context.facts.functions.get(callee.id) if isinstance(callee, ast.Name) else None
+    function = context.function(callee) if callee is not None else None
     if callee is None or task_id is None:
         raise left_out(node, "it lacks python_callable or task_id", "write both")
     with context.within(_named_dag(context, dag_option)):

@@ -10,9 +10,17 @@ import msgspec
 
 from tidegate.daemon.airflow_import.facts import FunctionNode, facts_of
 from tidegate.daemon.airflow_import.layout import attribute, name
+from tidegate.daemon.airflow_import.modules import Local, Modules
 from tidegate.daemon.airflow_import.report import LeftOutError, Omission, left_out, omission
 from tidegate.daemon.airflow_import.source import Source, last_line
 from tidegate.daemon.airflow_import.vocabulary import operator_hint
+
+
+class Place(msgspec.Struct, eq=False):
+    """Where the outermost loop around a statement begins, or the end of what was written, and the indentation there."""
+
+    index: int
+    indent: str
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -44,12 +52,16 @@ class DagName(msgspec.Struct, frozen=True):
 
 
 class Decorated(msgspec.Struct, frozen=True):
-    """A function that Airflow makes tasks, a DAG or a group of, where it is called."""
+    """A function that Airflow makes tasks, a DAG or a group of, where it is called.
+
+    `imported_as` is the name here of one that another module of the tree has.
+    """
 
     node: FunctionNode
     kind: str
     options: tuple[ast.keyword, ...]
     role: str = ""
+    imported_as: str = ""
 
 
 Binding = Lost | TaskName | GroupName | DagName | Decorated
@@ -62,10 +74,22 @@ WriteBlock = Callable[["Context", Sequence[ast.stmt]], None]
 class Context:
     """Names are those of the module: the bodies of functions that make DAGs and groups are written where they are called.
 
+    `makers` are functions that make tasks, of which those of `wants_dag` get the DAG around their call as an argument.
     `holders` are collections of tasks; `stale` are tasks before a loop, in whose place the loop puts its own.
     """
 
-    def __init__(self, source: Source, translate: "Translate", write_block: "WriteBlock") -> None:
+    def __init__(
+        self,
+        source: Source,
+        translate: "Translate",
+        write_block: "WriteBlock",
+        modules: "Modules[Context] | None" = None,
+        path: str = "",
+    ) -> None:
+        self.modules = modules
+        self.path = path
+        self.local: dict[str, Local] = {}
+        self.read_at_parsing: set[str] = set()
         self._translate = translate
         self._write_block = write_block
         self.source = source
@@ -80,9 +104,16 @@ class Context:
         self.standard: dict[str, tuple[str, ast.alias, bool]] = {}
         self.pending: dict[str, list[str]] = {}
         self.runtime_only: set[str] = set()
+        self.makers: set[str] = set()
+        self.wants_dag: set[str] = set()
+        self.inlined: set[str] = set()
+        self.loop_heads: list[Place] = []
+        self.marks: list[Place] = []
+        self.ids: set[str] = _literal_ids(source.tree)
         self.setups: list[tuple[DagName | None, str]] = []
         self.optional = 0
         self.reads_star = False
+        self.has_unknown_names = False
         self.dag: DagName | None = None
         self.loops: tuple[str, ...] = ()
         self.holders: set[str] = set()
@@ -94,7 +125,7 @@ class Context:
         self.made_dags = 0
         self.call_counts: Counter[tuple[DagName | None, str, str]] = Counter()
         self.future_annotations = False
-        self.facts = facts_of(source.tree)
+        self.facts = facts_of(source.tree, modules.default_args.get(path, ()) if modules is not None else ())
         self.taken = {*_stored(source.tree), *self.facts.functions, *dir(builtins)}
 
     def translate(self, node: ast.expr) -> ast.expr:
@@ -153,6 +184,7 @@ class Context:
         self.bindings.pop(identifier, None)
         self.imports.pop(identifier, None)
         self.external.pop(identifier, None)
+        self.local.pop(identifier, None)
         self.stale.discard(identifier)
         self.bound.add(identifier)
         if binding is not None:
@@ -164,6 +196,34 @@ class Context:
         chosen = next(candidate for candidate in candidates if candidate not in self.taken)
         self.taken.add(chosen)
         return chosen
+
+    def fresh_id(self, wanted: str) -> str:
+        """An id that no task of the file has."""
+        candidates = (wanted if not count else f"{wanted}_{count + 1}" for count in range(len(self.ids) + 1))
+        chosen = next(candidate for candidate in candidates if candidate not in self.ids)
+        self.ids.add(chosen)
+        return chosen
+
+    def before_loops(self) -> Place:
+        """Where a task is made that all rounds of the loops around this statement share."""
+        return self.loop_heads[0] if self.loop_heads else Place(len(self.lines), self.indent)
+
+    def insert(self, place: Place, lines: Sequence[str]) -> None:
+        self.lines[place.index : place.index] = lines
+        for known in (*self.loop_heads, *self.marks):
+            if known is not place and known.index > place.index:
+                known.index += len(lines)
+        place.index += len(lines)
+
+    @contextmanager
+    def mark(self) -> Iterator[Place]:
+        """Where the lines of a statement begin, also after lines were inserted before it."""
+        place = Place(len(self.lines), self.indent)
+        self.marks.append(place)
+        try:
+            yield place
+        finally:
+            self.marks.remove(place)
 
     def need(self, module: str, identifier: str) -> ast.expr:
         """Import a name at the top, and refer to it."""
@@ -208,10 +268,54 @@ class Context:
             return None
         if (airflow := self.airflow_name(node)) is not None:
             return left_out(node, *operator_hint(airflow))
+        if node.id in self.local:
+            return self._unavailable_there(node, self.local[node.id])
         if node.id in self.external:
             return left_out(node, f"{node.id} is not part of Python's library", "import and use it inside of a function task")
         known = node.id in self.imports or node.id in _BUILTINS
         return None if known else left_out(node, f"the file does not say what {node.id} is", "import it by its name")
+
+    def _unavailable_there(self, node: ast.Name, local: Local) -> LeftOutError | None:
+        """Why a name of another module of the tree cannot be used while DAG files are parsed."""
+        problem = self.problem_of(node, local.module, local.name) if local.name else None
+        if problem is None and self.modules is not None:
+            self.read_at_parsing.add(node.id)
+            self.modules.read_at_parsing.add(local.module)
+        return problem
+
+    def problem_of(self, node: ast.expr, module: str, identifier: str) -> LeftOutError | None:
+        there = self.module(module)
+        if there is None or identifier in there.local:
+            return None
+        binding = there.bindings.get(identifier)
+        if isinstance(binding, Lost):
+            return left_out(node, f"{identifier} of {module}:{binding.line} was left out", "translate that line first")
+        if isinstance(binding, Decorated):
+            return left_out(node, "the function becomes a part of a DAG only where it is called", "write the call")
+        if identifier in there.bound or binding is not None:
+            return None
+        if identifier in there.external:
+            return left_out(node, f"{identifier} is not part of Python's library", "import and use it inside of a function task")
+        return left_out(node, f"{module} does not say what {identifier} is", "import it by its name")
+
+    def found_elsewhere(self, node: ast.expr) -> "tuple[Context, str] | None":
+        """The other module of the tree that has a name, as `args` or `general.args`, and its name there."""
+        if self.modules is None or (isinstance(node, ast.Name) and node.id in self.bindings):
+            return None
+        local = self.modules.named(node, self.local)
+        there = self.module(local.module) if local is not None else None
+        return (there, local.name) if there is not None and local is not None else None
+
+    def function(self, node: ast.expr) -> FunctionNode | None:
+        """The function that a name is, of this file or of another module of the tree."""
+        found = self.found_elsewhere(node)
+        if found is not None:
+            return found[0].facts.functions.get(found[1])
+        return self.facts.functions.get(node.id) if isinstance(node, ast.Name) else None
+
+    def module(self, path: str) -> "Context | None":
+        """What is known of another module of the tree."""
+        return self.modules.context(path) if self.modules is not None else None
 
     @contextmanager
     def indented(self) -> Iterator[None]:
@@ -244,6 +348,12 @@ def lost_names(node: ast.AST) -> list[str]:
 def omitted(node: ast.AST, left: LeftOutError, what: str) -> Omission:
     """The omission of a whole statement or task, for the reason of the part that has no equivalent."""
     return omission(node, what, left.omission.why, left.omission.instead)
+
+
+def _literal_ids(tree: ast.Module) -> set[str]:
+    """The ids that the file writes as texts."""
+    values = (node.value for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "task_id")
+    return {value.value for value in values if isinstance(value, ast.Constant) and isinstance(value.value, str)}
 
 
 def _stored(tree: ast.Module) -> set[str]:

@@ -1,7 +1,9 @@
 """`DAG(…)` and `@dag`: the options of a DAG, and `default_args`."""
 
 import ast
+import re
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 
 import msgspec
 
@@ -20,11 +22,15 @@ _SCHEDULES = ("schedule", "schedule_interval", "timetable")
 
 
 class _Defaults(msgspec.Struct, frozen=True):
-    """What `default_args` of a DAG say: the value to write, its options, and the start of the DAG in it."""
+    """What `default_args` of a DAG say: the value to write, its options, and the start of the DAG in it.
+
+    `written_start` is one in the words of Tidegate already.
+    """
 
     value: ast.expr | None = None
     options: tuple[ast.keyword, ...] = ()
     start: ast.expr | None = None
+    written_start: ast.expr | None = None
 
 
 def dag_call(context: Context, node: ast.Call, variable: str, function: str = "") -> tuple[ast.Call, DagName]:
@@ -34,7 +40,7 @@ def dag_call(context: Context, node: ast.Call, variable: str, function: str = ""
     dag_id, given = take(given, "dag_id")
     if dag_id is None and not function:
         raise left_out(node, "it has no dag_id", "write an id")
-    name = dag_id if dag_id is not None else constant(function)
+    name = _dag_id(context, node, dag_id if dag_id is not None else constant(function))
     default_args, given = take(given, "default_args")
     defaults = _defaults(context, default_args)
     start, given = take(given, "start_date")
@@ -46,11 +52,19 @@ def dag_call(context: Context, node: ast.Call, variable: str, function: str = ""
     timed = made is not None and (planned is None or can_miss_runs(context, planned))
     if timed or planned is None:
         _report_version(context)
-    written_catchup = _catchup(context, catchup) if timed and (begin is not None or catchup is not None) else []
+    written_catchup = (
+        _catchup(context, catchup)
+        if timed and (begin is not None or defaults.written_start is not None or catchup is not None)
+        else []
+    )
     written = [
         *([keyword("schedule", made)] if made is not None else []),
         *([keyword("timezone", constant(timezone))] if timezone != "UTC" else []),
-        *_start(context, begin),
+        *(
+            _start(context, begin)
+            if begin is not None or defaults.written_start is None
+            else [keyword("start_date", defaults.written_start)]
+        ),
         *written_catchup,
         *_options(context, options),
         *_paused(written_catchup, options),
@@ -59,9 +73,23 @@ def dag_call(context: Context, node: ast.Call, variable: str, function: str = ""
     ]
     names = {option.arg for option in defaults.options}
     context.made_dags += 1
-    return call(context.need("tidegate", "Dag"), [context.translate(name)], written), DagName(
+    context.loop_heads = []
+    return call(context.need("tidegate", "Dag"), [name], written), DagName(
         variable, timezone, "retry_delay" in names or "retries" in names, context.made_dags
     )
+
+
+def _dag_id(context: Context, node: ast.Call, given: ast.expr) -> ast.expr:
+    """The id; the name of the file for one that is known only when Airflow runs. Raises LeftOutError in a loop."""
+    try:
+        return context.translate(given)
+    except LeftOutError as left:
+        if context.loops or not context.source.name:
+            raise
+        why = f"{left.omission.what}: {left.omission.why}"
+        context.leave_out(omission(node, "dag_id of DAG", why, "write the id; here is the name of the file"))
+        stem = re.sub(r"[^\w.-]", "_", PurePosixPath(context.source.name).stem)
+        return constant(f"{stem}_{context.made_dags + 1}" if context.made_dags else stem)
 
 
 def default_arguments(context: Context, node: ast.expr) -> ast.expr | None:
@@ -78,6 +106,10 @@ def dict_options(context: Context, node: ast.expr) -> list[ast.keyword] | None:
     match node:
         case ast.Name() if node.id in context.facts.constants:
             return dict_options(context, context.facts.constants[node.id])
+        case ast.Name() | ast.Attribute():
+            found = context.found_elsewhere(node)
+            held = found[0].facts.constants.get(found[1]) if found is not None else None
+            return dict_options(found[0], held) if found is not None and held is not None else None
         case ast.Call(func=ast.Name(id="dict"), args=[]):
             return node.keywords
         case ast.Dict():
@@ -104,10 +136,42 @@ def _defaults(context: Context, node: ast.expr | None) -> _Defaults:
         )
         return _Defaults()
     start, rest = take(options, "start_date")
+    if isinstance(node, ast.Attribute) or (isinstance(node, ast.Name) and context.found_elsewhere(node) is not None):
+        return _defaults_elsewhere(context, node, rest, start)
     if isinstance(node, ast.Name):
-        return _Defaults(context.translate(node), tuple(rest), start)
+        return _Defaults(_held_defaults(context, node), tuple(rest), start)
     written = default_arguments(context, node)
     return _Defaults(written if isinstance(written, ast.Dict) and written.keys else None, tuple(rest), start)
+
+
+def _held_defaults(context: Context, node: ast.expr) -> ast.expr | None:
+    try:
+        return context.translate(node)
+    except LeftOutError as left:
+        context.leave_out(omission(node, "default_args of DAG", left.omission.why, left.omission.instead))
+        return None
+
+
+def _defaults_elsewhere(context: Context, node: ast.expr, rest: Sequence[ast.keyword], start: ast.expr | None) -> _Defaults:
+    """The variable of another module, whose translation has the options. The DAG gets its start if a literal says it."""
+    value = _held_defaults(context, node)
+    there = context.found_elsewhere(node)
+    made = _start_of(context, there[0], start) if there is not None and start is not None else None
+    return _Defaults(value, tuple(rest), written_start=made)
+
+
+def _start_of(context: Context, there: Context, node: ast.expr) -> ast.expr | None:
+    """A moment of another module in the words of this one; one that is no literal is listed."""
+    resolved = there.facts.constants.get(node.id, node) if isinstance(node, ast.Name) else node
+    origin = there.origin(resolved.func) if isinstance(resolved, ast.Call) else None
+    plain = (
+        isinstance(resolved, ast.Call) and all(isinstance(arg, ast.Constant) for arg in resolved.args) and not resolved.keywords
+    )
+    if isinstance(resolved, ast.Call) and plain and origin in ("datetime.datetime", "pendulum.datetime"):
+        return call(context.need("datetime", "datetime"), resolved.args, [keyword("tzinfo", context.need("datetime", "UTC"))])
+    why = "the module of default_args has a start that is no literal"
+    context.leave_out(omission(context.source.tree, "start_date of DAG", why, "write start_date=datetime(…, tzinfo=UTC)"))
+    return None
 
 
 def _schedule(context: Context, given: ast.expr | None, timezone: str) -> ast.expr | None:

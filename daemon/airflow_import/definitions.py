@@ -2,17 +2,23 @@
 
 import ast
 import sys
+from collections.abc import Iterator
+
+import msgspec
 
 from tidegate.daemon.airflow_import.bodies import (
     all_arguments,
     check_function,
     evaluated_parts,
     function_lines,
+    note_annotations,
     own_decorators,
     uses_airflow,
 )
 from tidegate.daemon.airflow_import.context import Context, DagName, Decorated
 from tidegate.daemon.airflow_import.facts import FunctionNode, imported_paths
+from tidegate.daemon.airflow_import.layout import copied
+from tidegate.daemon.airflow_import.modules import Local
 from tidegate.daemon.airflow_import.report import left_out, omission, shown
 from tidegate.daemon.airflow_import.tasks import is_task
 from tidegate.daemon.airflow_import.vocabulary import DECORATORS, UNKNOWN, operator_hint
@@ -27,10 +33,72 @@ def read_import(context: Context, node: ast.Import | ast.ImportFrom) -> None:
         if (node.module or "").split(".")[0] == "airflow":
             context.reads_star = True
             return
+        if context.modules is not None and node.module and not node.level and (path := context.modules.find(node.module)):
+            _read_star(context, node, path)
+            return
         context.leave_out(omission(node, shown(node), "it does not say which names it imports", "import each name"), remark=True)
         return
     for alias, path in zip(node.names, imported_paths(node), strict=True):
         _read_name(context, node, alias, path)
+
+
+def _read_star(context: Context, node: ast.ImportFrom, path: str) -> None:
+    """All public names of a module of the tree, each with an import of its own where it is used."""
+    there = context.module(path)
+    if there is None or there.has_unknown_names:
+        context.has_unknown_names = True
+        context.leave_out(omission(node, shown(node), "it does not say which names it imports", "import each name"), remark=True)
+        return
+    names = {*there.imports, *there.local, *there.external, *there.bindings, *there.bound} - {"spark", "run"}
+    for identifier in sorted(name for name in names if not name.startswith("_")):
+        alias = ast.alias(name=identifier)
+        imported = ast.copy_location(ast.ImportFrom(module=node.module, names=[alias], level=0), node)
+        _read_name(context, imported, alias, f"{node.module}.{identifier}")
+
+
+def _read_local(context: Context, local: str, found: Local) -> bool:
+    """A name of another module of the tree; False for one that this module has of another package."""
+    there = context.module(found.module) if found.name else None
+    if there is not None and found.name not in there.bindings:
+        if found.name in there.local:
+            return _read_local(context, local, there.local[found.name])
+        if found.name in there.standard:
+            context.bound.add(local)
+            context.imports[local] = there.imports[found.name]
+            module, alias, whole = there.standard[found.name]
+            context.standard[local] = (module, _renamed(alias, local), whole)
+            return True
+        origin = there.imports.get(found.name, "")
+        if origin.split(".")[0] == "airflow":
+            context.imports[local] = origin
+            return True
+        if found.name in there.external:
+            return False
+    context.bindings.pop(local, None)
+    context.bound.discard(local)
+    context.imports[local] = f"{found.dotted}.{found.name}"
+    context.external[local] = found.text(local)
+    context.local[local] = found
+    if there is not None:
+        _read_kind(context, local, found, there)
+    return True
+
+
+def _renamed(alias: ast.alias, local: str) -> ast.alias:
+    return alias if (alias.asname or alias.name) == local else ast.alias(name=alias.name, asname=local)
+
+
+def _read_kind(context: Context, local: str, found: Local, there: Context) -> None:
+    """What the other module says of its function."""
+    if found.name in there.runtime_only:
+        context.runtime_only.add(local)
+    if found.name in there.makers:
+        context.makers.add(local)
+    if found.name in there.wants_dag:
+        context.wants_dag.add(local)
+    binding = there.bindings.get(found.name)
+    if isinstance(binding, Decorated) and binding.kind not in _PARTS.values():
+        context.bindings[local] = msgspec.structs.replace(binding, imported_as=local)
 
 
 def _read_name(context: Context, node: ast.Import | ast.ImportFrom, alias: ast.alias, path: str) -> None:
@@ -39,7 +107,11 @@ def _read_name(context: Context, node: ast.Import | ast.ImportFrom, alias: ast.a
     if package == "__future__":
         context.future_annotations = context.future_annotations or alias.name == "annotations"
         return
+    found = context.modules.imported(node, alias) if context.modules is not None else None
+    if found is not None and not context.optional and _read_local(context, local, found):
+        return
     context.bindings.pop(local, None)
+    context.local.pop(local, None)
     whole = isinstance(node, ast.Import) and not alias.asname
     context.imports[local] = local if whole else path
     if package in sys.stdlib_module_names:
@@ -74,12 +146,17 @@ def read_function(context: Context, node: FunctionNode) -> None:
     context.bindings[node.name] = decorated
     if decorated.kind == UNKNOWN:
         context.leave_out(omission(node, f"@{decorated.role} def {node.name}", *operator_hint(decorated.role)))
-    elif decorated.kind not in _PARTS.values() and context.facts.uses[node.name] > 1:
+    elif decorated.kind not in _PARTS.values() and (context.facts.uses[node.name] > 1 or _is_used_elsewhere(context, node)):
         context.emit(function_lines(context, node, context.indent, decorators=own_decorators(context, node)))
         check_function(context, node)
     elif context.facts.uses[node.name] == 0:
         why = "the function is never called, so that it makes no part of a DAG"
         context.leave_out(omission(node, f"@{decorated.kind} def {node.name}", why, "call it, or delete it"), remark=True)
+
+
+def _is_used_elsewhere(context: Context, node: FunctionNode) -> bool:
+    used = context.modules.used_elsewhere.get(context.path, ()) if context.modules is not None else ()
+    return node.name in used or "*" in used
 
 
 def is_pending(context: Context, node: FunctionNode) -> bool:
@@ -142,27 +219,91 @@ def write_function(context: Context, node: FunctionNode) -> None:
 
 
 def makes_tasks(context: Context, node: FunctionNode) -> bool:
-    """Whether a function makes tasks, groups or DAGs when it is called."""
-    calls = (child.func for child in ast.walk(node) if isinstance(child, ast.Call))
-    names = {context.airflow_name(called) or "" for called in calls}
-    makes = any(is_task(called) or called in ("DAG", "TaskGroup") for called in names)
-    return makes and node.name not in context.facts.task_functions
+    """Whether a function makes tasks, groups or DAGs when it is called, itself or by another one that does."""
+    if node.name in context.facts.task_functions:
+        return False
+    made = [child for child in ast.walk(node) if isinstance(child, ast.Call)]
+    if any(_is_operator(call) for call in made):
+        return True
+    calls = [call.func for call in made]
+    inside = dict(_imports_inside(node))
+    names = {context.airflow_name(called) or inside.get(ast.unparse(called), "") for called in calls}
+    if any(is_task(called) or called in ("DAG", "TaskGroup") for called in names):
+        return True
+    return any(_is_maker(context, called) for called in calls)
+
+
+def _is_operator(node: ast.Call) -> bool:
+    """Whether a call is of an operator of another package, by its name and its arguments."""
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
+    return is_task(called) and any(option.arg == "task_id" for option in node.keywords)
+
+
+def _imports_inside(node: FunctionNode) -> Iterator[tuple[str, str]]:
+    """The classes of operators that a function imports itself."""
+    for child in ast.walk(node):
+        if isinstance(child, ast.ImportFrom) and (child.module or "").split(".")[0] == "airflow":
+            yield from ((alias.asname or alias.name, alias.name) for alias in child.names)
+
+
+def _is_maker(context: Context, called: ast.expr) -> bool:
+    """Whether a call makes tasks: of a function that does, of one with a decorator, or of an operator of another package."""
+    head = called
+    while isinstance(head, ast.Attribute | ast.Call):
+        head = head.value if isinstance(head, ast.Attribute) else head.func
+    identifier = head.id if isinstance(head, ast.Name) else ""
+    if isinstance(called, ast.Name) and called.id in context.makers:
+        return True
+    found = context.found_elsewhere(called)
+    if found is not None and (found[1] in found[0].makers or isinstance(found[0].bindings.get(found[1]), Decorated)):
+        return True
+    return isinstance(context.bindings.get(identifier), Decorated)
 
 
 def _write_maker(context: Context, node: FunctionNode) -> None:
     before = dict(context.bindings)
+    context.makers.add(node.name)
+    note_annotations(context, node)
+    dag, is_added = _dag_of_maker(context, node)
+    arguments = copied(node.args)
+    if is_added:
+        context.wants_dag.add(node.name)
+        arguments.kwonlyargs.append(ast.arg(arg=_ADDED))
+        arguments.kw_defaults.append(None)
     head = ast.unparse(
         ast.FunctionDef(
-            name=node.name, args=node.args, body=[ast.Pass()], decorator_list=node.decorator_list, returns=None, lineno=1
+            name=node.name, args=arguments, body=[ast.Pass()], decorator_list=node.decorator_list, returns=None, lineno=1
         )
     )
     context.emit([context.indent + line for line in head.splitlines()[:-1]])
     outer, context.loops = context.loops, (*context.loops, *(argument.arg for argument in all_arguments(node)))
+    heads, context.loop_heads = context.loop_heads, []
     for argument in all_arguments(node):
         context.bind(argument.arg)
-    only_dag = context.facts.only_dag
-    with context.within(DagName(only_dag) if only_dag else None), context.indented():
+    binding = DagName(dag) if dag else None
+    known = context.dags.get(dag) if dag else None
+    if binding is not None and known is None:
+        context.bind(dag, binding)
+    tasks, holders = dict(context.tasks), set(context.holders)
+    with context.within(known or binding), context.indented():
         context.write_body(node.body)
-    context.loops = outer
-    context.bindings = before
+    context.loops, context.loop_heads = outer, heads
+    context.bindings, context.tasks, context.holders = before, tasks, holders
     context.bind(node.name)
+
+
+_ADDED = "dag"
+"""The parameter of a function that makes tasks for the DAG around its call, as Airflow does without one."""
+
+
+def _dag_of_maker(context: Context, node: FunctionNode) -> tuple[str, bool]:
+    """The variable of the DAG that a function adds tasks to, empty if it makes one; and whether it is to be a new parameter."""
+    parameters = {argument.arg for argument in all_arguments(node)}
+    given = [child.value for child in ast.walk(node) if isinstance(child, ast.keyword) and child.arg == "dag"]
+    opened = [child.context_expr for child in ast.walk(node) if isinstance(child, ast.withitem)]
+    named = [value.id for value in [*given, *opened] if isinstance(value, ast.Name) and value.id in parameters]
+    if named or "dag" in parameters:
+        return (named[0] if named else "dag"), False
+    if any(isinstance(child, ast.Call) and context.airflow_name(child.func) == "DAG" for child in ast.walk(node)):
+        return "", False
+    return (context.facts.only_dag, False) if context.facts.only_dag else (_ADDED, True)

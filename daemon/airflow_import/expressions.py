@@ -2,11 +2,13 @@
 
 import ast
 
+import msgspec
+
 from tidegate.daemon.airflow_import import vocabulary
 from tidegate.daemon.airflow_import.calls import Invocation, decorated_call, foreign_task, invocation, operator_call
-from tidegate.daemon.airflow_import.context import Context, DagName, Decorated, GroupName, TaskName
+from tidegate.daemon.airflow_import.context import Binding, Context, DagName, Decorated, GroupName, TaskName
 from tidegate.daemon.airflow_import.functions import holds_task
-from tidegate.daemon.airflow_import.layout import constant, copied, name
+from tidegate.daemon.airflow_import.layout import constant, copied, keyword, name
 from tidegate.daemon.airflow_import.objects import other_call
 from tidegate.daemon.airflow_import.report import left_out
 from tidegate.daemon.airflow_import.values import time_call
@@ -47,6 +49,8 @@ class _Expressions(ast.NodeTransformer):
         airflow = self.context.airflow_name(node)
         if airflow is not None:
             return _member(node, airflow)
+        if isinstance(node.value, ast.Name) and node.value.id not in self.local:
+            self._check_module(node, node.value.id)
         value = self.visit(node.value)
         is_task_ = isinstance(value, ast.Name) and value.id in self.context.tasks
         if is_task_ and node.attr == "output":
@@ -61,10 +65,18 @@ class _Expressions(ast.NodeTransformer):
             return node
         return ast.Attribute(value=value, attr=node.attr, ctx=node.ctx)
 
+    def _check_module(self, node: ast.Attribute, identifier: str) -> None:
+        """Raises LeftOutError for a name that the translation of a module of the tree lacks."""
+        local = self.context.local.get(identifier)
+        if local is not None and not local.name and identifier not in self.context.bindings:
+            problem = self.context.problem_of(node, local.module, node.attr)
+            if problem is not None:
+                raise problem
+
     def visit_Call(self, node: ast.Call) -> ast.expr:
         variable, self.variable = self.variable, ""
         found = invocation(node)
-        binding = self.context.bindings.get(found.base.id) if isinstance(found.base, ast.Name) else None
+        binding = self._binding(found.base)
         if isinstance(binding, Decorated):
             self._refuse_in_comprehension(node)
             return decorated_call(self.context, node, found, binding, variable)
@@ -75,6 +87,21 @@ class _Expressions(ast.NodeTransformer):
             return foreign_task(self.context, node, found)
         made = time_call(self.context, node)
         return made if made is not None else self._plain(node)
+
+    def _binding(self, base: ast.expr) -> Binding | None:
+        """What a name means, or one of a module of the tree, such as `steps.load`."""
+        if isinstance(base, ast.Name):
+            return self.context.bindings.get(base.id) if base.id not in self.local else None
+        found = self.context.found_elsewhere(base)
+        binding = found[0].bindings.get(found[1]) if found is not None else None
+        return msgspec.structs.replace(binding, imported_as=ast.unparse(base)) if isinstance(binding, Decorated) else None
+
+    def _wants_dag(self, called: ast.expr) -> bool:
+        """Whether a function adds its tasks to the DAG around its call."""
+        if isinstance(called, ast.Name):
+            return called.id in self.context.wants_dag and called.id not in self.local
+        found = self.context.found_elsewhere(called)
+        return found is not None and found[1] in found[0].wants_dag
 
     def _of_airflow(self, node: ast.Call, found: Invocation, class_name: str, variable: str) -> ast.expr:
         if class_name in vocabulary.PYTHON:
@@ -98,6 +125,8 @@ class _Expressions(ast.NodeTransformer):
             raise left_out(
                 node, "the function uses Airflow, or a package that is not part of Python's library", "call it in a function task"
             )
+        if self._wants_dag(node.func):
+            node.keywords.append(keyword("dag", name(self.context.dag_of(node).name)))
         visited = self.generic_visit(node)
         if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.func.attr in _ADDING:
             self.context.holders |= {node.func.value.id} if any(holds_task(self.context, arg) for arg in node.args) else set()

@@ -3,7 +3,7 @@
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import msgspec
 
@@ -17,6 +17,7 @@ class Facts(msgspec.Struct, frozen=True):
 
     `default_args` and `task_functions` are the names that the file passes as such. `only_dag`: the variable of its only DAG.
     `stores` counts where a name gets a value; the `changing` ones can have another one when a task runs.
+    `adopted`: by variable, that of the DAG which a task gets by its order.
     `of_both`: an import that leaves open whether the file is one of Airflow 2 or 3.
     """
 
@@ -30,9 +31,11 @@ class Facts(msgspec.Struct, frozen=True):
     changing: set[str]
     is_airflow3: bool
     of_both: ast.stmt | None
+    adopted: dict[str, str]
 
 
-def facts_of(tree: ast.Module) -> Facts:
+def facts_of(tree: ast.Module, default_args: Collection[str] = ()) -> Facts:
+    """`default_args`: variables that other files pass as such."""
     task_functions = _keyword_names(tree, "python_callable") | _decorated_functions(tree)
     stored = list(stored_names(tree, task_functions))
     stores = Counter(name for name, _ in stored)
@@ -40,13 +43,14 @@ def facts_of(tree: ast.Module) -> Facts:
         constants=_constants(tree),
         functions={node.name: node for node in ast.walk(tree) if isinstance(node, FunctionNode)},
         uses=Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name)),
-        default_args=_keyword_names(tree, "default_args"),
+        default_args=_keyword_names(tree, "default_args") | set(default_args),
         task_functions=task_functions,
         only_dag=_only_dag(tree),
         stores=stores,
         changing={name for name, again in stored if again or stores[name] > 1},
         is_airflow3=any(_is_airflow3(node) for node in _imports(tree)),
         of_both=_of_both(tree),
+        adopted=_adopted(tree),
     )
 
 
@@ -84,16 +88,67 @@ def _keyword_names(tree: ast.Module, option: str) -> set[str]:
 
 def _only_dag(tree: ast.Module) -> str | None:
     """The variable of the DAG that functions of the file add tasks to, if there is only one."""
+    found = list(_outside_functions(tree))
     blocks = [
-        item.optional_vars
-        for node in ast.walk(tree)
-        if isinstance(node, ast.With)
-        for item in node.items
-        if _makes_dag(item.context_expr)
+        item.optional_vars for node in found if isinstance(node, ast.With) for item in node.items if _makes_dag(item.context_expr)
     ]
-    assigned = [node.targets[0] for node in ast.walk(tree) if isinstance(node, ast.Assign) and _makes_dag(node.value)]
+    assigned = [node.targets[0] for node in found if isinstance(node, ast.Assign) and _makes_dag(node.value)]
     names = [target.id for target in [*blocks, *assigned] if isinstance(target, ast.Name)]
     return names[0] if len(names) == 1 else None
+
+
+def _outside_functions(tree: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(tree):
+        if not isinstance(child, FunctionNode):
+            yield child
+            yield from _outside_functions(child)
+
+
+def _adopted(tree: ast.Module) -> dict[str, str]:
+    """As in Airflow, a task without a DAG gets that of a task which it is linked with, or of `dag >> task`."""
+    dags = {name for name, _ in _dag_blocks(tree)}
+    together: dict[str, set[str]] = {}
+    for names in (*_linked_names(tree), *_given_dags(tree), *({dag, *inside} for dag, inside in _dag_blocks(tree))):
+        joined = set().union(names, *(together.get(name, set()) for name in names))
+        together.update(dict.fromkeys(joined, joined))
+    found = {name: joined & dags for name, joined in together.items()}
+    return {name: next(iter(of)) for name, of in found.items() if len(of) == 1}
+
+
+def _dag_blocks(tree: ast.Module) -> Iterator[tuple[str, set[str]]]:
+    """The variables of DAGs, each with the variables that its block sets."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and _makes_dag(node.value):
+            yield node.targets[0].id, set()
+        elif (
+            isinstance(node, ast.With)
+            and _makes_dag(node.items[0].context_expr)
+            and isinstance(node.items[0].optional_vars, ast.Name)
+        ):
+            yield node.items[0].optional_vars.id, {name for name, _ in stored_names(node, set())}
+
+
+def _linked_names(tree: ast.Module) -> Iterator[set[str]]:
+    """The variables of each statement that says an order, or makes a collection."""
+    for node in ast.walk(tree):
+        value = node.value if isinstance(node, ast.Expr | ast.Assign) else None
+        collection = (
+            isinstance(node, ast.Assign) and isinstance(value, ast.List | ast.Tuple) and isinstance(node.targets[0], ast.Name)
+        )
+        linked = isinstance(value, ast.BinOp) and isinstance(value.op, ast.RShift | ast.LShift)
+        if collection or linked or (isinstance(value, ast.Call) and _ORDER.search(ast.unparse(value.func))):
+            yield {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
+
+
+_ORDER = re.compile(r"\b(set_upstream|set_downstream|chain|cross_downstream)$")
+
+
+def _given_dags(tree: ast.Module) -> Iterator[set[str]]:
+    """Tasks with `dag=`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and isinstance(node.value, ast.Call):
+            given = [option.value for option in node.value.keywords if option.arg == "dag"]
+            yield {node.targets[0].id, *(value.id for value in given if isinstance(value, ast.Name))}
 
 
 def _makes_dag(node: ast.expr) -> bool:

@@ -80,7 +80,7 @@ def write_task(context: Context, task: PythonTask) -> ast.expr:
 def _write_function_once(context: Context, task: PythonTask, *, inline: bool) -> None:
     """A function that had a decorator of Airflow is written before its first task, with the comments before it."""
     function = task.function
-    if function is None or function.name not in context.pending:
+    if function is None or function.name not in context.pending or context.facts.functions.get(function.name) is not function:
         return
     remarks = context.pending.pop(function.name)
     context.emit([context.indent + remark for remark in remarks])

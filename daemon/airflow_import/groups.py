@@ -86,6 +86,7 @@ def inside_group(context: Context, group_id: ast.expr) -> Iterator[None]:
 def _write_inlined(context: Context, node: ast.Call, decorated: Decorated) -> None:
     """The parameters, then the body without its docstring and its `return`."""
     function = decorated.node
+    context.inlined.add(function.name)
     _report_shared(context, function)
     _bind_parameters(context, node, decorated)
     documented = ast.get_docstring(function) is not None

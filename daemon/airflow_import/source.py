@@ -31,6 +31,7 @@ class Source(msgspec.Struct, frozen=True):
     comments: dict[int, str]
     trailing: dict[int, str]
     string_lines: frozenset[int]
+    name: str = ""
 
     def block(self, node: ast.stmt, indent: str) -> list[str]:
         """The lines of a statement as written, at another indentation."""
@@ -97,6 +98,7 @@ def parse_source(name: str, content: bytes) -> Source:
         comments=alone,
         trailing={token.start[0]: token.string for token in comments if token.start[0] not in alone},
         string_lines=_string_lines(tokens),
+        name=name,
     )
 
 

@@ -5,26 +5,26 @@ from collections.abc import Sequence
 
 from tidegate.daemon.airflow_import import layout
 from tidegate.daemon.airflow_import.blocks import write_compound, write_with
-from tidegate.daemon.airflow_import.bodies import check_function, class_lines, evaluated_parts
+from tidegate.daemon.airflow_import.bodies import check_function, class_lines, evaluated_parts, is_unavailable
 from tidegate.daemon.airflow_import.context import Context, DagName, GroupName, TaskName, lost_names, omitted
 from tidegate.daemon.airflow_import.dags import default_arguments
 from tidegate.daemon.airflow_import.definitions import is_pending, read_function, read_import
 from tidegate.daemon.airflow_import.expressions import translate
 from tidegate.daemon.airflow_import.facts import FunctionNode
 from tidegate.daemon.airflow_import.functions import holds_task, register
-from tidegate.daemon.airflow_import.links import chain_lines, is_chain, set_order
+from tidegate.daemon.airflow_import.links import is_order, order, order_lines
 from tidegate.daemon.airflow_import.report import LeftOutError, left_out
 from tidegate.daemon.airflow_import.source import first_line, last_line
 
 
 def write_block(context: Context, body: Sequence[ast.stmt]) -> None:
     """Write the statements of a block at the current indentation; an empty block gets `pass`."""
-    before = len(context.lines)
     first = first_line(body[0]) if body else 1
     while first - 1 in context.source.comments:
         first -= 1
-    write_statements(context, body, first)
-    written = context.lines[before:]
+    with context.mark() as before:
+        write_statements(context, body, first)
+        written = context.lines[before.index :]
     if not any(line.strip() and not line.strip().startswith("#") for line in written):
         context.emit([f"{context.indent}pass"])
 
@@ -47,7 +47,8 @@ def _write_with_comments(context: Context, node: ast.stmt, previous: int) -> Non
     context.emit([*blanks, *comments])
     body_start = len(context.lines)
     try:
-        _write(context, node)
+        with context.within(_adopting(context, node)):
+            _write(context, node)
     except LeftOutError as left:
         context.leave_out(omitted(node, left, context.source.lines[node.lineno - 1].strip()), remark=True)
         context.lose(lost_names(node), node)
@@ -57,6 +58,15 @@ def _write_with_comments(context: Context, node: ast.stmt, previous: int) -> Non
         del context.lines[start:]
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_pending(context, node):
         context.pending[node.name] = [comment.strip() for comment in comments]
+
+
+def _adopting(context: Context, node: ast.stmt) -> DagName | None:
+    """The DAG around a statement, or that which its tasks get by their order."""
+    if context.dag is not None or not isinstance(node, ast.Assign | ast.Expr):
+        return context.dag
+    names = (child.id for child in ast.walk(node) if isinstance(child, ast.Name))
+    dags = (context.bindings.get(context.facts.adopted[name]) for name in names if name in context.facts.adopted)
+    return next((dag for dag in dags if isinstance(dag, DagName)), None)
 
 
 def _write(context: Context, node: ast.stmt) -> None:
@@ -121,7 +131,14 @@ def _assigned_value(context: Context, node: ast.expr, variable: str) -> ast.expr
         if written is None:
             raise left_out(node, "the file does not say which options it holds", "write a dict of options")
         return written
+    if isinstance(node, ast.BinOp) and is_order(context, node) and _links_tasks(context, node):
+        return order(context, node)
     return translate(context, node, variable)
+
+
+def _links_tasks(context: Context, node: ast.expr) -> bool:
+    names = {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
+    return bool(names & (context.tasks.keys() | context.holders | _groups(context)))
 
 
 def _alias(context: Context, variable: str, task: str) -> None:
@@ -182,10 +199,14 @@ def _write_expression(context: Context, node: ast.Expr) -> None:
     if isinstance(node.value, ast.Constant):
         context.emit(context.source.block(node, context.indent))
         return
-    if isinstance(node.value, ast.Call) and is_chain(context, node.value):
-        context.emit_translated(node, chain_lines(context, node.value))
+    if is_order(context, node.value):
+        lines = order_lines(context, node.value)
+        if lines is None:
+            context.emit(context.source.block(node, context.indent))
+        else:
+            context.emit_translated(node, lines)
         return
-    value = set_order(context, node.value) or translate(context, node.value)
+    value = translate(context, node.value)
     if isinstance(value, ast.Name):
         return
     if ast.dump(value) == ast.dump(node.value):
@@ -197,7 +218,10 @@ def _write_expression(context: Context, node: ast.Expr) -> None:
 def _write_plain(context: Context, node: ast.stmt) -> None:
     """Any other statement stays as it is, if all its names are there."""
     for child in ast.iter_child_nodes(node):
-        _check(context, child)
+        if isinstance(node, ast.AnnAssign) and child is node.annotation:
+            context.future_annotations = context.future_annotations or is_unavailable(context, node.annotation)
+        else:
+            _check(context, child)
     if isinstance(node, ast.ClassDef):
         _check_methods(context, node)
     for identifier in lost_names(node):
@@ -230,4 +254,7 @@ def _check(context: Context, node: ast.AST) -> None:
                 raise left_out(node, "a statement of this kind is not translated", "write it as an assignment or a call")
         return
     for child in ast.iter_child_nodes(node):
-        _check(context, child)
+        if isinstance(node, ast.AnnAssign) and child is node.annotation:
+            context.future_annotations = context.future_annotations or is_unavailable(context, node.annotation)
+        else:
+            _check(context, child)

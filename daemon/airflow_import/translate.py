@@ -1,12 +1,15 @@
 """From an Airflow file to the text of a Tidegate file."""
 
 import ast
+import re
 from collections import defaultdict
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path, PurePath, PurePosixPath
 
-from tidegate.daemon.airflow_import.context import Context
+from tidegate.daemon.airflow_import.context import Context, Decorated
 from tidegate.daemon.airflow_import.expressions import translate
+from tidegate.daemon.airflow_import.facts import imported_paths
+from tidegate.daemon.airflow_import.modules import Modules
 from tidegate.daemon.airflow_import.report import Translation, omission, ordered
 from tidegate.daemon.airflow_import.source import Source, UnreadableFileError, first_line, last_line, parse_source, read_source
 from tidegate.daemon.airflow_import.statements import write_block, write_statements
@@ -16,18 +19,68 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 def translate_file(path: Path) -> Translation:
     """Raises UnreadableFileError."""
-    source = read_source(path)
+    found = translate_tree({path: PurePosixPath(path.name)}, ())[path]
+    if isinstance(found, UnreadableFileError):
+        raise found
+    return found
+
+
+def translate_tree(files: Mapping[Path, PurePath], roots: Collection[str]) -> dict[Path, Translation | UnreadableFileError]:
+    """The files by their paths below the folder that is written: their modules import each other.
+
+    `roots` are the names of the folders that are imported.
+    """
+    found: dict[Path, Translation | UnreadableFileError] = {}
+    sources: dict[str, Source] = {}
+    for file, name in files.items():
+        try:
+            sources.setdefault(name.as_posix(), read_source(file))
+        except UnreadableFileError as error:
+            found[file] = error
+    modules = Modules(sources, frozenset(roots), _read_module)
+    paths = {file: name.as_posix() for file, name in files.items() if file not in found}
+    for path in paths.values():
+        modules.context(path)
+    return found | {file: _result(modules, file, path) for file, path in paths.items()}
+
+
+def _read_module(modules: Modules[Context], path: str) -> Context | None:
+    """What the translation says of a module; None for a folder, and for a file that cannot be translated."""
     try:
-        return translate_source(source)
+        return _read(modules.sources[path], modules, path) if path in modules.sources else None
+    except RecursionError:
+        return None
+
+
+def _result(modules: Modules[Context], file: Path, path: str) -> Translation | UnreadableFileError:
+    context = modules.context(path)
+    if context is None:
+        return UnreadableFileError(f"{file}: its expressions are nested too deeply to be translated")
+    if context.omissions and path not in modules.read_at_parsing and _stays(context.source):
+        # Functions of tasks import it when they run, where all packages are.
+        return Translation("\n".join(context.source.lines).rstrip("\n") + "\n", ())
+    try:
+        return _translation(context)
     except SyntaxError as error:
-        raise UnreadableFileError(f"{path}: its translation is not valid Python: {error.msg}; translate it by hand") from error
-    except RecursionError as error:
-        raise UnreadableFileError(f"{path}: its expressions are nested too deeply to be translated") from error
+        return UnreadableFileError(f"{file}: its translation is not valid Python: {error.msg}; translate it by hand")
+    except RecursionError:
+        return UnreadableFileError(f"{file}: its expressions are nested too deeply to be translated")
+
+
+def _stays(source: Source) -> bool:
+    """Whether a file is a module without Airflow, which a daemon takes for no DAG file either."""
+    imports = (node for node in ast.walk(source.tree) if isinstance(node, ast.Import | ast.ImportFrom))
+    packages = {path.split(".")[0] for node in imports for path in imported_paths(node)}
+    return not packages & {"airflow", "tidegate"} and not re.search("dag", "\n".join(source.lines), re.IGNORECASE)
 
 
 def translate_source(source: Source) -> Translation:
     """The same source gives the same translation."""
-    context = Context(source, translate, write_block)
+    return _translation(_read(source, None, ""))
+
+
+def _read(source: Source, modules: Modules[Context] | None, path: str) -> Context:
+    context = Context(source, translate, write_block, modules, path)
     head, body = _head(source)
     end = last_line(body[-1]) + 1 if body else len(head) + 1
     write_statements(context, body, len(head) + 1)
@@ -36,7 +89,23 @@ def translate_source(source: Source) -> Translation:
         context.leave_out(
             omission(node, f"def {name}", "the call that makes a task of it was left out", "translate the call first")
         )
+    for binding in context.bindings.values():
+        if isinstance(binding, Decorated) and not binding.imported_as and binding.kind in ("dag", "task_group"):
+            _report_unwritten(context, binding)
     context.emit([source.comments[line] for line in sorted(source.comments) if line >= end])
+    return context
+
+
+def _report_unwritten(context: Context, decorated: Decorated) -> None:
+    """A function whose body is written where it is called, and whose calls were left out."""
+    name = decorated.node.name
+    if name not in context.inlined and context.facts.uses[name]:
+        why = "the call that makes a part of a DAG of it was left out"
+        context.leave_out(omission(decorated.node, f"@{decorated.kind} def {name}", why, "translate the call first"))
+
+
+def _translation(context: Context) -> Translation:
+    head, _ = _head(context.source)
     return Translation("\n".join(_tidy(_assembled(context, head))).strip("\n") + "\n", ordered(context.omissions))
 
 
@@ -67,6 +136,12 @@ def _imports(context: Context, used: set[str], *, ours: bool) -> list[str]:
     names: dict[str, set[str]] = defaultdict(set)
     for module, identifier in context.needed:
         names[module].add(identifier)
+    local = (context.local[name].text(name) for name in sorted(context.read_at_parsing & used & context.local.keys()))
+    for node in (ast.parse(text).body[0] for text in local if not ours):
+        if isinstance(node, ast.ImportFrom):
+            names[node.module or ""].add(ast.unparse(ast.Import(names=node.names)).removeprefix("import "))
+        else:
+            plain.add(ast.unparse(node))
     for module, alias, whole in _standard(context, used):
         if whole:
             plain.add(ast.unparse(ast.Import(names=[alias])))

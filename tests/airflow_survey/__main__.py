@@ -1,6 +1,7 @@
-"""`python -m tests.airflow_survey FOLDER [--only TEXT] [--wrong] [--json FILE]`: figures of an import of real files.
+"""`python -m tests.airflow_survey FOLDER [--only TEXT] [--wrong] [--keep DIR]`: figures of an import of real files.
 
-FOLDER holds a folder for each repository. Its DAG folder is `dags` below it, or all of it. No file is committed: bring your own.
+FOLDER holds a folder for each repository. Each is imported from the folder around its `dags`, or as a whole.
+No file is committed: bring your own.
 """
 
 import json
@@ -37,7 +38,8 @@ def main(
 def survey(repository: Path, keep: Path | None) -> Iterator[Verdict]:
     folders = [path for path in sorted(repository.rglob("dags")) if path.is_dir()]
     outermost = [path for path in folders if not any(other in path.parents for other in folders)]
-    for number, root in enumerate(outermost or [repository]):
+    # The folder around it may have modules of the DAG files, such as plugins.
+    for number, root in enumerate(sorted({path.parent for path in outermost}) or [repository]):
         with tempfile.TemporaryDirectory() as temporary:
             target = keep / f"{repository.name}-{number}" if keep else Path(temporary)
             yield from _survey_folder(root, target)

@@ -94,13 +94,8 @@ class _Reader:
             and (node.arg or "").endswith(("callable", "callback"))
             and isinstance(node.value, ast.Name)
         }
-        self.texts = {
-            target.id: node.value
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Assign)
-            for target in node.targets
-            if isinstance(target, ast.Name) and isinstance(node.value, ast.Constant | ast.JoinedStr)
-        }
+        self.texts: dict[str, ast.expr] = {}
+        self.lists: dict[str, ast.List | ast.Tuple] = {}
         self.tasks: list[TaskSite] = []
         self.edges: list[Edge] = []
         self.unclear: list[tuple[int, int]] = []
@@ -152,6 +147,16 @@ class _Reader:
             return
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             self._bind(target, node.value or target, found, scope)
+            self._remember(_last(target), node.value)
+
+    def _remember(self, name: str, value: ast.expr | None) -> None:
+        """Texts and lists that a variable holds from here on."""
+        self.texts.pop(name, None)
+        self.lists.pop(name, None)
+        if isinstance(value, ast.Constant | ast.JoinedStr):
+            self.texts[name] = value
+        elif isinstance(value, ast.List | ast.Tuple):
+            self.lists[name] = value
 
     def _compound(self, node: ast.stmt, scope: Scope) -> Nodes:
         match node:
@@ -411,10 +416,15 @@ class _Reader:
         named = {option.arg: option.value for option in node.keywords}
         args = [*node.args, *(named[key] for key in ("from_tasks", "to_tasks") if key in named)]
         if len(args) == 1 and isinstance(args[0], ast.Starred):
-            found = self.value(args[0], scope)
-            # The elements follow each other: any two of the pattern may.
-            self.link(node, found, found)
-            return
+            value = args[0].value
+            held = self.lists.get(value.id, value) if isinstance(value, ast.Name) else value
+            if not isinstance(held, ast.List | ast.Tuple):
+                # The elements follow each other: any two of them may.
+                found = self.value(value, scope)
+                either = frozenset({f"(?:{'|'.join(sorted(found))})"} if found else ())
+                self.link(node, either, either, several=True)
+                return
+            args = [element for element in held.elts if self._known(element, scope)]
         for left, right in pairwise(args):
             lefts = left.elts if isinstance(left, ast.List | ast.Tuple) else [left]
             rights = right.elts if isinstance(right, ast.List | ast.Tuple) else [right]
@@ -424,12 +434,14 @@ class _Reader:
                 if first is not None and second is not None:
                     self.link(node, first, second)
 
-    def link(self, node: ast.expr | ast.stmt, left: Nodes, right: Nodes, *, backwards: bool = False) -> None:
+    def link(
+        self, node: ast.expr | ast.stmt, left: Nodes, right: Nodes, *, backwards: bool = False, several: bool = False
+    ) -> None:
         before, after = (right, left) if backwards else (left, right)
         lines = node.lineno, node.end_lineno or node.lineno
         if not before or not after:
             self.unclear.append(lines)
-        several = any(_ANY in pattern for pattern in before | after)
+        several = several or any(_ANY in pattern for pattern in before | after)
         self.edges += [
             Edge(*lines, first, second, is_certain=not self.conditions and not several)
             for first in sorted(before)

@@ -1,6 +1,6 @@
 """`tidegate import-airflow`: DAG files of Airflow as DAG files of Tidegate."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,7 +41,7 @@ def import_airflow(paths: Paths, *, folder: Folder = None, overwrite: Overwrite 
     Exit code 1 if a part was left out, 2 if a file could not be read or not be written.
     """
     names = _names(paths)
-    translations, problems = _translated(names)
+    translations, problems = _translated(names, {path.resolve().name for path in paths if path.is_dir()})
     if folder is not None:
         problems |= _write_all(folder, names, translations, overwrite=overwrite)
     output.write_page(
@@ -77,17 +77,12 @@ def _files(path: Path) -> Iterator[Path]:
             yield file
 
 
-def _translated(files: Mapping[Path, Path]) -> tuple[Translations, Problems]:
-    from tidegate.daemon.airflow_import.translate import translate_file
+def _translated(files: Mapping[Path, Path], roots: Collection[str]) -> tuple[Translations, Problems]:
+    from tidegate.daemon.airflow_import.translate import translate_tree
 
-    translations: Translations = {}
-    problems: Problems = {}
-    for file in files:
-        try:
-            translations[file] = translate_file(file)
-        except TidegateError as error:
-            problems[file] = str(error)
-    return translations, problems
+    found = translate_tree(files, roots)
+    problems = {file: str(result) for file, result in found.items() if isinstance(result, TidegateError)}
+    return {file: result for file, result in found.items() if not isinstance(result, TidegateError)}, problems
 
 
 def _write_all(folder: Path, names: Mapping[Path, Path], translations: Translations, *, overwrite: bool) -> Problems:
