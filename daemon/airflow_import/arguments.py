@@ -108,7 +108,7 @@ def take(options: Options, *names: str) -> tuple[ast.expr | None, list[ast.keywo
 
 def template(context: Context, node: ast.expr) -> ast.expr:
     """An expression whose strings are templates. Raises LeftOutError for one that no run could render, with all reasons."""
-    translated = context.translate(node)
+    translated = _with_results(context, context.translate(node))
     for text in ast.walk(translated):
         if isinstance(text, ast.Constant) and isinstance(text.value, str) and is_template(text.value):
             text.value = templates.translated(text.value)
@@ -116,6 +116,29 @@ def template(context: Context, node: ast.expr) -> ast.expr:
                 what = f"template {text.value}"
                 raise left_out(node, problems, "write a name of the table in schemas/docs/writing-dags.md", what)
     return translated
+
+
+def _with_results(context: Context, node: ast.expr) -> ast.expr:
+    """Tasks in a text are templates of their results."""
+    visited: ast.expr = _ResultsAsTemplates(context).visit(node)
+    return visited
+
+
+class _ResultsAsTemplates(ast.NodeTransformer):
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.expr:
+        visited = self.visit(node.value)
+        return visited if visited is not node.value else node
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        task = self.context.tasks.get(node.id)
+        if task is None or node.id in self.context.stale:
+            return node
+        if not isinstance(task.task_id, ast.Constant):
+            raise left_out(node, "the file does not say the id of the task", "write {{ results['…'] }} with its id")
+        return constant(f"{{{{ results['{task.task_id.value!s}'] }}}}")
 
 
 def interpreter(context: Context, node: ast.expr) -> ast.expr:

@@ -1,15 +1,23 @@
 """Calls that make tasks: of operators, and of functions with a decorator, mapped or not."""
 
 import ast
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from tidegate.daemon.airflow_import import layout, vocabulary
 from tidegate.daemon.airflow_import.arguments import take
-from tidegate.daemon.airflow_import.context import Context, DagName, Decorated
-from tidegate.daemon.airflow_import.functions import PythonTask, list_task, operator_arguments, register, write_task
+from tidegate.daemon.airflow_import.context import Context, DagName, Decorated, TaskName
+from tidegate.daemon.airflow_import.functions import (
+    PythonTask,
+    docker_function,
+    list_task,
+    operator_arguments,
+    register,
+    write_task,
+)
 from tidegate.daemon.airflow_import.groups import write_dag_function, write_group_function
-from tidegate.daemon.airflow_import.layout import attribute, call, constant, keyword, name
+from tidegate.daemon.airflow_import.layout import attribute, call, constant, items, keyword, name
 from tidegate.daemon.airflow_import.report import LeftOutError, left_out, shown
 from tidegate.daemon.airflow_import.roles import write_role
 from tidegate.daemon.airflow_import.tasks import is_task, placeholder, task_call
@@ -149,12 +157,56 @@ def operator_call(context: Context, node: ast.Call, found: Invocation, class_nam
     given = found.calls.get("partial", found.calls.get("call", node))
     options = [*(keyword("task_id", arg) for arg in given.args[:1]), *given.keywords]
     leave_out_positional(context, given.args[1:], class_name)
+    options = [ast.keyword(arg=option.arg, value=_made(context, option.value)) for option in options]
+    upstream = _read_tasks(context, options)
     try:
-        return _mapped_operator(context, node, found, class_name, options, variable)
+        made = _mapped_operator(context, node, found, class_name, options, variable)
     except LeftOutError as left:
         if context.dag is None or not any(option.arg == "task_id" for option in options):
             raise
-        return placeholder(context, node, class_name, left, options)
+        made = placeholder(context, node, class_name, left, options)
+    return made if isinstance(made, ast.Name) else after_results(context, made, upstream, variable)
+
+
+def _made(context: Context, node: ast.expr) -> ast.expr:
+    """The variable of a task that a call among the arguments makes."""
+    base = invocation(node).base if isinstance(node, ast.Call) else node
+    binding = context.bindings.get(base.id) if isinstance(base, ast.Name) else None
+    made = context.translate(node) if isinstance(node, ast.Call) and isinstance(binding, Decorated) else node
+    return ast.copy_location(made, node)
+
+
+def _read_tasks(context: Context, options: Sequence[ast.keyword]) -> list[str]:
+    """The tasks whose results are arguments of an operator, and which it follows therefore."""
+    found = [name for option in options if option.arg not in ("dag", "task_group") for name in _results_in(context, option.value)]
+    return list(dict.fromkeys(found))
+
+
+def _results_in(context: Context, node: ast.expr) -> Iterator[str]:
+    match node:
+        case ast.Name(id=identifier) if identifier in context.bindings and identifier not in context.stale:
+            binding = context.bindings[identifier]
+            yield from [binding.name] if isinstance(binding, TaskName) else []
+        case ast.Attribute(attr="output", value=value) | ast.Subscript(value=value):
+            yield from _results_in(context, value)
+        case ast.List() | ast.Tuple():
+            yield from (found for element in node.elts for found in _results_in(context, element))
+        case ast.Dict():
+            yield from (found for value in node.values for found in _results_in(context, value))
+        case _:
+            return
+
+
+def after_results(context: Context, made: ast.expr, upstream: Sequence[str], variable: str) -> ast.expr:
+    """The task, with a variable and a link if it follows others whose results it gets."""
+    if not upstream or not isinstance(made, ast.Call) or not made.args:
+        return made
+    chosen = variable or context.fresh("task")
+    context.emit(layout.statement(f"{chosen} = ", made, context.indent))
+    register(context, chosen, made.args[0])
+    first = name(upstream[0]) if len(upstream) == 1 else items(*(name(task) for task in upstream))
+    context.emit(layout.statement("", ast.BinOp(left=first, op=ast.RShift(), right=name(chosen)), context.indent))
+    return name(chosen)
 
 
 def _mapped_operator(
@@ -166,6 +218,10 @@ def _mapped_operator(
     if class_name in vocabulary.PYTHON:
         return _python_operator(context, node, class_name, options, variable, over)
     dag_option, _ = take(options, "dag")
+    environment, others = take(options, "environment")
+    if class_name == "DockerOperator" and over is None and environment is not None and list(_results_in(context, environment)):
+        with context.within(_named_dag(context, dag_option)):
+            return docker_function(context, class_name, others, environment, variable)
     with context.within(_named_dag(context, dag_option)):
         made = task_call(context, node, class_name, options)
     return made if over is None else call(attribute(made, "expand"), [], [keyword("over", name(over))])
@@ -221,11 +277,12 @@ def _callee(context: Context, node: ast.expr) -> ast.expr:
     return node if isinstance(node, ast.Name) and node.id in context.external else context.translate(node)
 
 
-def foreign_task(context: Context, node: ast.Call, found: Invocation) -> ast.expr:
+def foreign_task(context: Context, node: ast.Call, found: Invocation, variable: str) -> ast.expr:
     """A task that fails, for an operator which is not one of Airflow's own."""
     options = [option for made in found.calls.values() for option in made.keywords]
     left = left_out(node, "its class needs Airflow", "do the work in a function task, a command or a Spark application")
-    return placeholder(context, node, shown(found.base), left, options)
+    upstream = _read_tasks(context, options)
+    return after_results(context, placeholder(context, node, shown(found.base), left, options), upstream, variable)
 
 
 def _named_dag(context: Context, node: ast.expr | None) -> DagName | None:

@@ -84,7 +84,7 @@ class _Expressions(ast.NodeTransformer):
         if class_name is not None:
             return self._of_airflow(node, found, class_name, variable)
         if self._is_unavailable_task(found):
-            return foreign_task(self.context, node, found)
+            return foreign_task(self.context, node, found, variable)
         made = time_call(self.context, node)
         return made if made is not None else self._plain(node)
 

@@ -8,11 +8,12 @@ import msgspec
 from tidegate.daemon.airflow_import import layout, templates
 from tidegate.daemon.airflow_import.arguments import Convert, own_options, take, task_options
 from tidegate.daemon.airflow_import.bodies import body_lines, check_function, function_lines, imports_of, own_decorators
+from tidegate.daemon.airflow_import.containers import docker_words
 from tidegate.daemon.airflow_import.context import Context, TaskName
 from tidegate.daemon.airflow_import.facts import FunctionNode
 from tidegate.daemon.airflow_import.layout import attribute, call, constant, items, keyword, name
 from tidegate.daemon.airflow_import.report import left_out, omission
-from tidegate.daemon.airflow_import.run_values import RUN, captured, context_arguments, rendered
+from tidegate.daemon.airflow_import.run_values import RUN, captured, context_arguments, in_function, rendered
 from tidegate.daemon.airflow_import.texts import text_values
 from tidegate.schemas.text import is_template
 
@@ -297,3 +298,51 @@ def _link(context: Context, variable: str, upstream: Sequence[str], item_of: str
     if item_of is not None:
         mapped = call(attribute(name(variable), "expand"), [], [keyword("over", name(item_of))])
         context.emit(["", *layout.statement("", mapped, context.indent)])
+
+
+def docker_function(
+    context: Context, class_name: str, options: Sequence[ast.keyword], environment: ast.expr, variable: str
+) -> ast.expr:
+    """A function that runs `docker run`, for a container whose variables are the result of another task."""
+    task_id, rest = take([option for option in options if option.arg != "dag"], "task_id")
+    if task_id is None:
+        raise left_out(environment, "it has no task_id", "write an id")
+    words, command, rest = docker_words(context, class_name, rest)
+    split = attribute(context.need_module("shlex"), "split")
+    is_list = command is None or isinstance(command, ast.List | ast.Tuple)
+    program = [] if command is None else command.elts if isinstance(command, ast.List | ast.Tuple) else [command]
+    inside = [in_function(part) for part in (*words, *map(context.translate, program))]
+    read = _results(context, [context.translate(environment), *inside], [])
+    values, parts = read.args[0], read.args[1:]
+    tail = parts[len(words) :] if is_list else [ast.Starred(value=call(split, [parts[-1]]), ctx=ast.Load())]
+    names = ast.Starred(value=name("names"), ctx=ast.Load())
+    argv = items(constant("docker"), constant("run"), constant("--rm"), names, *parts[: len(words)], *tail)
+    indent = f"{context.indent}    "
+    everything = ast.parse("{**os.environ, **environment}", mode="eval").body
+    context.need_module("os")
+    run = call(
+        attribute(context.need_module("subprocess"), "run"),
+        [argv],
+        [keyword("check", ast.Constant(value=True)), keyword("env", everything)],
+    )
+    body = [
+        *layout.statement("variables = ", values, indent),
+        f"{indent}environment = {{name: str(value) for name, value in variables.items()}}",
+        f'{indent}names = [word for name in environment for word in ("--env", name)]',
+        *layout.statement("", run, indent),
+    ]
+    given = task_options(context, rest, class_name)
+    chosen = variable if variable and variable not in context.tasks else context.fresh("container")
+    written_id = context.translate(task_id)
+    decorator = call(attribute(name(context.dag_of(environment).name), "task"), [], [keyword("task_id", written_id), *given])
+    context.emit(["", *layout.statement("@", decorator, context.indent)])
+    context.emit([f"{context.indent}def {chosen}(spark, run{captured(context, [values, *parts])}):", *body, ""])
+    register(context, chosen, written_id)
+    _link(context, chosen, [task for task in read.upstream if task in _named(context, environment)], None)
+    return name(chosen)
+
+
+def _named(context: Context, node: ast.expr) -> set[str]:
+    """The tasks of a value: what a text reads of others is no order, as in Airflow."""
+    translated = context.translate(node)
+    return {child.id for child in ast.walk(translated) if isinstance(child, ast.Name)}

@@ -2,15 +2,18 @@
 
 import ast
 import builtins
+import re
 import sys
 from collections.abc import Sequence
 
+from tidegate.daemon.airflow_import import templates
 from tidegate.daemon.airflow_import.bodies import all_arguments, leave_out_key, read_key
 from tidegate.daemon.airflow_import.context import Context
 from tidegate.daemon.airflow_import.facts import FunctionNode
-from tidegate.daemon.airflow_import.layout import attribute, call, keyword, name
-from tidegate.daemon.airflow_import.report import omission, shown
+from tidegate.daemon.airflow_import.layout import attribute, call, copied, keyword, name
+from tidegate.daemon.airflow_import.report import left_out, omission, shown
 from tidegate.daemon.airflow_import.vocabulary import COMPUTED_CONTEXT, CONTEXT, NOT_PASSED, UNKNOWN_CONTEXT
+from tidegate.schemas.text import is_template
 
 RUN = name("run")
 _TEXTS = frozenset({"ds", "ts", "run_id", "dag_id", "task_id", *COMPUTED_CONTEXT})
@@ -27,6 +30,53 @@ def rendered(key: str) -> ast.expr | None:
     """What the template of one name gives: a text."""
     value = value_of_run(key)
     return value if value is None or key in _TEXTS else call(name("str"), [value])
+
+
+def in_function(node: ast.expr) -> ast.expr:
+    """A text inside of a function, where no template is rendered: its expressions are values of the run.
+
+    Raises LeftOutError for one that is more than a name of the run, a parameter or a result.
+    """
+    visited: ast.expr = _Rendered().visit(copied(node))
+    return visited
+
+
+class _Rendered(ast.NodeTransformer):
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
+        parts = [self._text(part) if isinstance(part, ast.Constant) else part for part in node.values]
+        flat = [value for part in parts for value in (part.values if isinstance(part, ast.JoinedStr) else [part])]
+        return ast.JoinedStr(values=flat)
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        return self._text(node)
+
+    def _text(self, node: ast.Constant) -> ast.Constant | ast.JoinedStr:
+        if not isinstance(node.value, str) or not is_template(node.value):
+            return node
+        text = templates.translated(node.value)
+        values: list[ast.expr] = []
+        for index, piece in enumerate(re.split(r"(\{\{.*?\}\}|\{%.*?%\})", text)):
+            if index % 2:
+                values.append(ast.FormattedValue(value=_value(node, piece), conversion=-1))
+            elif piece:
+                values.append(ast.Constant(value=piece))
+        return ast.JoinedStr(values=values)
+
+
+_RESULT = re.compile(r"""\{\{\s*results\[['"]([\w.-]+)['"]\]\s*\}\}""")
+_PARAM = re.compile(r"""\{\{\s*params(?:\.(\w+)|\[['"]([^'"]+)['"]\])\s*\}\}""")
+
+
+def _value(node: ast.expr, expression: str) -> ast.expr:
+    only = rendered(templates.only_name(expression) or "")
+    if only is not None:
+        return only
+    result, param = _RESULT.fullmatch(expression), _PARAM.fullmatch(expression)
+    if result is not None:
+        return ast.Subscript(value=attribute(RUN, "results"), slice=ast.Constant(value=result[1]), ctx=ast.Load())
+    if param is not None:
+        return ast.Subscript(value=attribute(RUN, "params"), slice=ast.Constant(value=param[1] or param[2]), ctx=ast.Load())
+    raise left_out(node, f"{expression} is not rendered in a function", "compute it in the function")
 
 
 def context_arguments(

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Callable, Mapping
 
-from tidegate.daemon.airflow_import import vocabulary
+from tidegate.daemon.airflow_import import containers, vocabulary
 from tidegate.daemon.airflow_import.applications import application_task, is_elsewhere
 from tidegate.daemon.airflow_import.arguments import Convert, Made, Options, own_options, take, task_options, template
 from tidegate.daemon.airflow_import.context import Context
@@ -109,6 +109,7 @@ def _text(node: ast.expr) -> str:
 
 
 _MAKERS: Mapping[str, Callable[[Context, str, Options], Made]] = {
+    **containers.MAKERS,
     **dict.fromkeys(vocabulary.EMPTY, _empty),
     **dict.fromkeys(vocabulary.BASH, _bash),
     **dict.fromkeys(vocabulary.SQL, _sql),

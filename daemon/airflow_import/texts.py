@@ -7,6 +7,7 @@ from typing import TypeVar
 from tidegate.daemon.airflow_import.arguments import template
 from tidegate.daemon.airflow_import.context import Context
 from tidegate.daemon.airflow_import.layout import call, constant, name
+from tidegate.daemon.airflow_import.report import left_out
 
 Node = TypeVar("Node", ast.expr, ast.expr | None)
 
@@ -18,7 +19,10 @@ def text_values(context: Context, node: ast.expr) -> ast.expr:
     """A dict, such as that of variables, with its values as texts."""
     node = with_literals(context, node)
     if not isinstance(node, ast.Dict):
-        return template(context, node)
+        written = template(context, node)
+        if isinstance(written, ast.Constant):
+            raise left_out(node, "variables are a dict in the file", "read the result in a function, and run the program there")
+        return written
     pairs = [text_pair(context, key, value) for key, value in pairs_of(context, node)]
     return ast.Dict(keys=[key for key, _ in pairs], values=[value for _, value in pairs])
 
@@ -54,7 +58,8 @@ def as_text(context: Context, node: ast.expr) -> ast.expr:
         case ast.Constant() | ast.JoinedStr() | ast.Starred():
             return template(context, node)
         case _:
-            return template(context, node) if _is_text(_held(context, node)) else call(name("str"), [template(context, node)])
+            written = template(context, node)
+            return written if _is_text(_held(context, node)) or _is_text(written) else call(name("str"), [written])
 
 
 def _held(context: Context, node: ast.expr | None) -> ast.expr | None:
