@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tidegate.daemon.airflow_import import layout
 from tidegate.daemon.airflow_import.arguments import take
-from tidegate.daemon.airflow_import.context import Context, DagName, Place, lost_names
+from tidegate.daemon.airflow_import.context import Context, DagName, Lost, Place, lost_names
 from tidegate.daemon.airflow_import.dags import dag_call
 from tidegate.daemon.airflow_import.facts import stored_names
 from tidegate.daemon.airflow_import.groups import group_options, inside_group, write_group
@@ -57,9 +57,11 @@ def _write_task_group(context: Context, node: ast.With, made: ast.Call, variable
     leave_out_positional(context, made.args[1:], "TaskGroup")
     group_options(context, rest)
     _emit_head(context, node, [])
+    heads, context.heads = context.heads, [*context.heads, Place(len(context.lines), context.indent, context.group, node.lineno)]
     write_group(context, group_id, variable or None)
     with inside_group(context, group_id), context.indented():
         context.write_body(node.body)
+    context.heads = heads
 
 
 def _write_other_with(context: Context, node: ast.With) -> None:
@@ -81,6 +83,15 @@ def _emit_head(context: Context, node: ast.With, lines: list[str]) -> None:
 
 def write_compound(context: Context, node: ast.For | ast.While | ast.If | ast.Try) -> None:
     """The head with its expressions translated, then each block of the statement."""
+    before, context.lost = context.lost, {}
+    _write_kind(context, node)
+    # A name that one branch has lost may be missing after all of them.
+    names = {found.id for found in ast.walk(node) if isinstance(found, ast.Name) and isinstance(found.ctx, ast.Store)}
+    context.bindings |= {name: binding for name, binding in context.lost.items() if name in names}
+    context.lost = before
+
+
+def _write_kind(context: Context, node: ast.For | ast.While | ast.If | ast.Try) -> None:
     match node:
         case ast.If() if _is_main(node):
             raise left_out(node, "a DAG file is not run as a program", "use `tidegate check`, and `tidegate runs trigger`")
@@ -102,13 +113,15 @@ def _write_for(context: Context, node: ast.For) -> None:
     for identifier in target:
         context.bind(identifier)
     context.loops = (*outer, *target)
-    heads, context.loop_heads = context.loop_heads, [*context.loop_heads, Place(len(context.lines), context.indent)]
+    heads, context.heads = context.heads, [*context.heads, Place(len(context.lines), context.indent, context.group)]
     context.emit(layout.statement(f"for {layout.target(node.target)} in ", iterated, context.indent, ":"))
     before = set(context.stale)
     context.stale |= {name for name, _ in stored_names(node, context.facts.task_functions) if name in context.tasks}
+    context.rounds += 1
     _write_branch(context, node.body)
+    context.rounds -= 1
     context.stale = before
-    context.loop_heads = heads
+    context.heads = heads
     context.loops = outer
     _write_else(context, "else", node.orelse)
 
@@ -164,3 +177,4 @@ def _write_else(context: Context, word: str, body: Sequence[ast.stmt]) -> None:
 def _write_branch(context: Context, body: Sequence[ast.stmt]) -> None:
     with context.indented():
         context.write_body(body)
+    context.lost |= {name: binding for name, binding in context.bindings.items() if isinstance(binding, Lost)}

@@ -72,7 +72,12 @@ def note_annotations(context: Context, node: FunctionNode) -> None:
 def uses_airflow(context: Context, node: FunctionNode) -> bool:
     """Whether a function cannot be called while the file is parsed: it needs Airflow, or another package."""
     names = [child for child in ast.walk(node) if isinstance(child, ast.Name)]
-    return any(context.airflow_name(used) or used.id in context.external or used.id in context.runtime_only for used in names)
+    outside = (context.external.keys() - context.local.keys()) | context.runtime_only
+    if any(context.airflow_name(used) or used.id in outside for used in names):
+        return True
+    read = (child for child in ast.walk(node) if isinstance(child, ast.Name | ast.Attribute))
+    elsewhere = (found for child in read if (found := context.found_elsewhere(child)) is not None)
+    return any(identifier in there.runtime_only for there, identifier in elsewhere)
 
 
 def _check_node(context: Context, function: FunctionNode, child: ast.AST, local: set[str]) -> None:

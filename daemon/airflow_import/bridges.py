@@ -2,8 +2,7 @@
 
 import ast
 
-from tidegate.daemon.airflow_import.context import Context
-from tidegate.daemon.airflow_import.functions import register
+from tidegate.daemon.airflow_import.context import Context, Lost, TaskName
 from tidegate.daemon.airflow_import.layout import attribute, call, constant, items, name, statement
 from tidegate.daemon.airflow_import.report import LeftOutError, omission, shown
 
@@ -16,9 +15,12 @@ def bridge(context: Context, node: ast.expr, left: LeftOutError) -> str:
     listed = omission(node, f"{shown(node)} in the order of tasks", left.omission.why, left.omission.instead)
     context.leave_out(listed)
     made = call(attribute(name(context.dag_of(node).name), "command"), [constant(task_id), items(constant("false"))])
-    place = context.before_loops()
+    lost = context.bindings.get(node.id) if isinstance(node, ast.Name) else None
+    place = context.before_blocks(lost.line if isinstance(lost, Lost) else None)
+    group = f"{place.group}." if place.group else ""
     context.insert(place, [place.indent + line for line in listed.remark()] + statement(f"{variable} = ", made, place.indent))
-    register(context, variable, constant(task_id))
+    context.tasks[variable] = TaskName(variable, constant(f"{group}{task_id}"))
+    context.bind(variable, context.tasks[variable])
     return variable
 
 

@@ -17,7 +17,7 @@ from tidegate.daemon.airflow_import.functions import (
     write_task,
 )
 from tidegate.daemon.airflow_import.groups import write_dag_function, write_group_function
-from tidegate.daemon.airflow_import.layout import attribute, call, constant, items, keyword, name
+from tidegate.daemon.airflow_import.layout import attribute, call, constant, item, items, keyword, name
 from tidegate.daemon.airflow_import.report import LeftOutError, left_out, shown
 from tidegate.daemon.airflow_import.roles import write_role
 from tidegate.daemon.airflow_import.tasks import is_task, placeholder, task_call
@@ -121,7 +121,7 @@ def _failing_task(
 
 def _own_id(context: Context, node: ast.expr, function: str) -> ast.expr:
     """Airflow appends `__1` to the id of the second task of one function."""
-    if context.loops:
+    if context.rounds:
         raise left_out(node, "the tasks of a loop need ids of their own", f'write {function}.override(task_id=f"…")')
     count = context.count_call(function)
     return constant(function if not count else f"{function}__{count}")
@@ -129,7 +129,7 @@ def _own_id(context: Context, node: ast.expr, function: str) -> ast.expr:
 
 def _given_id(context: Context, task_id: ast.expr) -> ast.expr:
     """The id of a decorator; a further task of it gets a number."""
-    if not isinstance(task_id, ast.Constant) or context.loops:
+    if not isinstance(task_id, ast.Constant) or context.rounds:
         return task_id
     count = context.count_call(str(task_id.value))
     return constant(f"{task_id.value!s}__{count}") if count else task_id
@@ -280,9 +280,17 @@ def _callee(context: Context, node: ast.expr) -> ast.expr:
 def foreign_task(context: Context, node: ast.Call, found: Invocation, variable: str) -> ast.expr:
     """A task that fails, for an operator which is not one of Airflow's own."""
     options = [option for made in found.calls.values() for option in made.keywords]
+    options += [keyword("task_id", item(unpacked, "task_id")) for unpacked in _unpacked(options)]
     left = left_out(node, "its class needs Airflow", "do the work in a function task, a command or a Spark application")
     upstream = _read_tasks(context, options)
     return after_results(context, placeholder(context, node, shown(found.base), left, options), upstream, variable)
+
+
+def _unpacked(options: Sequence[ast.keyword]) -> list[ast.Name]:
+    """The dict with the id of a task, where it has to be in the one that is unpacked."""
+    if any(option.arg == "task_id" for option in options):
+        return []
+    return [option.value for option in options if option.arg is None and isinstance(option.value, ast.Name)][:1]
 
 
 def _named_dag(context: Context, node: ast.expr | None) -> DagName | None:

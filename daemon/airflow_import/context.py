@@ -17,10 +17,15 @@ from tidegate.daemon.airflow_import.vocabulary import operator_hint
 
 
 class Place(msgspec.Struct, eq=False):
-    """Where the outermost loop around a statement begins, or the end of what was written, and the indentation there."""
+    """Where a block around a statement begins, or the end of what was written; the indentation and the group there.
+
+    `line` is that of the block in the source: None of a loop, whose rounds share what is made before it.
+    """
 
     index: int
     indent: str
+    group: str = ""
+    line: int | None = None
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -107,11 +112,13 @@ class Context:
         self.makers: set[str] = set()
         self.wants_dag: set[str] = set()
         self.inlined: set[str] = set()
-        self.loop_heads: list[Place] = []
+        self.heads: list[Place] = []
         self.marks: list[Place] = []
         self.ids: set[str] = _literal_ids(source.tree)
         self.setups: list[tuple[DagName | None, str]] = []
         self.optional = 0
+        self.rounds = 0
+        self.lost: dict[str, Lost] = {}
         self.reads_star = False
         self.has_unknown_names = False
         self.dag: DagName | None = None
@@ -204,13 +211,14 @@ class Context:
         self.ids.add(chosen)
         return chosen
 
-    def before_loops(self) -> Place:
-        """Where a task is made that all rounds of the loops around this statement share."""
-        return self.loop_heads[0] if self.loop_heads else Place(len(self.lines), self.indent)
+    def before_blocks(self, line: int | None) -> Place:
+        """Where a task is made that all rounds of the loops around this statement share, outside of groups after the line."""
+        found = (head for head in self.heads if head.line is None or (line is not None and line < head.line))
+        return next(found, Place(len(self.lines), self.indent, self.group))
 
     def insert(self, place: Place, lines: Sequence[str]) -> None:
         self.lines[place.index : place.index] = lines
-        for known in (*self.loop_heads, *self.marks):
+        for known in (*self.heads, *self.marks):
             if known is not place and known.index > place.index:
                 known.index += len(lines)
         place.index += len(lines)

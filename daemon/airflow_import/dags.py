@@ -73,7 +73,7 @@ def dag_call(context: Context, node: ast.Call, variable: str, function: str = ""
     ]
     names = {option.arg for option in defaults.options}
     context.made_dags += 1
-    context.loop_heads = []
+    context.heads = []
     return call(context.need("tidegate", "Dag"), [name], written), DagName(
         variable, timezone, "retry_delay" in names or "retries" in names, context.made_dags
     )

@@ -222,6 +222,9 @@ def makes_tasks(context: Context, node: FunctionNode) -> bool:
     """Whether a function makes tasks, groups or DAGs when it is called, itself or by another one that does."""
     if node.name in context.facts.task_functions:
         return False
+    nested = [child for child in ast.walk(node) if isinstance(child, FunctionNode) and child is not node]
+    if any(child.decorator_list[: len(child.decorator_list) - len(own_decorators(context, child))] for child in nested):
+        return True
     made = [child for child in ast.walk(node) if isinstance(child, ast.Call)]
     if any(_is_operator(call) for call in made):
         return True
@@ -236,7 +239,7 @@ def makes_tasks(context: Context, node: FunctionNode) -> bool:
 def _is_operator(node: ast.Call) -> bool:
     """Whether a call is of an operator of another package, by its name and its arguments."""
     called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
-    return is_task(called) and any(option.arg == "task_id" for option in node.keywords)
+    return is_task(called) and any(option.arg in ("task_id", None) for option in node.keywords)
 
 
 def _imports_inside(node: FunctionNode) -> Iterator[tuple[str, str]]:
@@ -277,7 +280,8 @@ def _write_maker(context: Context, node: FunctionNode) -> None:
     )
     context.emit([context.indent + line for line in head.splitlines()[:-1]])
     outer, context.loops = context.loops, (*context.loops, *(argument.arg for argument in all_arguments(node)))
-    heads, context.loop_heads = context.loop_heads, []
+    heads, context.heads = context.heads, []
+    rounds, context.rounds = context.rounds, 0
     for argument in all_arguments(node):
         context.bind(argument.arg)
     binding = DagName(dag) if dag else None
@@ -287,7 +291,7 @@ def _write_maker(context: Context, node: FunctionNode) -> None:
     tasks, holders = dict(context.tasks), set(context.holders)
     with context.within(known or binding), context.indented():
         context.write_body(node.body)
-    context.loops, context.loop_heads = outer, heads
+    context.loops, context.heads, context.rounds = outer, heads, rounds
     context.bindings, context.tasks, context.holders = before, tasks, holders
     context.bind(node.name)
 

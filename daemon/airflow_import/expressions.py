@@ -11,6 +11,7 @@ from tidegate.daemon.airflow_import.functions import holds_task
 from tidegate.daemon.airflow_import.layout import constant, copied, keyword, name
 from tidegate.daemon.airflow_import.objects import other_call
 from tidegate.daemon.airflow_import.report import left_out
+from tidegate.daemon.airflow_import.tasks import is_task
 from tidegate.daemon.airflow_import.values import time_call
 
 _TASK_METHODS = frozenset({"as_setup", "as_teardown", "task_id", "dag_id"})
@@ -118,14 +119,22 @@ class _Expressions(ast.NodeTransformer):
         options = [option.arg for made in found.calls.values() for option in made.keywords]
         root = next((child for child in ast.walk(found.base) if isinstance(child, ast.Name)), None)
         missing = root is not None and self.context.unavailable(root) is not None
-        return missing and "task_id" in options and self.context.dag is not None
+        is_named = "task_id" in options or (None in options and is_task(ast.unparse(found.base)))
+        return missing and is_named and self.context.dag is not None
 
     def _plain(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, ast.Name) and node.func.id in self.context.runtime_only and node.func.id not in self.local:
             raise left_out(
                 node, "the function uses Airflow, or a package that is not part of Python's library", "call it in a function task"
             )
-        if self._wants_dag(node.func):
+        found = self.context.found_elsewhere(node.func)
+        if found is not None and found[1] in found[0].runtime_only:
+            raise left_out(
+                node, "the function uses Airflow, or a package that is not part of Python's library", "call it in a function task"
+            )
+        partial = bool(node.args) and self.context.origin(node.func) == "functools.partial"
+        is_given = any(option.arg == "dag" for option in node.keywords)
+        if not is_given and self._wants_dag(node.args[0] if partial else node.func):
             node.keywords.append(keyword("dag", name(self.context.dag_of(node).name)))
         visited = self.generic_visit(node)
         if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.func.attr in _ADDING:

@@ -11,7 +11,7 @@ from tidegate.daemon.airflow_import.context import Context, Decorated, GroupName
 from tidegate.daemon.airflow_import.dags import dag_call
 from tidegate.daemon.airflow_import.facts import FunctionNode, stored_names
 from tidegate.daemon.airflow_import.layout import attribute, call, constant, keyword, name
-from tidegate.daemon.airflow_import.report import omission
+from tidegate.daemon.airflow_import.report import LeftOutError, omission
 from tidegate.daemon.airflow_import.run_values import free_names
 from tidegate.daemon.airflow_import.unsupported import leave_out_arguments, leave_out_option
 
@@ -154,7 +154,12 @@ def _bind_parameters(context: Context, node: ast.Call, decorated: Decorated) -> 
 
 
 def _bind_parameter(context: Context, parameter: str, value: ast.expr) -> None:
-    translated = context.translate(value)
+    try:
+        translated = context.translate(value)
+    except LeftOutError as left:
+        context.leave_out(omission(value, f"parameter {parameter}", left.omission.why, left.omission.instead))
+        context.lose([parameter], value)
+        return
     if isinstance(translated, ast.Name) and isinstance(task := context.tasks.get(translated.id), TaskName):
         context.bind(parameter, task)
     elif not (isinstance(translated, ast.Name) and translated.id == parameter):

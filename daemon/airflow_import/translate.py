@@ -61,6 +61,8 @@ def _result(modules: Modules[Context], file: Path, path: str) -> Translation | U
         return Translation("\n".join(context.source.lines).rstrip("\n") + "\n", ())
     try:
         return _translation(context)
+    except UnreadableFileError as error:
+        return UnreadableFileError(f"{file}: {error}; translate it by hand")
     except SyntaxError as error:
         return UnreadableFileError(f"{file}: its translation is not valid Python: {error.msg}; translate it by hand")
     except RecursionError:
@@ -125,7 +127,7 @@ def _assembled(context: Context, head: list[str]) -> list[str]:
     """The head of the file, the imports that its code uses, and the code."""
     used = {node.id for node in ast.walk(ast.parse("\n".join(context.lines))) if isinstance(node, ast.Name)}
     future = ["from __future__ import annotations", ""] if context.future_annotations else []
-    groups = [_imports(context, used, ours=False), _imports(context, used, ours=True)]
+    groups = [_imports(context, used, ours=False), _imports(context, used, ours=True), _local_imports(context, used)]
     imports = [line for group in groups if group for line in [*group, ""]]
     return [*head, *([""] if head else []), *future, *imports, *context.lines]
 
@@ -136,12 +138,6 @@ def _imports(context: Context, used: set[str], *, ours: bool) -> list[str]:
     names: dict[str, set[str]] = defaultdict(set)
     for module, identifier in context.needed:
         names[module].add(identifier)
-    local = (context.local[name].text(name) for name in sorted(context.read_at_parsing & used & context.local.keys()))
-    for node in (ast.parse(text).body[0] for text in local if not ours):
-        if isinstance(node, ast.ImportFrom):
-            names[node.module or ""].add(ast.unparse(ast.Import(names=node.names)).removeprefix("import "))
-        else:
-            plain.add(ast.unparse(node))
     for module, alias, whole in _standard(context, used):
         if whole:
             plain.add(ast.unparse(ast.Import(names=[alias])))
@@ -150,6 +146,20 @@ def _imports(context: Context, used: set[str], *, ours: bool) -> list[str]:
     chosen = {module: found for module, found in names.items() if (module == "tidegate") == ours}
     lines = [f"from {module} import {', '.join(sorted(found, key=_isort_key))}" for module, found in sorted(chosen.items())]
     return lines if ours else [*sorted(plain), *lines]
+
+
+def _local_imports(context: Context, used: set[str]) -> list[str]:
+    """The imports of modules of the tree that the code needs while it is parsed."""
+    read = sorted(context.read_at_parsing & used & context.local.keys())
+    plain: set[str] = set()
+    names: dict[str, set[str]] = defaultdict(set)
+    for node in (ast.parse(context.local[name].text(name)).body[0] for name in read):
+        if isinstance(node, ast.ImportFrom):
+            names[node.module or ""].add(ast.unparse(ast.Import(names=node.names)).removeprefix("import "))
+        else:
+            plain.add(ast.unparse(node))
+    found = (f"from {module} import {', '.join(sorted(names[module], key=_isort_key))}" for module in sorted(names))
+    return [*sorted(plain), *found]
 
 
 def _standard(context: Context, used: set[str]) -> Iterator[tuple[str, ast.alias, bool]]:
