@@ -10,7 +10,8 @@ from tidegate.daemon.airflow_import.context import Context, Decorated
 from tidegate.daemon.airflow_import.expressions import translate
 from tidegate.daemon.airflow_import.facts import imported_paths
 from tidegate.daemon.airflow_import.modules import Modules
-from tidegate.daemon.airflow_import.report import Translation, omission, ordered
+from tidegate.daemon.airflow_import.order import lost_edges, text_of
+from tidegate.daemon.airflow_import.report import Omission, Translation, omission, ordered
 from tidegate.daemon.airflow_import.source import Source, UnreadableFileError, first_line, last_line, parse_source, read_source
 from tidegate.daemon.airflow_import.statements import write_block, write_statements
 
@@ -108,7 +109,18 @@ def _report_unwritten(context: Context, decorated: Decorated) -> None:
 
 def _translation(context: Context) -> Translation:
     head, _ = _head(context.source)
-    return Translation("\n".join(_tidy(_assembled(context, head))).strip("\n") + "\n", ordered(context.omissions))
+    text = "\n".join(_tidy(_assembled(context, head))).strip("\n") + "\n"
+    return Translation(text, ordered([*context.omissions, *_lost_order(context, text)]))
+
+
+def _lost_order(context: Context, text: str) -> Iterator[Omission]:
+    """What the translation does not say of the order, and no other entry of the list covers."""
+    for edge in lost_edges(context.source.tree, ast.parse(text)):
+        if not any(left.line <= edge.end_line and edge.line <= left.end_line for left in context.omissions):
+            what = f"order {text_of(edge.before)} >> {text_of(edge.after)}"
+            yield Omission(
+                edge.line, edge.end_line, what, "the translation does not say it", "compare both, and write it with >>"
+            )
 
 
 def _head(source: Source) -> tuple[list[str], list[ast.stmt]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tests.airflow_survey.reading import Edge, Reading, TaskSite, read
+from tidegate.daemon.airflow_import.order import Edge, Reading, TaskSite, fits, overlap, read
 
 STUB = ["false"]
 
@@ -81,7 +81,7 @@ def _count_edges(found: Verdict, wanted: Reading, written: Written, listed: Sequ
 
 def _count_added(found: Verdict, wanted: Reading, written: Written, listed: Sequence[Listed]) -> None:
     for before, after in sorted(written.edges):
-        both = all(any(_fits(task.pattern, task_id) for task in wanted.tasks) for task_id in (before, after))
+        both = all(any(fits(task.pattern, task_id) for task in wanted.tasks) for task_id in (before, after))
         # The tasks of other modules, and their order, are not in this source.
         if both and not any(_is_edge(edge, before, after) for edge in wanted.edges):
             found.edges["added"] += 1
@@ -111,11 +111,11 @@ def _written(text: str, checked: Mapping[str, Any] | None) -> Written:
 
 
 def _task_state(task: TaskSite, written: Written, listed: Sequence[Listed]) -> str:
-    stubs = [is_stub for task_id, is_stub in written.stubs.items() if _fits(task.pattern, task_id)]
+    stubs = [is_stub for task_id, is_stub in written.stubs.items() if fits(task.pattern, task_id)]
     covered = any(entry.line <= task.end_line and task.line <= entry.end_line for entry in listed)
     if stubs:
         return "translated" if not any(stubs) else "stub"
-    if any(_overlap(task.pattern, site.pattern) for site in written.static.tasks):
+    if any(overlap(task.pattern, site.pattern) for site in written.static.tasks):
         # In a loop or a branch of the file that this reading makes nothing of, or in a module.
         return "translated"
     return "left out" if covered or _is_listed(listed, task.pattern.replace("\\", "")) else "lost"
@@ -125,7 +125,7 @@ def _edge_state(edge: Edge, written: Written, listed: Sequence[Listed]) -> str:
     if any(_is_edge(edge, before, after) for before, after in written.edges):
         return "kept"
     if (not edge.is_certain or not written.stubs) and any(
-        _overlap(edge.before, other.before) and _overlap(edge.after, other.after) for other in written.static.edges
+        overlap(edge.before, other.before) and overlap(edge.after, other.after) for other in written.static.edges
     ):
         return "kept"
     if any(entry.line <= edge.end_line and edge.line <= entry.end_line for entry in listed):
@@ -134,20 +134,7 @@ def _edge_state(edge: Edge, written: Written, listed: Sequence[Listed]) -> str:
 
 
 def _is_edge(edge: Edge, before: str, after: str) -> bool:
-    return _fits(edge.before, before) and _fits(edge.after, after)
-
-
-def _fits(pattern: str, task_id: str) -> bool:
-    return re.fullmatch(rf"(.*\.)?{pattern}", task_id) is not None
-
-
-def _overlap(one: str, other: str) -> bool:
-    """Whether an id may fit two patterns: one of them fits the text of the other."""
-    return _fits(one, _text(other)) or _fits(other, _text(one))
-
-
-def _text(pattern: str) -> str:
-    return re.sub(r"\\(.)", r"\1", re.sub(r"\(\?:([^|)]*)[^)]*\)", r"\1", pattern).replace(r"(__\d+)?", "").replace(".+", "x"))
+    return fits(edge.before, before) and fits(edge.after, after)
 
 
 def _is_listed(listed: Iterable[Listed], name: str) -> bool:
