@@ -108,9 +108,12 @@ def take(options: Options, *names: str) -> tuple[ast.expr | None, list[ast.keywo
 
 def template(context: Context, node: ast.expr) -> ast.expr:
     """An expression whose strings are templates. Raises LeftOutError for one that no run could render, with all reasons."""
-    translated = _with_results(context, context.translate(node))
+    with context.reading("template"):
+        translated = _with_results(context, context.translate(node))
     for text in ast.walk(translated):
         if isinstance(text, ast.Constant) and isinstance(text.value, str) and is_template(text.value):
+            for key in templates.variables(text.value):
+                context.leave_out(omission(node, f"Variable {key}", *vocabulary.parameter_hint(key)))
             text.value = templates.translated(text.value)
             if problems := ", ".join(templates.problems(text.value)):
                 what = f"template {text.value}"

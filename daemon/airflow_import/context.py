@@ -13,7 +13,7 @@ from tidegate.daemon.airflow_import.layout import attribute, name
 from tidegate.daemon.airflow_import.modules import Local, Modules
 from tidegate.daemon.airflow_import.report import LeftOutError, Omission, left_out, omission
 from tidegate.daemon.airflow_import.source import Source, last_line
-from tidegate.daemon.airflow_import.vocabulary import operator_hint
+from tidegate.daemon.airflow_import.vocabulary import OPERATOR_HINTS, operator_hint
 
 
 class Place(msgspec.Struct, eq=False):
@@ -69,7 +69,13 @@ class Decorated(msgspec.Struct, frozen=True):
     imported_as: str = ""
 
 
-Binding = Lost | TaskName | GroupName | DagName | Decorated
+class Held(msgspec.Struct, frozen=True):
+    """A value that only a run has, such as a variable of Airflow: it is written where a task reads it."""
+
+    node: ast.expr
+
+
+Binding = Held | Lost | TaskName | GroupName | DagName | Decorated
 
 Translate = Callable[["Context", ast.expr], ast.expr]
 WriteBlock = Callable[["Context", Sequence[ast.stmt]], None]
@@ -118,6 +124,7 @@ class Context:
         self.setups: list[tuple[DagName | None, str]] = []
         self.optional = 0
         self.rounds = 0
+        self.mode = ""
         self.lost: dict[str, Lost] = {}
         self.reads_star = False
         self.has_unknown_names = False
@@ -270,6 +277,8 @@ class Context:
         binding = self.bindings.get(node.id)
         if isinstance(binding, Lost):
             return left_out(node, f"{node.id} of line {binding.line} was left out", "translate that line first")
+        if isinstance(binding, Held):
+            return left_out(node, *OPERATOR_HINTS["Variable"])
         if isinstance(binding, Decorated):
             return left_out(node, "the function becomes a part of a DAG only where it is called", "write the call")
         if binding is not None or node.id in self.bound:
@@ -296,6 +305,8 @@ class Context:
         if there is None or identifier in there.local:
             return None
         binding = there.bindings.get(identifier)
+        if isinstance(binding, Held):
+            return left_out(node, f"{identifier} of {module} is a variable of Airflow", OPERATOR_HINTS["Variable"][1])
         if isinstance(binding, Lost):
             return left_out(node, f"{identifier} of {module}:{binding.line} was left out", "translate that line first")
         if isinstance(binding, Decorated):
@@ -332,6 +343,15 @@ class Context:
             yield
         finally:
             self.indent = outer
+
+    @contextmanager
+    def reading(self, mode: str) -> Iterator[None]:
+        """Values of the run are known: inside of a `function`, or in a `template`."""
+        outer, self.mode = self.mode, mode
+        try:
+            yield
+        finally:
+            self.mode = outer
 
     @contextmanager
     def within(self, dag: DagName | None) -> Iterator[None]:

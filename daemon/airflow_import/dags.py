@@ -15,6 +15,7 @@ from tidegate.daemon.airflow_import.report import LeftOutError, left_out, omissi
 from tidegate.daemon.airflow_import.schedules import can_miss_runs, default_schedule, schedule
 from tidegate.daemon.airflow_import.unsupported import leave_out_positional, unrepeated
 from tidegate.daemon.airflow_import.values import duration, moment, zone_of
+from tidegate.daemon.airflow_import.variables import is_variable
 from tidegate.daemon.airflow_import.vocabulary import RENAMED_DAG_OPTIONS, SAME_DAG_OPTIONS
 
 _POSITIONS = ("dag_id", "description", "schedule", "start_date", "end_date")
@@ -225,7 +226,8 @@ def _extra_params(context: Context, options: Sequence[ast.keyword]) -> list[ast.
     """Airflow takes any key in a conf. The keys that another DAG of the file reads count, too."""
     params, _ = take(options, "params")
     known = dict_options(context, params) or () if params is not None else None
-    free = known is not None and conf_keys(context.source.tree) - {param.arg for param in known}
+    variables = any(is_variable(context, node) for node in ast.walk(context.source.tree))
+    free = known is not None and (variables or conf_keys(context.source.tree) - {param.arg for param in known})
     return [keyword("extra_params", constant(value=True))] if free else []
 
 

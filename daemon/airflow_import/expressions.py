@@ -6,13 +6,15 @@ import msgspec
 
 from tidegate.daemon.airflow_import import vocabulary
 from tidegate.daemon.airflow_import.calls import Invocation, decorated_call, foreign_task, invocation, operator_call
-from tidegate.daemon.airflow_import.context import Binding, Context, DagName, Decorated, GroupName, TaskName
+from tidegate.daemon.airflow_import.context import Binding, Context, DagName, Decorated, GroupName, Held, TaskName
 from tidegate.daemon.airflow_import.functions import holds_task
 from tidegate.daemon.airflow_import.layout import constant, copied, keyword, name
 from tidegate.daemon.airflow_import.objects import other_call
 from tidegate.daemon.airflow_import.report import left_out
 from tidegate.daemon.airflow_import.tasks import is_task
 from tidegate.daemon.airflow_import.values import time_call
+from tidegate.daemon.airflow_import.variables import as_template, begins_with_variable, parameter
+from tidegate.schemas.text import is_template
 
 _TASK_METHODS = frozenset({"as_setup", "as_teardown", "task_id", "dag_id"})
 _ADDING = frozenset({"append", "extend", "insert", "add", "setdefault", "update"})
@@ -34,12 +36,32 @@ class _Expressions(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, (*_COMPREHENSIONS, ast.Lambda)):
             return self._with_locals(node)
+        if isinstance(node, ast.expr) and self._is_template(node):
+            return as_template(self.context, node)
         visited: ast.AST = super().visit(node)
         return visited
+
+    def _is_template(self, node: ast.expr) -> bool:
+        """Whether an expression is a variable of Airflow in a text that a run renders."""
+        if self.context.mode != "template" or (isinstance(node, ast.Name) and node.id in self.local):
+            return False
+        return begins_with_variable(self.context, node)
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.expr:
+        visited = self.visit(node.value)
+        if not isinstance(visited, ast.expr):
+            return node
+        if isinstance(visited, ast.Constant) and visited is not node.value and is_template(str(visited.value)):
+            return visited
+        return ast.FormattedValue(value=visited, conversion=node.conversion, format_spec=node.format_spec)
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self.local or isinstance(node.ctx, ast.Store):
             return node
+        held = self.context.bindings.get(node.id)
+        if isinstance(held, Held) and self.context.mode:
+            value = self.visit(copied(held.node))
+            return value if isinstance(value, ast.expr) else node
         problem = self.context.unavailable(node)
         if problem is not None:
             raise problem
@@ -105,6 +127,8 @@ class _Expressions(ast.NodeTransformer):
         return found is not None and found[1] in found[0].wants_dag
 
     def _of_airflow(self, node: ast.Call, found: Invocation, class_name: str, variable: str) -> ast.expr:
+        if class_name == "Variable.get":
+            return parameter(self.context, node)
         if class_name in vocabulary.PYTHON:
             self._refuse_in_comprehension(node)
         made = operator_call(self.context, node, found, class_name, variable)

@@ -144,7 +144,8 @@ def _arguments(context: Context, task: PythonTask) -> Arguments:
 
 def _argument(context: Context, node: ast.expr) -> ast.expr:
     """Airflow renders strings in arguments as templates. A template that is one name becomes an attribute of the run."""
-    translated = context.translate(node)
+    with context.reading("function"):
+        translated = context.translate(node)
     for text in ast.walk(translated):
         if isinstance(text, ast.Constant) and isinstance(text.value, str) and is_template(text.value):
             only = rendered(templates.only_name(templates.translated(text.value)) or "")

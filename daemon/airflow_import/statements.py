@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from tidegate.daemon.airflow_import import layout
 from tidegate.daemon.airflow_import.blocks import write_compound, write_with
 from tidegate.daemon.airflow_import.bodies import check_function, class_lines, evaluated_parts, is_unavailable
-from tidegate.daemon.airflow_import.context import Context, DagName, GroupName, TaskName, lost_names, omitted
+from tidegate.daemon.airflow_import.context import Context, DagName, GroupName, Held, TaskName, lost_names, omitted
 from tidegate.daemon.airflow_import.dags import default_arguments
 from tidegate.daemon.airflow_import.definitions import is_pending, read_function, read_import
 from tidegate.daemon.airflow_import.expressions import translate
@@ -15,6 +15,7 @@ from tidegate.daemon.airflow_import.functions import holds_task, register
 from tidegate.daemon.airflow_import.links import is_order, order, order_lines
 from tidegate.daemon.airflow_import.report import LeftOutError, left_out
 from tidegate.daemon.airflow_import.source import first_line, last_line
+from tidegate.daemon.airflow_import.variables import reads_variables
 
 
 def write_block(context: Context, body: Sequence[ast.stmt]) -> None:
@@ -52,12 +53,21 @@ def _write_with_comments(context: Context, node: ast.stmt, previous: int) -> Non
     except LeftOutError as left:
         context.leave_out(omitted(node, left, context.source.lines[node.lineno - 1].strip()), remark=True)
         context.lose(lost_names(node), node)
+        _hold(context, node)
     if len(context.lines) > body_start:
         return
     if isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionDef):
         del context.lines[start:]
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_pending(context, node):
         context.pending[node.name] = [comment.strip() for comment in comments]
+
+
+def _hold(context: Context, node: ast.stmt) -> None:
+    """A variable whose value only a run has is written where a task reads it."""
+    target = node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+    once = isinstance(target, ast.Name) and context.facts.constants.get(target.id) is not None
+    if once and isinstance(node, ast.Assign) and isinstance(target, ast.Name) and reads_variables(context, node.value):
+        context.bindings[target.id] = Held(node.value)
 
 
 def _adopting(context: Context, node: ast.stmt) -> DagName | None:

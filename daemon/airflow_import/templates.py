@@ -20,6 +20,9 @@ _WORDS = (
     (r"\b(?:ti|task_instance)\.try_number\b", "try_number"),
     (r"\b(?:ti|task_instance)\.map_index\b", "map_index"),
     (r"\bexecution_date\b", "logical_date"),
+    (r"\bvar\.(?:value|json)\.get\(", "params.get("),
+    (r"\bvar\.(?:value|json)\.", "params."),
+    (r"\bvar\.(?:value|json)\[", "params["),
     (r"\btriggering_asset_events\b", "triggering_dataset_events"),
 )
 _EXPRESSION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
@@ -29,6 +32,15 @@ _ONLY_NAME = re.compile(r"\s*\{\{\s*(\w+)\s*\}\}\s*")
 def translated(text: str) -> str:
     """The template with the names of Tidegate where there is one."""
     return _EXPRESSION.sub(lambda expression: _in_words(expression.group()), text)
+
+
+_VARIABLE = re.compile(r"""\bvar\.(?:value|json)(?:\.get\(\s*['"]([^'"]+)|\.(\w+)|\[\s*['"]([^'"]+))""")
+
+
+def variables(text: str) -> list[str]:
+    """The variables of Airflow that a template reads, which become parameters of the run."""
+    found = (match for expression in expressions(text) for match in _VARIABLE.finditer(expression))
+    return [match[1] or match[2] or match[3] for match in found]
 
 
 def problems(text: str) -> Iterator[str]:

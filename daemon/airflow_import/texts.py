@@ -8,6 +8,7 @@ from tidegate.daemon.airflow_import.arguments import template
 from tidegate.daemon.airflow_import.context import Context
 from tidegate.daemon.airflow_import.layout import call, constant, name
 from tidegate.daemon.airflow_import.report import left_out
+from tidegate.daemon.airflow_import.variables import secret_name
 
 Node = TypeVar("Node", ast.expr, ast.expr | None)
 
@@ -23,8 +24,16 @@ def text_values(context: Context, node: ast.expr) -> ast.expr:
         if isinstance(written, ast.Constant):
             raise left_out(node, "variables are a dict in the file", "read the result in a function, and run the program there")
         return written
-    pairs = [text_pair(context, key, value) for key, value in pairs_of(context, node)]
+    pairs = [_variable(context, key, value) for key, value in pairs_of(context, node)]
     return ast.Dict(keys=[key for key, _ in pairs], values=[value for _, value in pairs])
+
+
+def _variable(context: Context, key: ast.expr | None, value: ast.expr) -> Pair:
+    """A variable of the environment; one of Airflow's variables is a secret."""
+    secret = secret_name(context, value) if key is not None else None
+    if secret is None or key is None:
+        return text_pair(context, key, value)
+    return context.translate(key), call(context.need("tidegate", "Secret"), [constant(secret)])
 
 
 def text_pair(context: Context, key: ast.expr | None, value: ast.expr) -> Pair:

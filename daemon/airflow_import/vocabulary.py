@@ -232,6 +232,11 @@ def operator_hint(class_name: str) -> tuple[str, str]:
     return _NO_OPERATOR
 
 
+def parameter_hint(key: str) -> tuple[str, str]:
+    """What became of a variable, and what to do about it."""
+    return "the task reads it from the parameters of its run", f'write params={{"{key}": …}} of the DAG'
+
+
 CONTEXT: Mapping[str, str] = {
     **{
         same: same
