@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from tidegate.daemon.airflow_import import templates, vocabulary
 from tidegate.daemon.airflow_import.context import Context
 from tidegate.daemon.airflow_import.layout import call, constant, items, keyword
+from tidegate.daemon.airflow_import.mails import with_receivers
 from tidegate.daemon.airflow_import.report import LeftOutError, left_out, omission
 from tidegate.daemon.airflow_import.unsupported import leave_out_option, unrepeated
 from tidegate.daemon.airflow_import.values import duration, moment
@@ -20,6 +21,8 @@ Made = tuple[str, list[ast.expr], list[ast.keyword], Options]
 def task_options(context: Context, options: Iterable[ast.keyword], owner: str) -> list[ast.keyword]:
     """The options of a task or of `default_args` in the words of Tidegate; one without any is left out."""
     given = unrepeated(context, options, owner, vocabulary.RENAMED_OPTIONS)
+    if {option.arg for option in given} & {"email", "email_on_failure", "email_on_retry"}:
+        given = with_receivers(context, given)
     converted = [made for option in given if (made := convert(context, option, owner, task_converter(option.arg)))]
     names = {option.arg for option in converted}
     has_default = context.dag is not None and context.dag.has_retry_delay
@@ -35,6 +38,8 @@ def convert(context: Context, option: ast.keyword, owner: str, converter: tuple[
     """One keyword. It is left out if it has no converter, or its value no equivalent."""
     if option.arg is not None and has_no_effect(option):
         return None
+    if option.arg in vocabulary.RECEIVERS and isinstance(option.value, ast.Call) and _is_mail(option.value):
+        return option
     if converter is None:
         leave_out_option(context, option, owner)
         return None
@@ -57,7 +62,13 @@ def own_options(
     return [option for option in converted if option is not None], [option for option in options if option.arg not in known]
 
 
+def _is_mail(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Name | ast.Attribute) and ast.unparse(node.func).endswith("Email")
+
+
 def has_no_effect(option: ast.keyword) -> bool:
+    if option.arg in vocabulary.NONE_IS_DEFAULT and isinstance(option.value, ast.Constant) and option.value.value is None:
+        return True
     values = vocabulary.WITHOUT_EFFECT.get(option.arg or "", frozenset())
     return isinstance(option.value, ast.Constant) and option.value.value in values
 
@@ -138,10 +149,30 @@ class _ResultsAsTemplates(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.expr:
         task = self.context.tasks.get(node.id)
         if task is None or node.id in self.context.stale:
-            return node
+            return self._held(node)
         if not isinstance(task.task_id, ast.Constant):
             raise left_out(node, "the file does not say the id of the task", "write {{ results['…'] }} with its id")
         return constant(f"{{{{ results['{task.task_id.value!s}'] }}}}")
+
+    def _held(self, node: ast.Name) -> ast.expr:
+        """A variable whose text has words of Airflow in a template: the text is written at its place."""
+        held = self.context.facts.constants.get(node.id)
+        if held is None or not _has_words(self.context, held, (node.id,)):
+            return node
+        return _with_results(self.context, self.context.translate(held))
+
+
+def _has_words(context: Context, node: ast.expr, above: tuple[str, ...]) -> bool:
+    """Whether a text, or one that it is made of, has a template with words that are not those of Tidegate."""
+    if not isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp):
+        return False
+    parts = list(ast.walk(node))
+    texts = [part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+    if any(is_template(text) and (templates.translated(text) != text or any(templates.problems(text))) for text in texts):
+        return True
+    names = {part.id for part in parts if isinstance(part, ast.Name)} - {*above}
+    held = ((name, context.facts.constants.get(name)) for name in names)
+    return any(value is not None and _has_words(context, value, (*above, name)) for name, value in held)
 
 
 def interpreter(context: Context, node: ast.expr) -> ast.expr:

@@ -3,7 +3,9 @@
 import ast
 import textwrap
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from copy import copy
+from datetime import datetime
 
 from tidegate.daemon.airflow_import.context import Context
 from tidegate.daemon.airflow_import.facts import FunctionNode, imported_paths
@@ -96,7 +98,11 @@ def _check_node(context: Context, function: FunctionNode, child: ast.AST, local:
 def _check_context(context: Context, node: FunctionNode) -> None:
     """Report the parts of Airflow's context that a run does not have."""
     keywords = node.args.kwarg.arg if node.args.kwarg else ""
+    dates = {argument.arg for argument in all_arguments(node)} & _DATES if node.name in context.facts.task_functions else set()
     for child in ast.walk(node):
+        if isinstance(child, ast.Attribute) and _is_date(child.value, dates, keywords) and child.attr not in dir(datetime):
+            what = f"{child.attr} of a date in {node.name}"
+            context.leave_out(omission(child, what, "dates are those of Python, not of Pendulum", "use datetime and timedelta"))
         key = read_key(child, keywords) if keywords else None
         if key is not None and key not in CONTEXT and key not in COMPUTED_CONTEXT:
             leave_out_key(context, child, key, node.name)
@@ -109,6 +115,14 @@ def _check_context(context: Context, node: FunctionNode) -> None:
                 "read single values, such as run.ds",
             )
         )
+
+
+_DATES = frozenset({"execution_date", "logical_date", "data_interval_start", "data_interval_end"})
+
+
+def _is_date(node: ast.expr, dates: AbstractSet[str], keywords: str) -> bool:
+    """Whether an expression is a date of the context: a parameter, or `context["logical_date"]`."""
+    return (isinstance(node, ast.Name) and node.id in dates) or (bool(keywords) and read_key(node, keywords) in _DATES)
 
 
 def _uses_whole(node: FunctionNode, keywords: str) -> bool:

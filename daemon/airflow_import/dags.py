@@ -11,6 +11,7 @@ from tidegate.daemon.airflow_import.arguments import Convert, convert, take, tas
 from tidegate.daemon.airflow_import.conf_keys import conf_keys
 from tidegate.daemon.airflow_import.context import Context, DagName
 from tidegate.daemon.airflow_import.layout import call, constant, keyword
+from tidegate.daemon.airflow_import.mails import owner_of, with_owner
 from tidegate.daemon.airflow_import.report import LeftOutError, left_out, omission, shown
 from tidegate.daemon.airflow_import.schedules import can_miss_runs, default_schedule, schedule
 from tidegate.daemon.airflow_import.unsupported import leave_out_positional, unrepeated
@@ -58,6 +59,9 @@ def dag_call(context: Context, node: ast.Call, variable: str, function: str = ""
         if timed and (begin is not None or defaults.written_start is not None or catchup is not None)
         else []
     )
+    options = _described(options)
+    if owner := owner_of(context, defaults.options):
+        options = with_owner(options, owner)
     written = [
         *([keyword("schedule", made)] if made is not None else []),
         *([keyword("timezone", constant(timezone))] if timezone != "UTC" else []),
@@ -80,6 +84,13 @@ def dag_call(context: Context, node: ast.Call, variable: str, function: str = ""
     )
 
 
+def _described(options: Sequence[ast.keyword]) -> list[ast.keyword]:
+    """The options with the text for readers as the description, unless there is one."""
+    if any(option.arg == "description" for option in options):
+        return list(options)
+    return [keyword("description", option.value) if option.arg == "doc_md" else option for option in options]
+
+
 def _dag_id(context: Context, node: ast.Call, given: ast.expr) -> ast.expr:
     """The id; the name of the file for one that is known only when Airflow runs. Raises LeftOutError in a loop."""
     try:
@@ -98,7 +109,9 @@ def default_arguments(context: Context, node: ast.expr) -> ast.expr | None:
     options = dict_options(context, node)
     if options is None:
         return None
-    translated = task_options(context, [option for option in options if option.arg != "start_date"], "default_args")
+    # The owner is a tag of the DAG.
+    taken = {"start_date"} if owner_of(context, options) is None else {"start_date", "owner"}
+    translated = task_options(context, [option for option in options if option.arg not in taken], "default_args")
     return ast.Dict(keys=[constant(option.arg) for option in translated], values=[option.value for option in translated])
 
 

@@ -56,10 +56,19 @@ def facts_of(tree: ast.Module, default_args: Collection[str] = ()) -> Facts:
 
 def _constants(tree: ast.Module) -> dict[str, ast.expr]:
     """The values of variables that the file sets once."""
-    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)]
     counts = Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-    named = ((target.id, node.value) for node in assigned for target in node.targets if isinstance(target, ast.Name))
-    return {target: value for target, value in named if counts[target] == 1}
+    assigned = (node for node in ast.walk(tree) if isinstance(node, ast.Assign))
+    named = (pair for node in assigned for target in node.targets for pair in _assigned(target, node.value))
+    return {name: value for name, value in named if counts[name] == 1}
+
+
+def _assigned(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """The variables that an assignment sets, each with its own value."""
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        for part, own in zip(target.elts, value.elts, strict=True):
+            yield from _assigned(part, own)
 
 
 def stored_names(tree: ast.AST, task_functions: set[str], *, again: bool = False) -> Iterator[tuple[str, bool]]:

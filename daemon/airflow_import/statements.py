@@ -13,7 +13,7 @@ from tidegate.daemon.airflow_import.expressions import translate
 from tidegate.daemon.airflow_import.facts import FunctionNode
 from tidegate.daemon.airflow_import.functions import holds_task, register
 from tidegate.daemon.airflow_import.links import is_order, order, order_lines
-from tidegate.daemon.airflow_import.report import LeftOutError, left_out
+from tidegate.daemon.airflow_import.report import LeftOutError, left_out, shown
 from tidegate.daemon.airflow_import.source import first_line, last_line
 from tidegate.daemon.airflow_import.variables import reads_variables
 
@@ -51,7 +51,7 @@ def _write_with_comments(context: Context, node: ast.stmt, previous: int) -> Non
         with context.within(_adopting(context, node)):
             _write(context, node)
     except LeftOutError as left:
-        context.leave_out(omitted(node, left, context.source.lines[node.lineno - 1].strip()), remark=True)
+        context.leave_out(omitted(node, left, _head_of(context, node)), remark=True)
         context.lose(lost_names(node), node)
         _hold(context, node)
     if len(context.lines) > body_start:
@@ -60,6 +60,14 @@ def _write_with_comments(context: Context, node: ast.stmt, previous: int) -> Non
         del context.lines[start:]
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_pending(context, node):
         context.pending[node.name] = [comment.strip() for comment in comments]
+
+
+def _head_of(context: Context, node: ast.stmt) -> str:
+    """The statement on one line; of one with a block, its head."""
+    line = context.source.lines[node.lineno - 1].strip()
+    if node.end_lineno == node.lineno or line.endswith(":"):
+        return line
+    return shown(node) if not hasattr(node, "body") else ast.unparse(node).splitlines()[0]
 
 
 def _hold(context: Context, node: ast.stmt) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from datetime import datetime
 
 from jinja2 import Environment, TemplateError, meta, nodes
 
@@ -9,6 +10,7 @@ from tidegate.daemon.spark.runner.template import NAMES
 
 _ID = r"""['"](?P<id>[\w.-]+)['"]"""
 _PULL = r"(?:ti|task_instance)\.xcom_pull\(\s*(?:task_ids\s*=\s*)?"
+_DATES = "logical_date|data_interval_start|data_interval_end"
 _WORDS = (
     (rf"{_PULL}{_ID}\s*\)", r"results['\g<id>']"),
     (rf"{_PULL}\[\s*{_ID}\s*\]\s*\)", r"[results['\g<id>']]"),
@@ -20,6 +22,13 @@ _WORDS = (
     (r"\b(?:ti|task_instance)\.try_number\b", "try_number"),
     (r"\b(?:ti|task_instance)\.map_index\b", "map_index"),
     (r"\bexecution_date\b", "logical_date"),
+    (rf"\b({_DATES})\s*\|\s*ds_nodash\b", r"\1.strftime('%Y%m%d')"),
+    (rf"\b({_DATES})\s*\|\s*ds\b", r"\1.strftime('%Y-%m-%d')"),
+    (rf"\b({_DATES})\s*\|\s*ts_nodash\b", r"\1.strftime('%Y%m%dT%H%M%S')"),
+    (rf"\b({_DATES})\s*\|\s*ts\b", r"\1.isoformat()"),
+    (rf"\b({_DATES})\.to_date_string\(\)", r"\1.strftime('%Y-%m-%d')"),
+    (rf"\b({_DATES})\.to_datetime_string\(\)", r"\1.strftime('%Y-%m-%d %H:%M:%S')"),
+    (rf"\b({_DATES})\.to_iso8601_string\(\)", r"\1.isoformat()"),
     (r"\bvar\.(?:value|json)\.get\(", "params.get("),
     (r"\bvar\.(?:value|json)\.", "params."),
     (r"\bvar\.(?:value|json)\[", "params["),
@@ -56,7 +65,19 @@ def problems(text: str) -> Iterator[str]:
         yield f"it is not a template: {error.message}"
         return
     yield from (f"{name} is unknown in templates" for name in sorted(names))
+    yield from (f"a date has no {name}" for name in sorted(_of_pendulum(tree)))
     yield from (f"the filter {name} is unknown in templates" for name in sorted(filters))
+
+
+def _of_pendulum(tree: nodes.Template) -> set[str]:
+    """What a template reads of a date that a datetime of Python does not have."""
+    read = (found for found in tree.find_all(nodes.Getattr) if isinstance(found.node, nodes.Name))
+    dates = {*_DATES.split("|"), "run_after"}
+    return {
+        found.attr
+        for found in read
+        if isinstance(found.node, nodes.Name) and found.node.name in dates and found.attr not in dir(datetime)
+    }
 
 
 def expressions(text: str) -> list[str]:

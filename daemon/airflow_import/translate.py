@@ -9,8 +9,8 @@ from pathlib import Path, PurePath, PurePosixPath
 from tidegate.daemon.airflow_import.context import Context, Decorated
 from tidegate.daemon.airflow_import.expressions import translate
 from tidegate.daemon.airflow_import.facts import imported_paths
+from tidegate.daemon.airflow_import.lost_order import lost_edges, text_of
 from tidegate.daemon.airflow_import.modules import Modules
-from tidegate.daemon.airflow_import.order import lost_edges, text_of
 from tidegate.daemon.airflow_import.report import Omission, Translation, omission, ordered
 from tidegate.daemon.airflow_import.source import Source, UnreadableFileError, first_line, last_line, parse_source, read_source
 from tidegate.daemon.airflow_import.statements import write_block, write_statements

@@ -47,6 +47,13 @@ WITHOUT_EFFECT: Mapping[str, frozenset[object]] = {
 }
 """Keywords whose value says what Tidegate does anyway."""
 
+NONE_IS_DEFAULT = (
+    SAME_TASK_OPTIONS | DURATION_OPTIONS | MOMENT_OPTIONS | {"trigger_rule", "owner", "params", "doc_md", "on_failure_callback"}
+)
+"""Keywords for which None says nothing."""
+
+RECEIVERS = frozenset({"on_failure", "on_retry"})
+
 TRIGGER_RULES: Mapping[str, str] = {
     **{rule.value: rule.value for rule in TriggerRule},
     "dummy": "always",

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from tidegate.daemon.airflow_import.order import Edge, Reading, TaskSite, fits, overlap, read
+from tidegate.daemon.airflow_import.lost_order import fits, overlap
+from tidegate.daemon.airflow_import.order import Edge, Reading, TaskSite, read
 
 STUB = ["false"]
 

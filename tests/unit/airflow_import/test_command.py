@@ -28,16 +28,27 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_what_is_left_out_is_a_table_and_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_left_out_is_a_list_and_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
     code = run(["import-airflow", "airflow"])
 
     printed = capsys.readouterr()
     assert code == 1
     assert printed.out.splitlines() == [
-        "PLACE                     LEFT OUT                 WHY                                                  INSTEAD",
-        "airflow/sub/lacking.py:5  queue= of EmptyOperator  tasks go to a backend by their kind, not to a queue  leave it out",
+        "airflow/sub/lacking.py:5: queue= of EmptyOperator",
+        "    tasks go to a backend by their kind, not to a queue; leave it out",
     ]
     assert printed.err.splitlines() == ["2 files translated, 1 part left out", "nothing was written; add --output DIR"]
+
+
+def test_the_list_fits_a_terminal(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    (here / "airflow/long.py").write_text(COMPLETE + "    lost(\n        'a' * 3,\n" + "        'b',\n" * 9 + "    )\n")
+
+    run(["import-airflow", "airflow/long.py"])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "airflow/long.py:6: lost('a' * 3, 'b', 'b', 'b', 'b', 'b',"
+    assert max(map(len, lines)) <= 60
 
 
 def test_a_complete_translation_is_written_and_passes_check(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
