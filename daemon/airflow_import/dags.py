@@ -72,7 +72,7 @@ def dag_call(context: Context, node: ast.Call, variable: str, function: str = ""
         ),
         *written_catchup,
         *_options(context, options),
-        *_paused(written_catchup, options),
+        *_paused(made, options),
         *_extra_params(context, options),
         *([keyword("default_args", defaults.value)] if defaults.value is not None else []),
     ]
@@ -224,10 +224,10 @@ def _catchup(context: Context, node: ast.expr | None) -> list[ast.keyword]:
     return [catchup] if catchup is not None else []
 
 
-def _paused(catchup: Sequence[ast.keyword], options: Sequence[ast.keyword]) -> list[ast.keyword]:
-    """A DAG that catches up begins paused: Airflow has its past runs, and a new DAG would start all of them."""
+def _paused(schedule: ast.expr | None, options: Sequence[ast.keyword]) -> list[ast.keyword]:
+    """A DAG with a schedule begins paused, as in Airflow, which may go on running it, and has its past runs."""
     said = any(option.arg == "is_paused_upon_creation" for option in options)
-    return [keyword("paused", constant(value=True))] if catchup and not said else []
+    return [keyword("paused", constant(value=True))] if schedule is not None and not said else []
 
 
 def _options(context: Context, options: Sequence[ast.keyword]) -> list[ast.keyword]:

@@ -47,14 +47,15 @@ def test_names_of_other_packages_make_no_file_of_airflow_3(imported: str) -> Non
     [
         ("schedule='@daily'", True),
         ("schedule='@daily', catchup=True", True),
-        ("schedule='@daily', catchup=False", False),
+        ("schedule='@daily', catchup=False", True),
+        ("schedule=[Dataset('s3://a')]", True),
         ("schedule=None", False),
         ("schedule='@daily', is_paused_upon_creation=False", False),
         ("schedule='@daily', catchup=False, is_paused_upon_creation=True", True),
         ("schedule='@daily', is_paused_upon_creation=True", True),
     ],
 )
-def test_a_dag_that_would_start_its_past_runs_again_begins_paused(options: str, paused: bool) -> None:
+def test_a_dag_with_a_schedule_begins_paused(options: str, paused: bool) -> None:
     text, left_out = meaning(HEAD + f"with DAG('d', start_date=datetime(2026, 1, 1), {options}):\n    pass\n")
 
     assert (text.count("paused=True"), left_out) == (paused, [])
