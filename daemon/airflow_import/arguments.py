@@ -146,6 +146,14 @@ class _ResultsAsTemplates(ast.NodeTransformer):
         visited = self.visit(node.value)
         return visited if visited is not node.value else node
 
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        """A part of a result."""
+        visited = self.visit(node.value)
+        text = visited.value if isinstance(visited, ast.Constant) and visited is not node.value else None
+        if isinstance(text, str) and isinstance(node.slice, ast.Constant) and text.endswith(" }}"):
+            return constant(f"{text.removesuffix(' }}')}[{node.slice.value!r}] }}}}")
+        return node
+
     def visit_Name(self, node: ast.Name) -> ast.expr:
         task = self.context.tasks.get(node.id)
         if task is None or node.id in self.context.stale:

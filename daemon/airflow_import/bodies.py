@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from copy import copy
 from datetime import datetime
 
-from tidegate.daemon.airflow_import.context import Context
+from tidegate.daemon.airflow_import.context import Context, Held, Lost
 from tidegate.daemon.airflow_import.facts import FunctionNode, imported_paths
 from tidegate.daemon.airflow_import.report import LeftOutError, omission, shown
 from tidegate.daemon.airflow_import.source import first_line, last_line
@@ -75,11 +75,14 @@ def uses_airflow(context: Context, node: FunctionNode) -> bool:
     """Whether a function cannot be called while the file is parsed: it needs Airflow, or another package."""
     names = [child for child in ast.walk(node) if isinstance(child, ast.Name)]
     outside = (context.external.keys() - context.local.keys()) | context.runtime_only
-    if any(context.airflow_name(used) or used.id in outside for used in names):
+    own = {child.arg for child in ast.walk(node) if isinstance(child, ast.arg)}
+    own |= {child.id for child in names if isinstance(child.ctx, ast.Store)}
+    lost = {name for name, binding in context.bindings.items() if isinstance(binding, Lost | Held)} - own
+    if any(context.airflow_name(used) or used.id in outside | lost for used in names):
         return True
     read = (child for child in ast.walk(node) if isinstance(child, ast.Name | ast.Attribute))
     elsewhere = (found for child in read if (found := context.found_elsewhere(child)) is not None)
-    return any(identifier in there.runtime_only for there, identifier in elsewhere)
+    return any(name in there.runtime_only or isinstance(there.bindings.get(name), Lost | Held) for there, name in elsewhere)
 
 
 def _check_node(context: Context, function: FunctionNode, child: ast.AST, local: set[str]) -> None:

@@ -289,8 +289,12 @@ def _write_maker(context: Context, node: FunctionNode) -> None:
     if binding is not None and known is None:
         context.bind(dag, binding)
     tasks, holders = dict(context.tasks), set(context.holders)
+    lacked, context.lacks_result = context.lacks_result, False
     with context.within(known or binding), context.indented():
         context.write_body(node.body)
+    if context.lacks_result:
+        context.without_result.add(node.name)
+    context.lacks_result = lacked
     context.loops, context.heads, context.rounds = outer, heads, rounds
     context.bindings, context.tasks, context.holders = before, tasks, holders
     context.bind(node.name)

@@ -88,6 +88,18 @@ class _Expressions(ast.NodeTransformer):
             return node
         return ast.Attribute(value=value, attr=node.attr, ctx=node.ctx)
 
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        visited = self.generic_visit(node)
+        read = visited.value if isinstance(visited, ast.Subscript) else None
+        if (
+            not self.context.mode
+            and isinstance(read, ast.Name)
+            and read.id in self.context.tasks
+            and isinstance(node.ctx, ast.Load)
+        ):
+            raise left_out(node, "the result of a task is there only in a run", "read run.results in a function")
+        return visited if isinstance(visited, ast.expr) else node
+
     def _check_module(self, node: ast.Attribute, identifier: str) -> None:
         """Raises LeftOutError for a name that the translation of a module of the tree lacks."""
         local = self.context.local.get(identifier)

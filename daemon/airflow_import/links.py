@@ -88,11 +88,24 @@ def linked_part(context: Context, node: ast.expr) -> ast.expr:
     if isinstance(node, ast.List | ast.Tuple):
         return ast.List(elts=[linked_part(context, element) for element in node.elts], ctx=ast.Load())
     try:
+        call_without_result(context, node)
         return order(context, node) if is_order(context, node) else context.translate(node)
     except LeftOutError as left:
         if context.dag is None or isinstance(node, ast.Starred):
             raise
         return name(bridge(context, node, left))
+
+
+def call_without_result(context: Context, node: ast.expr) -> None:
+    """Write a call of a function that makes tasks and has lost what it returns. Raises LeftOutError after that."""
+    if not isinstance(node, ast.Call):
+        return
+    found = context.found_elsewhere(node.func)
+    lacking = found[0].without_result if found is not None else context.without_result
+    called = found[1] if found is not None else node.func.id if isinstance(node.func, ast.Name) else ""
+    if called in lacking:
+        context.emit(layout.statement("", context.translate(node), context.indent))
+        raise left_out(node, f"what {called} returns was left out", "translate its return first")
 
 
 def _holds_group(context: Context, part: ast.List) -> bool:

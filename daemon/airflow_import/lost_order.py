@@ -4,7 +4,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tidegate.daemon.airflow_import.order import Edge, read
+from tidegate.daemon.airflow_import.order import read
+from tidegate.daemon.airflow_import.sites import Edge
 
 
 def lost_edges(source: ast.Module, written: ast.Module) -> Iterator[Edge]:

@@ -52,7 +52,7 @@ def _addresses(context: Context, node: ast.expr) -> list[str] | None:
 
 
 def owner_of(context: Context, options: Sequence[ast.keyword]) -> str | None:
-    """The owner that the options of a DAG say as a text; empty for one that is nobody."""
+    """The owner that the options of a DAG say as a text; empty for one that is no person."""
     for option in options:
         held = context.facts.constants.get(option.value.id) if isinstance(option.value, ast.Name) else option.value
         if option.arg == "owner" and isinstance(held, ast.Constant) and isinstance(held.value, str):

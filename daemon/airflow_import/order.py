@@ -6,13 +6,12 @@ A task is the pattern of its id; what a loop makes is one pattern.
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-import msgspec
+from tidegate.daemon.airflow_import.sites import Edge, Reading, TaskSite, overridden, parts_of, results_in, unwound
 
 _OPERATOR = re.compile(r"(Operator|Sensor)(Async)?$")
-_EMPTY = frozenset({"EmptyOperator", "DummyOperator"})
 _DECORATOR = re.compile(r"^(\w+\.)?(task|setup|teardown|sensor)\b(?!_group)")
 _MADE_BY_TIDEGATE = frozenset({"command", "sql", "submit", "empty"})
 _ANY = ".+"
@@ -22,38 +21,6 @@ Nodes = frozenset[str]
 """The patterns of the tasks that an expression stands for."""
 Scope = dict[str, Nodes]
 NOTHING: Nodes = frozenset()
-
-
-class TaskSite(msgspec.Struct, frozen=True):
-    """A place that makes tasks: its lines, the pattern of their ids, and what makes them."""
-
-    line: int
-    end_line: int
-    pattern: str
-    kind: str
-
-    @property
-    def is_real(self) -> bool:
-        return self.kind not in _EMPTY
-
-
-class Edge(msgspec.Struct, frozen=True):
-    """One task before another, on these lines. `is_certain`: the file has it whenever it is read."""
-
-    line: int
-    end_line: int
-    before: str
-    after: str
-    is_certain: bool
-
-
-class Reading(msgspec.Struct, frozen=True):
-    """`unclear` are the lines that link what the reader does not know."""
-
-    tasks: tuple[TaskSite, ...]
-    edges: tuple[Edge, ...]
-    unclear: tuple[tuple[int, int], ...]
-    dags: int
 
 
 def read(tree: ast.Module) -> Reading:
@@ -264,7 +231,7 @@ class _Reader:
             case ast.Call():
                 return self._call(node, scope)
             case _:
-                return self._union(_parts(node), scope)
+                return self._union(parts_of(node), scope)
 
     def _union(self, nodes: Sequence[ast.expr | None], scope: Scope) -> Nodes:
         return NOTHING.union(*(self.value(node, scope) for node in nodes if node is not None))
@@ -304,7 +271,7 @@ class _Reader:
             return NOTHING
         if name in ("XComArg", "list", "tuple", "reversed", "sorted", "zip", "enumerate", "pairwise", "iter", "set"):
             return self._union(node.args, scope)
-        base, calls = _unwound(node)
+        base, calls = unwound(node)
         function = self.functions.get(base.id) if isinstance(base, ast.Name) else None
         if function is not None:
             return self._of_function(node, function, calls, scope)
@@ -331,7 +298,10 @@ class _Reader:
             self.link(node, self.value(called.value, scope), self.value(other[0], scope), backwards=called.attr == "set_upstream")
             return NOTHING
         if called.attr in ("as_setup", "as_teardown"):
-            return self.value(called.value, scope)
+            removed = self.value(called.value, scope)
+            for setup in (option.value for option in node.keywords if option.arg == "setups"):
+                self.link(node, self.value(setup, scope), removed)
+            return removed
         if called.attr in ("append", "extend", "insert", "add", "update", "setdefault") and isinstance(
             called.value, ast.Name | ast.Subscript
         ):
@@ -355,7 +325,7 @@ class _Reader:
             decorators = [given for given in function.decorator_list if isinstance(given, ast.Call)]
             options = {
                 **{option.arg: option.value for given in decorators for option in given.keywords},
-                **_overridden(calls),
+                **overridden(calls),
                 "": node,
             }
             task_id = self._pattern(options["task_id"]) if "task_id" in options else re.escape(function.name) + r"(__\d+)?"
@@ -367,7 +337,7 @@ class _Reader:
             return NOTHING
         outer = self.group
         if kind == "task_group":
-            self.group += re.escape(function.name) + r"(__\d+)?\."
+            self.group += self._group_of(function)
         inner: Scope = {**scope, **{argument.arg: NOTHING for argument in function.args.args}}
         for argument, value in zip(function.args.args, node.args, strict=False):
             inner[argument.arg] = self._known(value, scope)
@@ -384,13 +354,19 @@ class _Reader:
 
     depth = 0
 
+    def _group_of(self, function: Function) -> str:
+        """The beginning of the ids below a function with the decorator of a group."""
+        made = [given for given in function.decorator_list if isinstance(given, ast.Call)]
+        named = [option.value for given in made for option in given.keywords if option.arg == "group_id"]
+        return (self._pattern(named[0]) if named else re.escape(function.name)) + r"(__\d+)?\."
+
     def _of_arguments(self, node: ast.Call, calls: Sequence[ast.Call], task: Nodes, scope: Scope) -> None:
         """Results of other tasks among the arguments are an order."""
         parts = [
             part for made in calls for part in [*made.args, *(option.value for option in made.keywords if option.arg != "dag")]
         ]
         for part in parts:
-            for found in _results(part):
+            for found in results_in(part):
                 before = self.value(found, scope) - task
                 if before:
                     self.link(node, before, task)
@@ -447,57 +423,5 @@ class _Reader:
             Edge(*lines, first, second, is_certain=not self.conditions and not several)
             for first in sorted(before)
             for second in sorted(after)
-            if first != second or several
+            if first != second or several or first.endswith(r"(__\d+)?")
         ]
-
-
-def _parts(node: ast.expr) -> Sequence[ast.expr]:
-    """What a value that holds others holds."""
-    match node:
-        case ast.List() | ast.Tuple() | ast.Set():
-            return node.elts
-        case ast.Dict():
-            return node.values
-        case ast.BinOp(op=ast.Add()):
-            return [node.left, node.right]
-        case ast.IfExp():
-            return [node.body, node.orelse]
-        case _:
-            return ()
-
-
-def _unwound(node: ast.Call) -> tuple[ast.expr, list[ast.Call]]:
-    """`f` of `f.override(…).partial(…).expand(…)`, and the calls from the last to the first."""
-    calls, current = [node], node.func
-    while isinstance(current, ast.Attribute) and current.attr in ("expand", "expand_kwargs", "partial", "override"):
-        current = current.value
-        if isinstance(current, ast.Call):
-            calls.append(current)
-            current = current.func
-    if isinstance(current, ast.Call) and isinstance(current.func, ast.Attribute) and current.func.attr == "override":
-        return current.func.value, [*calls, current]
-    return current, calls
-
-
-def _overridden(calls: Sequence[ast.Call]) -> dict[str | None, ast.expr]:
-    made = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "override"]
-    return {option.arg: option.value for call in made for option in call.keywords}
-
-
-def _results(node: ast.expr) -> Iterator[ast.expr]:
-    """The parts of an argument that may be the result of a task: names, `task.output` and calls."""
-    match node:
-        case ast.Name() | ast.Call():
-            yield node
-        case ast.Attribute(attr="output", value=value):
-            yield value
-        case ast.Subscript(value=value):
-            yield from _results(value)
-        case ast.List() | ast.Tuple():
-            for element in node.elts:
-                yield from _results(element)
-        case ast.Dict():
-            for value in node.values:
-                yield from _results(value)
-        case _:
-            pass

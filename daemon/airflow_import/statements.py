@@ -12,7 +12,7 @@ from tidegate.daemon.airflow_import.definitions import is_pending, read_function
 from tidegate.daemon.airflow_import.expressions import translate
 from tidegate.daemon.airflow_import.facts import FunctionNode
 from tidegate.daemon.airflow_import.functions import holds_task, register
-from tidegate.daemon.airflow_import.links import is_order, order, order_lines
+from tidegate.daemon.airflow_import.links import call_without_result, is_order, order, order_lines
 from tidegate.daemon.airflow_import.report import LeftOutError, left_out, shown
 from tidegate.daemon.airflow_import.source import first_line, last_line
 from tidegate.daemon.airflow_import.variables import reads_variables
@@ -52,6 +52,7 @@ def _write_with_comments(context: Context, node: ast.stmt, previous: int) -> Non
             _write(context, node)
     except LeftOutError as left:
         context.leave_out(omitted(node, left, _head_of(context, node)), remark=True)
+        context.lacks_result = context.lacks_result or isinstance(node, ast.Return)
         context.lose(lost_names(node), node)
         _hold(context, node)
     if len(context.lines) > body_start:
@@ -151,6 +152,7 @@ def _assigned_value(context: Context, node: ast.expr, variable: str) -> ast.expr
         return written
     if isinstance(node, ast.BinOp) and is_order(context, node) and _links_tasks(context, node):
         return order(context, node)
+    call_without_result(context, node)
     return translate(context, node, variable)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from tidegate.daemon.airflow_import.lost_order import fits, overlap
-from tidegate.daemon.airflow_import.order import Edge, Reading, TaskSite, read
+from tidegate.daemon.airflow_import.order import read
+from tidegate.daemon.airflow_import.sites import Edge, Reading, TaskSite
 
 STUB = ["false"]
 
