@@ -102,6 +102,7 @@ class Context:
         self.path = path
         self.local: dict[str, Local] = {}
         self.read_at_parsing: set[str] = set()
+        self.exported: set[str] = set()
         self._translate = translate
         self._write_block = write_block
         self.source = source
@@ -305,7 +306,10 @@ class Context:
 
     def problem_of(self, node: ast.expr, module: str, identifier: str) -> LeftOutError | None:
         there = self.module(module)
-        if there is None or identifier in there.local:
+        if there is None:
+            return None
+        if identifier in there.local:
+            there.exported.add(identifier)
             return None
         binding = there.bindings.get(identifier)
         if isinstance(binding, Held):

@@ -163,6 +163,7 @@ def _shifted(parts: Sequence[ast.expr]) -> ast.expr:
 
 def _pair(context: Context, node: ast.Call, left: ast.expr, right: ast.expr, kind: str | None) -> list[str]:
     """Two lists: pairwise in a chain, each with each otherwise."""
+    left, right = (part.elts[0] if isinstance(part, ast.List) and len(part.elts) == 1 else part for part in (left, right))
     lefts = left.elts if isinstance(left, ast.List) else [left]
     rights = right.elts if isinstance(right, ast.List) else [right]
     if kind == "chain" and len(lefts) > 1 and len(rights) > 1:

@@ -88,14 +88,15 @@ class Modules(Generic[Translated]):
         package = PurePosixPath(path).parent.parts
         if level:
             parts = [*package[: len(package) - level + 1], *(module.split(".") if module else [])]
-            return ".".join(parts) if level <= len(package) + 1 and parts and self.find(".".join(parts)) else None
+            named = level <= len(package) + 1 and parts and all(map(str.isidentifier, parts))
+            return ".".join(parts) if named and self.find(".".join(parts)) else None
         first, _, rest = module.partition(".")
         if first in _NEVER_OURS:
             return None
         for name in (module, rest) if first in self._roots and rest else (module,):
             for folder in self._search(package):
                 dotted = ".".join((*folder, name))
-                if self.find(dotted) is not None:
+                if self.find(dotted) is not None and all(map(str.isidentifier, folder)):
                     return dotted
         return None
 
@@ -119,9 +120,41 @@ class Modules(Generic[Translated]):
                 if read is not None:
                     self.used_elsewhere.setdefault(read.module, set()).add(read.name)
                 value = node.value if isinstance(node, ast.keyword) and node.arg == "default_args" else None
-                passed = self.named(value, imported) if value is not None else None
-                if passed is not None:
+                for passed in self._passed(value, imported, source.tree) if value is not None else ():
                     self.default_args.setdefault(passed.module, set()).add(passed.name)
+
+    def _passed(self, node: ast.expr, imported: Mapping[str, Local], tree: ast.Module) -> Iterator[Local]:
+        """The variable that a value is, in the module that sets it. A file may set another one to it, or get it by a star."""
+        held = [
+            assigned.value
+            for assigned in ast.walk(tree)
+            if isinstance(assigned, ast.Assign) and isinstance(node, ast.Name) and _last_name(assigned.targets[0]) == node.id
+        ]
+        for value in [node, *held]:
+            found = self.named(value, imported)
+            if found is not None:
+                yield self._where_set(found, 0)
+        if isinstance(node, ast.Name) and not held and node.id not in imported:
+            yield from (self._where_set(Local("", module, node.id), 0) for module in self._stars(tree))
+
+    def _where_set(self, local: Local, depth: int) -> Local:
+        """The module that sets a name, through the modules that only import it."""
+        source = self.sources.get(local.module)
+        if source is None or depth > 5:
+            return local
+        found = dict(self._imported(source.tree)).get(local.name)
+        if found is not None and found.name:
+            return self._where_set(found, depth + 1)
+        stores = {node.id for node in ast.walk(source.tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        stars = () if local.name in stores else self._stars(source.tree)
+        return next((self._where_set(Local("", module, local.name), depth + 1) for module in stars), local)
+
+    def _stars(self, tree: ast.Module) -> Iterator[str]:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.names[0].name == "*" and node.module and not node.level:
+                module = self.find(node.module)
+                if module is not None:
+                    yield module
 
     @staticmethod
     def named(node: ast.expr, imported: Mapping[str, Local]) -> Local | None:
@@ -153,3 +186,7 @@ class Modules(Generic[Translated]):
         dotted = f"{node.module}.{alias.name}"
         below = self.find(dotted)
         return Local(dotted, below) if below is not None else Local(node.module or "", module, alias.name)
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else ""

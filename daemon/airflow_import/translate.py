@@ -162,7 +162,7 @@ def _imports(context: Context, used: set[str], *, ours: bool) -> list[str]:
 
 def _local_imports(context: Context, used: set[str]) -> list[str]:
     """The imports of modules of the tree that the code needs while it is parsed."""
-    read = sorted(context.read_at_parsing & used & context.local.keys())
+    read = sorted(((context.read_at_parsing & used) | context.exported) & context.local.keys())
     plain: set[str] = set()
     names: dict[str, set[str]] = defaultdict(set)
     for node in (ast.parse(context.local[name].text(name)).body[0] for name in read):

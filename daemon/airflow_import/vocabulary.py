@@ -47,8 +47,16 @@ WITHOUT_EFFECT: Mapping[str, frozenset[object]] = {
 }
 """Keywords whose value says what Tidegate does anyway."""
 
-NONE_IS_DEFAULT = (
-    SAME_TASK_OPTIONS | DURATION_OPTIONS | MOMENT_OPTIONS | {"trigger_rule", "owner", "params", "doc_md", "on_failure_callback"}
+NONE_IS_DEFAULT = frozenset(
+    {
+        *SAME_TASK_OPTIONS,
+        *DURATION_OPTIONS,
+        *MOMENT_OPTIONS,
+        *SAME_DAG_OPTIONS,
+        *RENAMED_DAG_OPTIONS,
+        *("trigger_rule", "owner", "params", "doc_md", "dagrun_timeout"),
+        *("on_failure_callback", "on_success_callback", "on_retry_callback"),
+    }
 )
 """Keywords for which None says nothing."""
 

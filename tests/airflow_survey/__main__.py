@@ -5,6 +5,7 @@ No file is committed: bring your own.
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -51,6 +52,10 @@ def _survey_folder(root: Path, target: Path) -> Iterator[Verdict]:
         yield Verdict(str(root), problem="the import crashed")
         return
     checked = {Path(file["path"]): file for file in _run("check", str(target), "--json") or []}
+    for path, file in checked.items():
+        if file["problem"] is not None and " is also in " in file["problem"]["reason"]:
+            # The source has the id in two files as well: each is checked by itself.
+            checked[path] = next(iter(_run("check", str(path), "--json", folder=target) or []), file)
     for document in imported:
         path = Path(document["path"])
         source = path.read_text(errors="replace")
@@ -58,9 +63,10 @@ def _survey_folder(root: Path, target: Path) -> Iterator[Verdict]:
             yield verdict(str(path), source, document, checked.get(target / path.relative_to(root)))
 
 
-def _run(*arguments: str) -> list[dict[str, Any]] | None:
+def _run(*arguments: str, folder: Path | None = None) -> list[dict[str, Any]] | None:
     """What a command prints as JSON; None if it crashed."""
-    ended = subprocess.run([_TIDEGATE, *arguments], capture_output=True, text=True, check=False)
+    variables = {**os.environ, **({"TIDEGATE_DAGS_FOLDER": str(folder.resolve())} if folder is not None else {})}
+    ended = subprocess.run([_TIDEGATE, *arguments], capture_output=True, text=True, check=False, env=variables)
     if "there are no Python files" in ended.stderr:
         return []
     if "Traceback" in ended.stderr or not ended.stdout:

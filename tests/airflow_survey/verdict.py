@@ -126,7 +126,9 @@ def _task_state(task: TaskSite, written: Written, listed: Sequence[Listed]) -> s
 def _edge_state(edge: Edge, written: Written, listed: Sequence[Listed]) -> str:
     if any(_is_edge(edge, before, after) for before, after in written.edges):
         return "kept"
-    if (not edge.is_certain or not written.stubs) and any(
+    made = all(any(fits(pattern, task_id) for task_id in written.stubs) for pattern in (edge.before, edge.after))
+    # A branch of the file that is not taken here makes no task.
+    if not (edge.is_certain and made) and any(
         overlap(edge.before, other.before) and overlap(edge.after, other.after) for other in written.static.edges
     ):
         return "kept"

@@ -40,6 +40,7 @@ def edges(source: str) -> tuple[set[tuple[str, str]], set[str]]:
         ("a.set_downstream([make(), b])", {("a", "make"), ("a", "b")}, {"make"}),
         ("make().set_upstream(a)", {("a", "make")}, {"make"}),
         ("chain(a, make(), [b, c])", {("a", "make"), ("make", "b"), ("make", "c")}, {"make"}),
+        ("chain([a], [b], [c])", {("a", "b"), ("b", "c")}, set()),
         ("for name in 'xy':\n    step = make(name)\n    a >> step >> b", {("a", "step"), ("step", "b")}, {"step"}),
         ("a_id = make()\na >> b >> c", {("a", "b"), ("b", "c")}, set()),
         ("x = BashOperator(task_id='x', bash_command='true')\na >> x >> b", {("a", "x"), ("x", "b")}, set()),
