@@ -120,11 +120,26 @@ def _failing_task(
 
 
 def _own_id(context: Context, node: ast.expr, function: str) -> ast.expr:
-    """Airflow appends `__1` to the id of the second task of one function."""
-    if context.rounds:
-        raise left_out(node, "the tasks of a loop need ids of their own", f'write {function}.override(task_id=f"…")')
+    """Airflow appends `__1` to the id of the second task of one function; in a loop the file counts them."""
+    if context.rounds or function in context.counted:
+        return _counted_id(context, node, function)
     count = context.count_call(function)
     return constant(function if not count else f"{function}__{count}")
+
+
+def _counted_id(context: Context, node: ast.expr, function: str) -> ast.expr:
+    if "?" in context.group:
+        raise left_out(node, "the tasks of a loop need ids of their own", f'write {function}.override(task_id=f"…")')
+    context.counted.add(function)
+    whole = f"{context.group}.{function}" if context.group else function
+    count, chosen = context.fresh(f"{function}_count"), context.fresh(f"{function}_id")
+    tasks = f"{context.dag_of(node).name}.tasks"
+    context.emit([f'{context.indent}{count} = sum(name == "{whole}" or name.startswith("{whole}__") for name in {tasks})'])
+    context.emit([f'{context.indent}{chosen} = f"{function}__{{{count}}}" if {count} else "{function}"'])
+    context.bound.add(chosen)
+    # The functions of tasks keep the id as it is now.
+    context.loops = (*context.loops, chosen)
+    return name(chosen)
 
 
 def _given_id(context: Context, task_id: ast.expr) -> ast.expr:

@@ -85,8 +85,8 @@ WriteBlock = Callable[["Context", Sequence[ast.stmt]], None]
 class Context:
     """Names are those of the module: the bodies of functions that make DAGs and groups are written where they are called.
 
-    `makers` are functions that make tasks, of which those of `wants_dag` get the DAG around their call as an argument,
-    and the ones of `without_result` return tasks in Airflow and nothing here.
+    `makers` are functions that make tasks: those in `wants_dag` get the DAG around their call as an argument, those in
+    `without_result` return tasks in Airflow and nothing here. `counted` are functions whose tasks the written file counts.
     `holders` are collections of tasks; `stale` are tasks before a loop, in whose place the loop puts its own.
     """
 
@@ -121,6 +121,7 @@ class Context:
         self.wants_dag: set[str] = set()
         self.without_result: set[str] = set()
         self.lacks_result = False
+        self.counted: set[str] = set()
         self.inlined: set[str] = set()
         self.heads: list[Place] = []
         self.marks: list[Place] = []

@@ -106,6 +106,8 @@ def _dag_id(context: Context, node: ast.Call, given: ast.expr) -> ast.expr:
 
 def default_arguments(context: Context, node: ast.expr) -> ast.expr | None:
     """The translated dict of default arguments; None if it is no dict whose keys the file says."""
+    if context.found_elsewhere(node) is not None:
+        return context.translate(node)
     options = dict_options(context, node)
     if options is None:
         return None

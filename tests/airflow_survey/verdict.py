@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tidegate.daemon.airflow_import.lost_order import fits, overlap
+from tidegate.daemon.airflow_import.lost_order import fits, overlap, text_of
 from tidegate.daemon.airflow_import.order import read
 from tidegate.daemon.airflow_import.sites import Edge, Reading, TaskSite
 
@@ -68,7 +68,9 @@ def _count_tasks(found: Verdict, wanted: Reading, written: Written, listed: Sequ
         found.tasks[state if task.is_real else f"empty {state}"] += 1
         if state == "lost":
             found.wrong.append(f"{found.path}:{task.line}: task {task.pattern} ({task.kind})")
-        elif state != "translated" and task.is_real:
+        elif state == "stub" and not _covers(listed, task.line, task.end_line) and not _is_listed(listed, text_of(task.pattern)):
+            found.wrong.append(f"{found.path}:{task.line}: {task.pattern} fails, and is not listed")
+        if state != "translated" and task.is_real:
             found.kinds[f"{task.kind}: {state}"] += 1
 
 
@@ -114,7 +116,7 @@ def _written(text: str, checked: Mapping[str, Any] | None) -> Written:
 
 def _task_state(task: TaskSite, written: Written, listed: Sequence[Listed]) -> str:
     stubs = [is_stub for task_id, is_stub in written.stubs.items() if fits(task.pattern, task_id)]
-    covered = any(entry.line <= task.end_line and task.line <= entry.end_line for entry in listed)
+    covered = _covers(listed, task.line, task.end_line)
     if stubs:
         return "translated" if not any(stubs) else "stub"
     if any(overlap(task.pattern, site.pattern) for site in written.static.tasks):
@@ -132,13 +134,17 @@ def _edge_state(edge: Edge, written: Written, listed: Sequence[Listed]) -> str:
         overlap(edge.before, other.before) and overlap(edge.after, other.after) for other in written.static.edges
     ):
         return "kept"
-    if any(entry.line <= edge.end_line and edge.line <= entry.end_line for entry in listed):
+    if _covers(listed, edge.line, edge.end_line):
         return "listed"
     return "lost"
 
 
 def _is_edge(edge: Edge, before: str, after: str) -> bool:
     return fits(edge.before, before) and fits(edge.after, after)
+
+
+def _covers(listed: Iterable[Listed], line: int, end_line: int) -> bool:
+    return any(entry.line <= end_line and line <= entry.end_line for entry in listed)
 
 
 def _is_listed(listed: Iterable[Listed], name: str) -> bool:

@@ -30,6 +30,14 @@ GROUPS = """
     one("first")
     one("second")
 """
+IN_A_LOOP = """
+    @task
+    def load(x):
+        return x
+    for table in ["a", "b"]:
+        load(table)
+    load("c")
+"""
 MAPPED = """
     over = ["a"]
     @task
@@ -47,6 +55,7 @@ MAPPED = """
         (LOOP, {"load_a": "from a", "load_b": "from b"}),
         (SET_TWICE, {"x": "first", "y": "second"}),
         (GROUPS, {"one.extract": "first", "one__1.extract": "second"}),
+        (IN_A_LOOP, {"load": "a", "load__1": "b", "load__2": "c"}),
         (MAPPED, {"each_x": ["a"], "each_x_2": ["b"]}),
     ],
 )
