@@ -109,7 +109,7 @@ def _write_for(context: Context, node: ast.For) -> None:
     """Functions in the loop keep the values that its variables have when they are written."""
     outer = context.loops
     target = [child.id for child in ast.walk(node.target) if isinstance(child, ast.Name)]
-    iterated = context.translate(node.iter)
+    iterated = _iterated(context, node.iter)
     for identifier in target:
         context.bind(identifier)
     context.loops = (*outer, *target)
@@ -124,6 +124,17 @@ def _write_for(context: Context, node: ast.For) -> None:
     context.heads = heads
     context.loops = outer
     _write_else(context, "else", node.orelse)
+
+
+def _iterated(context: Context, node: ast.expr) -> ast.expr:
+    """What a loop goes over. A task that fails in place of a lost collection is its only element."""
+    iterated = context.translate(node)
+    if isinstance(iterated, ast.Name) and iterated.id in context.bridges:
+        return layout.items(iterated)
+    lost = next((part for part in ast.walk(iterated) if isinstance(part, ast.Name) and part.id in context.bridges), None)
+    if lost is not None:
+        raise left_out(node, f"the file does not say which tasks {lost.id} holds", "write the loop by hand")
+    return iterated
 
 
 def _is_main(node: ast.If) -> bool:

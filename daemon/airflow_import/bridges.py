@@ -21,6 +21,7 @@ def bridge(context: Context, node: ast.expr, left: LeftOutError) -> str:
     context.insert(place, [place.indent + line for line in listed.remark()] + statement(f"{variable} = ", made, place.indent))
     context.tasks[variable] = TaskName(variable, constant(f"{group}{task_id}"))
     context.bind(variable, context.tasks[variable])
+    context.bridges.add(variable)
     return variable
 
 

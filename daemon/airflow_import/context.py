@@ -122,6 +122,7 @@ class Context:
         self.without_result: set[str] = set()
         self.lacks_result = False
         self.counted: set[str] = set()
+        self.bridges: set[str] = set()
         self.inlined: set[str] = set()
         self.heads: list[Place] = []
         self.marks: list[Place] = []

@@ -88,7 +88,28 @@ class _Expressions(ast.NodeTransformer):
             return node
         return ast.Attribute(value=value, attr=node.attr, ctx=node.ctx)
 
+    def _default_argument(self, node: ast.Subscript) -> ast.expr | None:
+        """What the file reads of its `default_args`, whose translation may lack it: the value itself."""
+        held = self.context.facts.constants.get(node.value.id) if isinstance(node.value, ast.Name) else None
+        is_read = isinstance(node.value, ast.Name) and node.value.id in self.context.facts.default_args
+        if not is_read or not isinstance(held, ast.Dict) or not isinstance(node.ctx, ast.Load):
+            return None
+        key = ast.dump(node.slice)
+        found = [value for own, value in zip(held.keys, held.values, strict=True) if own is not None and ast.dump(own) == key]
+        visited = self.visit(copied(found[0])) if found else None
+        return visited if isinstance(visited, ast.expr) else None
+
+    def _runs_only(self, called: ast.expr) -> bool:
+        """Whether a function can be called in a run only, of this file or of another module of the tree."""
+        if isinstance(called, ast.Name) and called.id in self.context.runtime_only and called.id not in self.local:
+            return True
+        found = self.context.found_elsewhere(called)
+        return found is not None and found[1] in found[0].runtime_only
+
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        given = self._default_argument(node)
+        if given is not None:
+            return given
         visited = self.generic_visit(node)
         read = visited.value if isinstance(visited, ast.Subscript) else None
         if (
@@ -159,16 +180,11 @@ class _Expressions(ast.NodeTransformer):
         return missing and is_named and self.context.dag is not None
 
     def _plain(self, node: ast.Call) -> ast.expr:
-        if isinstance(node.func, ast.Name) and node.func.id in self.context.runtime_only and node.func.id not in self.local:
-            raise left_out(
-                node, "the function uses Airflow, or a package that is not part of Python's library", "call it in a function task"
-            )
-        found = self.context.found_elsewhere(node.func)
-        if found is not None and found[1] in found[0].runtime_only:
-            raise left_out(
-                node, "the function uses Airflow, or a package that is not part of Python's library", "call it in a function task"
-            )
         partial = bool(node.args) and self.context.origin(node.func) == "functools.partial"
+        if self._runs_only(node.args[0] if partial else node.func):
+            raise left_out(
+                node, "the function uses Airflow, or a package that is not part of Python's library", "call it in a function task"
+            )
         is_given = any(option.arg == "dag" for option in node.keywords)
         if not is_given and self._wants_dag(node.args[0] if partial else node.func):
             node.keywords.append(keyword("dag", name(self.context.dag_of(node).name)))

@@ -309,7 +309,9 @@ class _Reader:
             scope[name] = scope.get(name, NOTHING) | self._union(node.args, scope)
             return scope[name]
         if called.attr in _MADE_BY_TIDEGATE and _last(called.value) in self.dag_names and node.args:
-            return self._task(node, self._pattern(node.args[0]), "EmptyOperator" if called.attr == "empty" else called.attr)
+            fails = len(node.args) > 1 and ast.unparse(node.args[1]) == "['false']"
+            kind = "false" if fails else "EmptyOperator" if called.attr == "empty" else called.attr
+            return self._task(node, self._pattern(node.args[0]), kind)
         over = [option.value for option in node.keywords if option.arg == "over"]
         if called.attr == "expand" and over:
             mapped = self.value(called.value, scope)
