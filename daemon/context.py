@@ -11,6 +11,7 @@ from tidegate.daemon.containment import apply_holding, apply_without_owner, bise
 from tidegate.daemon.decision_log import DecisionLog
 from tidegate.daemon.engine import NOTHING, Applied, Batch, merged
 from tidegate.daemon.leases import HeldLeases
+from tidegate.daemon.measure import Measurements
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.postgres.low_watermark import LowWatermark, advance_events
@@ -34,6 +35,7 @@ class Context(msgspec.Struct, frozen=True):
     events: LowWatermark = msgspec.field(default_factory=LowWatermark)
     decisions: DecisionLog = msgspec.field(default_factory=DecisionLog)
     busy_intake: BusyIntake = msgspec.field(default_factory=BusyIntake)
+    measurements: Measurements = msgspec.field(default_factory=Measurements)
 
     async def apply(self, batch: Batch) -> Applied:
         """Apply a batch and wake the duties that have work from it. Raises as `engine.apply` does."""
@@ -41,6 +43,7 @@ class Context(msgspec.Struct, frozen=True):
         self.outages.end(POSTGRES)
         self.signals.set(applied.work)
         self.decisions.report(applied.noted)
+        self.measurements.add(applied.samples)
         await advance_events(self.database, self.events)
         return applied
 

@@ -14,6 +14,7 @@ import msgspec
 
 from tidegate.daemon.decision_log import Noted, noted
 from tidegate.daemon.lineage import Lineage
+from tidegate.daemon.measure import Sample, of_effects, of_events
 from tidegate.daemon.perform import perform
 from tidegate.daemon.postgres.database import Database
 from tidegate.daemon.work import Work, work_of
@@ -190,7 +191,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 class Applied(msgspec.Struct, frozen=True):
     """The result of a batch. `rejected` are the rejected messages that became no dead letter.
 
-    `noted` are its effects for the log of the daemon. `has_skipped`: it left out rows that other sessions hold.
+    `noted` are its effects for the log of the daemon, `samples` what it means for the metrics. `has_skipped`: it left out rows
+    that other sessions hold.
     """
 
     work: Work
@@ -199,6 +201,7 @@ class Applied(msgspec.Struct, frozen=True):
     statements: int
     noted: tuple[Noted, ...] = ()
     has_skipped: bool = False
+    samples: tuple[Sample, ...] = ()
 
 
 CONFLICT = "an event with the source {!r} and the id {!r}, but with other data, was recorded{}: this one has no effect"
@@ -222,6 +225,7 @@ def merged(parts: Sequence[Applied]) -> Applied:
         sum(part.statements for part in parts),
         tuple(effect for part in parts for effect in part.noted),
         any(part.has_skipped for part in parts),
+        tuple(sample for part in parts for sample in part.samples),
     )
 
 
@@ -244,6 +248,7 @@ def _is_for_many(batch: Batch, *, skips_locked: bool) -> bool:
 async def _apply(db: Db, batch: Batch, author: UUID | None = None, writer: str | None = None) -> Applied:
     accepted: Sequence[int]
     accepted, conflicts = await _unseen(db, batch)
+    duplicates = len(batch.messages) - len(accepted) - len(conflicts)
     if batch.lineage is not None:
         accepted = await batch.lineage.accept(db, accepted)
     messages = [batch.messages[index] for index in accepted]
@@ -263,7 +268,14 @@ async def _apply(db: Db, batch: Batch, author: UUID | None = None, writer: str |
     await unit.flush()
     unanswered = () if batch.dead_letter_of else tuple(rejected)
     work = work_of(effects) | (Work.RELAY if dead_letters else Work.NONE)
-    return Applied(work, len(effects), unanswered, db.statements, noted(effects), bool(db.skipped))
+    outcomes = {"recorded": len(accepted) - len(rejected), "duplicate": duplicates, "dead_letter": len(dead_letters)}
+    samples = (*of_effects(effects), *_of_records(batch, outcomes))
+    return Applied(work, len(effects), unanswered, db.statements, noted(effects), bool(db.skipped), samples)
+
+
+def _of_records(batch: Batch, outcomes: Mapping[str, int]) -> Iterable[Sample]:
+    """The records of a batch, which are of one topic. A batch of internal messages has none."""
+    return of_events(batch.offset_moves[0].key.rpartition("/")[0], outcomes) if batch.offset_moves else ()
 
 
 async def rehearse(db: Db, messages: Sequence[Message[Any]]) -> list[Effect]:

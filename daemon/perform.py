@@ -76,7 +76,19 @@ from tidegate.schemas.effect.task import (
     TaskMoved,
     UpdateTask,
 )
-from tidegate.schemas.queries import backfills, dag_history, dags, datasets, files, installation, outbox, references, runs, tasks
+from tidegate.schemas.queries import (
+    backfills,
+    dag_history,
+    dags,
+    datasets,
+    files,
+    installation,
+    outbox,
+    references,
+    runs,
+    submissions,
+    tasks,
+)
 from tidegate.schemas.queries.db import Db, columns
 from tidegate.schemas.queries.sql import named
 from tidegate.schemas.queries.unit_of_work import UnitOfWork
@@ -152,7 +164,7 @@ PERFORM: Sequence[tuple[tuple[type, ...], Perform]] = (
     ((InsertSubmission,), Statement("submissions.insert_submissions")),
     ((KillSubmissions,), Statement("submissions.kill")),
     ((AcceptSubmission,), Statement("submissions.accept")),
-    ((EndSubmission,), Statement("submissions.end_submissions")),
+    ((EndSubmission,), Statement("submissions.end_submissions", submissions.end_columns)),
     ((DropResult,), Statement("tasks.drop_results")),
     ((StoreResult,), Statement("tasks.store_results", tasks.result_columns)),
     ((InsertDeadline,), Statement("deadlines.insert_deadlines")),

@@ -1,6 +1,7 @@
 """Settings: `TIDEGATE_*` from the environment into one frozen value."""
 
 import os
+import re
 import socket
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -28,6 +29,10 @@ FOLDERS = ("dags_folder", "secrets_dir", "cache")
 """Without a name it would be the working folder: an empty one is not set."""
 
 DEFAULT_WEB_PORT = 8780
+
+_ADDRESS = re.compile(r"(?:(?P<name>[\w.-]+)|\[(?P<ipv6>[0-9A-Fa-f:.]+)\]):(?P<port>[0-9]{1,5})", re.ASCII)
+
+MOST_PORT = 65_535
 
 MOST_S, MOST_DAYS, MOST_COUNT = 1e8, 36_500, 2**31 - 1
 """The largest times and numbers that Postgres, timers and the kernel accept wherever a setting reaches them."""
@@ -227,6 +232,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     notify_timeout_s: Annotated[float, _seconds("Time limit of one attempt to deliver a mail or a webhook.")] = 10.0
     callback_timeout_s: Annotated[float, _seconds("Time limit of a callback function.")] = 300.0
 
+    metrics_address: Annotated[
+        str,
+        _text(
+            "Address and port at which a daemon serves its [metrics](metrics.md), such as `127.0.0.1:9464`; port 0: a free one."
+            " Each daemon of a host needs a port of its own. Empty: none."
+        ),
+    ] = ""
+    web_metrics_address: Annotated[str, _text("The same for `tidegate web`, which needs another port than daemons.")] = ""
     server: Annotated[str, _text("Address of a `tidegate web` that commands call instead of Postgres, with a token.")] = ""
     token: Annotated[str, _text("The token for it; `tidegate tokens create` makes one.")] = ""
     web_host: Annotated[str, _text("Address that `tidegate web` listens on.")] = "127.0.0.1"
@@ -333,11 +346,22 @@ def _check_parts(settings: Settings) -> None:
     try:
         settings.kafka_security, settings.clusters  # noqa: B018 - they are checked when they are made
         variable_names(settings.dag_env), readable_paths(settings.dag_reads)
+        for name in ("metrics_address", "web_metrics_address"):
+            host_and_port(name, getattr(settings, name))
     except RequestError as error:
         raise SettingsError(str(error)) from error
     for often, times, limit in (("lease_renew_s", 2.5, "lease_ttl_s"), ("runner_heartbeat_s", 4, "runner_silent_s")):
         if getattr(settings, often) > (most := getattr(settings, limit) / times):
             raise SettingsError(f"{PREFIX}{often.upper()} must be at most {most:g} s with this {PREFIX}{limit.upper()}")
+
+
+def host_and_port(name: str, address: str) -> tuple[str, int] | None:
+    """`127.0.0.1:9464` or `[::1]:9464` in parts; None for an empty address. Raises SettingsError, which names the setting."""
+    if not address:
+        return None
+    if (found := _ADDRESS.fullmatch(address)) is None or int(found["port"]) > MOST_PORT:
+        raise SettingsError(f"{PREFIX}{name.upper()} is {address!r}; write an address and a port, like 127.0.0.1:9464")
+    return found["name"] or found["ipv6"], int(found["port"])
 
 
 def environment(values: Mapping[str, str]) -> dict[str, str]:

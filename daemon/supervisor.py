@@ -35,6 +35,7 @@ from tidegate.daemon.idle import FOR_EVER, Until, wait_until_over
 from tidegate.daemon.intake.former_offsets import refuse_emptied
 from tidegate.daemon.intake.ingest import ingest, unchanged
 from tidegate.daemon.leases import HeldLeases, register, renew_leases
+from tidegate.daemon.metrics.daemon import serve_metrics
 from tidegate.daemon.outage import Outages, Retry
 from tidegate.daemon.postgres.commit_loss import CommitLossDetector
 from tidegate.daemon.postgres.commit_markers import check_ended_daemons
@@ -104,6 +105,7 @@ async def run(settings: Settings, until: Until) -> None:
         )
         async with anyio.create_task_group() as tg:
             tg.start_soon(systemd.watchdog)
+            begin(tg, context.outages, "serve_metrics", partial(serve_metrics, context))
             started = anyio.Event()
             tg.start_soon(_start, tg, context, parser, systemd, started)
             await _end(context, until, started)

@@ -238,6 +238,16 @@ class Source:
             reached = {tp: await self._consumer.position(tp) for tp in ends}
         return {Partition(*tp): max(0, end - max(reached[tp], positions[Partition(*tp)])) for tp, end in ends.items()}
 
+    def known_lag(self, handled: Mapping[Partition, int]) -> Mapping[Partition, int]:
+        """As `lag`, without a request: by the ends that the last fetches told. `handled` are the offsets that are done with."""
+        lags = {}
+        for partition, offset in handled.items():
+            fetched = self._consumer._subscription.subscription.assignment.state_value(TopicPartition(*partition))
+            if fetched is not None and fetched.highwater is not None:
+                reached = fetched._position if self._positions.get(partition) == offset else offset
+                lags[partition] = max(0, fetched.highwater - max(offset, reached or 0))
+        return lags
+
     def leaderless(self) -> frozenset[Partition]:
         """The assigned partitions that had no leader when the client last asked, which it does all the time for these."""
         leader_of = self._consumer._client.cluster.leader_for_partition

@@ -315,7 +315,7 @@ class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):
 
     `token` proves its end. `kill_reason` and `kill_cause` are set once a kill is requested. `killed_before` counts the attempts
     just before it that were killed for the same cause: an attempt that started, or ended otherwise, ends the count. `host` runs
-    the attempt, or ran it.
+    the attempt, or ran it, on the `backend`.
     """
 
     submission_id: UUID
@@ -328,3 +328,4 @@ class SubmissionView(msgspec.Struct, frozen=True, kw_only=True):
     kill_cause: KillCause | None = None
     killed_before: int = 0
     host: str | None = None
+    backend: str = ""

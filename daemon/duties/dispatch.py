@@ -8,7 +8,7 @@ While a loss of commits is open, and for a minute after a takeover of another se
 transaction may have submitted it.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 from uuid import UUID
@@ -24,6 +24,7 @@ from tidegate.daemon.duties.finishes import submit_finishes
 from tidegate.daemon.duties.run_events import with_events
 from tidegate.daemon.duties.submission_specs import Step, next_steps
 from tidegate.daemon.leases import NOT_RENEWED
+from tidegate.daemon.measure import TASK_DELAY, Sample
 from tidegate.daemon.outage import Backoff, Retry
 from tidegate.daemon.spark.contract import Backend, Handle
 from tidegate.daemon.wake import Signal
@@ -137,14 +138,21 @@ class Dispatcher:
         if accepted:
             await self.context.submit_messages(accepted)
         self._unconfirmed |= {message.submission_id for message in accepted}
-        await self.confirm(self._unconfirmed)
+        waited = await self.confirm(self._unconfirmed)
         self._unconfirmed.clear()
+        self.context.measurements.add(
+            Sample(TASK_DELAY, seconds, (self.backend.name,)) for seconds in waited.values() if seconds is not None
+        )
 
-    async def confirm(self, submission_ids: Collection[UUID]) -> None:
-        """Let the tasks begin whose handles are recorded. `observe` does so for those of a daemon that ends here."""
+    async def confirm(self, submission_ids: Collection[UUID]) -> Mapping[UUID, float | None]:
+        """Let the tasks begin whose handles are recorded. `observe` does so for those of a daemon that ends here.
+
+        Returns how long each was ready before.
+        """
         owner = self.context.held_leases.job.id
         recorded = await self.context.database.autocommit(submissions.recorded, submission_ids, owner)
         await self.backend.confirm(dict.fromkeys(recorded))
+        return recorded
 
     async def submit(self, step: Step) -> Handle | None:
         """Submit the attempt. Returns its handle; None if the step ends the attempt, or the backend rejects it, which fails it.

@@ -22,6 +22,7 @@ from tidegate.daemon.duties.receivers.function import FunctionSender
 from tidegate.daemon.duties.receivers.on_demand import OnDemand
 from tidegate.daemon.duties.run_on_signal import run_on_signal
 from tidegate.daemon.fault_log import faults
+from tidegate.daemon.measure import NOTIFIED, Sample
 from tidegate.daemon.outage import Retry
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.work import Work
@@ -156,6 +157,7 @@ class Notifier:
             self._busy[kind] -= 1
             self._receivers -= Counter([claimed.receiver_key])
         self._log_outcome(claimed, outcome)
+        self.context.measurements.add([Sample(NOTIFIED, 1, (kind, "sent" if isinstance(outcome, Sent) else "failed"))])
         self.context.signals.of[Work.NOTIFY].set()
 
     async def _try(self, sender: Sender, claimed: ClaimedNotification, lost: set[str]) -> Delivery:

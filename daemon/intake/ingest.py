@@ -143,6 +143,10 @@ class Reader:
 
     async def run(self, backoff: Backoff) -> None:
         """Raises UnavailableError or FencedError; then the positions have to be loaded again."""
+        with self.context.measurements.reading(self.topic, self._lag):
+            await self._read(backoff)
+
+    async def _read(self, backoff: Backoff) -> None:
         upcoming: Records = {}
         began = anyio.current_time()
         while self.takeovers == self.context.takeovers:
@@ -157,6 +161,10 @@ class Reader:
             else:
                 await anyio.sleep(min(FETCH_S, self.context.settings.lease_renew_s))
         raise FencedError("another server of Postgres took over")
+
+    def _lag(self) -> Mapping[int, int]:
+        """By the number of the partition."""
+        return {partition.partition: lag for partition, lag in self.source.known_lag(self.positions).items()}
 
     async def _commit_and_read(self, records: Records) -> Records:
         """Apply `records` and return the next ones; both in parallel when there is a backlog."""

@@ -15,6 +15,8 @@ from tidegate.daemon.gateway.service import Service, open_service
 from tidegate.daemon.identity.login_settings import check_logins
 from tidegate.daemon.live import credentials
 from tidegate.daemon.live.follow import follow
+from tidegate.daemon.measure import Measurements
+from tidegate.daemon.metrics.web import CountedRequests, begin_metrics
 from tidegate.daemon.permissions import editors
 from tidegate.daemon.postgres.migrate import check_schema
 from tidegate.daemon.settings import Settings
@@ -103,7 +105,8 @@ class Server(uvicorn.Server):
         )
         super().__init__(config)
         self._service = service
-        self._application = application(service)
+        self._measurements = Measurements()
+        self._application = CountedRequests(application(service), self._measurements)
         self._fatal: BaseException | None = None
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -119,6 +122,7 @@ class Server(uvicorn.Server):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(follow, service.hub, service.settings)
             tasks.start_soon(credentials.watch, service.hub, service.identities)
+            begin_metrics(tasks, service, self._measurements)
             await super().serve(sockets)
             tasks.cancel_scope.cancel()
         if self._fatal is not None:

@@ -64,4 +64,5 @@ def end_submission(finish: TaskFinished, attempt: SubmissionView, now: datetime)
         clamped(finish.finished_at or now),
         log.path if log else None,
         log.tail if log else None,
+        attempt.backend,
     )

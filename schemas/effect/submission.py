@@ -39,7 +39,10 @@ class AcceptSubmission(msgspec.Struct, frozen=True):
 
 
 class EndSubmission(msgspec.Struct, frozen=True):
-    """An attempt ended on its backend. `log_path` and `log_tail` are known of attempts that did not succeed."""
+    """An attempt ended on its backend. `log_path` and `log_tail` are known of attempts that did not succeed.
+
+    `backend` is for the metrics, and is stored already.
+    """
 
     submission_id: UUID
     state: SubmissionState
@@ -49,6 +52,7 @@ class EndSubmission(msgspec.Struct, frozen=True):
     ended_at: datetime
     log_path: str | None = None
     log_tail: str | None = None
+    backend: str = ""
 
 
 class IgnoreFinish(msgspec.Struct, frozen=True):

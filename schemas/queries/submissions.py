@@ -6,6 +6,7 @@ from uuid import UUID
 
 import msgspec
 
+from tidegate.schemas.effect.submission import EndSubmission
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.sql import load
 from tidegate.schemas.state import KillCause, SubmissionState, TaskState
@@ -13,6 +14,8 @@ from tidegate.schemas.view import Instance, SubmissionView, TaskKey
 
 _SQL = load("submissions")
 
+
+ENDED = tuple(name for name in EndSubmission.__struct_fields__ if name != "backend")
 
 Attempts = Mapping[UUID, SubmissionView]
 Instances = Mapping[TaskKey, Instance]
@@ -86,7 +89,7 @@ async def read_with_tasks(db: Db, ids: Collection[UUID], others: Collection[Task
     instances: dict[TaskKey, Instance] = {}
     keys = zip(*others, strict=True) if others else ((), ())
     for run, index, state, *rest in await db.fetch(_SQL["read_with_tasks"], list(ids), *keys):
-        *counts, id_, try_number, attempt_state, token, kill_reason, kill_cause, before, host = rest
+        *counts, id_, try_number, attempt_state, token, kill_reason, kill_cause, before, host, backend = rest
         instances[run, index] = Instance(index, TaskState(state), *counts)
         if id_ is not None:
             attempts[id_] = SubmissionView(
@@ -100,8 +103,14 @@ async def read_with_tasks(db: Db, ids: Collection[UUID], others: Collection[Task
                 kill_cause=kill_cause and KillCause(kill_cause),
                 killed_before=before,
                 host=host,
+                backend=backend,
             )
     return attempts, instances
+
+
+def end_columns(effects: Sequence[EndSubmission]) -> Sequence[Sequence[Any]]:
+    """Without the backend, which the row of the attempt has already."""
+    return [[getattr(effect, name) for effect in effects] for name in ENDED]
 
 
 async def killed_intents(db: Db, limit: int = 1000) -> list[KilledIntent]:
@@ -155,9 +164,9 @@ async def strays(db: Db, tokens: Mapping[UUID, str | None]) -> Mapping[UUID, dic
     return {row[0]: row[1] for row in await db.fetch(_SQL["strays"], list(tokens), list(tokens.values()))}
 
 
-async def recorded(db: Db, ids: Collection[UUID], owner: UUID) -> list[UUID]:
-    """The attempts that were accepted for this owner, without a kill request."""
-    return [row[0] for row in await db.fetch(_SQL["recorded"], list(ids), owner)]
+async def recorded(db: Db, ids: Collection[UUID], owner: UUID) -> dict[UUID, float | None]:
+    """The attempts that were accepted for this owner, without a kill request, with the seconds that their tasks were ready."""
+    return {row[0]: row[1] for row in await db.fetch(_SQL["recorded"], list(ids), owner)}
 
 
 async def submitting(db: Db, ids: Collection[UUID]) -> Mapping[UUID, Submitting]:

@@ -19,7 +19,7 @@ SELECT
           AND earlier.try_number < attempt.try_number
           AND (earlier.kill_cause IS DISTINCT FROM attempt.kill_cause OR earlier.state NOT IN ('killed', 'lost'))
     ) END AS killed_before,
-    attempt.host
+    attempt.host, attempt.backend
 FROM submission AS attempt
 JOIN task_instance AS task USING (dag_run_id, task_index)
 WHERE attempt.submission_id = ANY ($1::uuid[])
@@ -27,7 +27,7 @@ UNION ALL
 SELECT
     task.dag_run_id, task.task_index, task.state, task.try_number, task.max_tries, task.awaited, task.success,
     task.failed, task.skipped, task.upstream_failed, task.waits_for_past, task.next_try_at, task.elements,
-    NULL, 0, NULL, NULL, NULL, NULL, 0, NULL
+    NULL, 0, NULL, NULL, NULL, NULL, 0, NULL, NULL
 FROM unnest($2::bigint[], $3::integer[]) AS target (dag_run_id, task_index)
 JOIN task_instance AS task USING (dag_run_id, task_index)
 
@@ -71,8 +71,14 @@ WHERE coalesce(running.token = attempt_token((SELECT secret FROM installation), 
   AND (submission.submission_id IS NULL OR submission.ended_at IS NOT NULL)
 
 -- name: recorded
--- Attempts that were accepted for this owner, without a kill request.
-SELECT submission_id FROM submission
+-- Attempts that were accepted for this owner, without a kill request, and how long their tasks were ready before, in seconds.
+SELECT
+    submission_id,
+    extract(epoch FROM started_at - (
+        SELECT in_calendar(scheduled_at) FROM task_instance AS task
+        WHERE (task.dag_run_id, task.task_index) = (submission.dag_run_id, submission.task_index)
+    ))::float8 AS waited_s
+FROM submission
 WHERE submission_id = ANY ($1::uuid[]) AND owner = $2 AND state::text = 'accepted' AND desired_state = 'run'
 
 -- name: kill

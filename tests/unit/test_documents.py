@@ -25,8 +25,9 @@ from tidegate.schemas.wire import envelope
 from tidegate.schemas.wire.event import INCOMING, Kind
 from tidegate.schemas.wire.openlineage import LineageEvent
 
-LANGUAGES = {"python", "console", "json", "ini", "sql", "text", "{toctree}"}
-"""Languages that are tested, here or in `tests/acceptance/test_documents.py`. `text` is for tables, `{toctree}` for the site."""
+LANGUAGES = {"python", "console", "json", "ini", "sql", "text", "yaml", "{toctree}"}
+"""Languages that are tested, here, in `tests/acceptance/test_documents.py`, or, of `yaml`, in `tests/unit/daemon/metrics/`.
+`text` is for tables, `{toctree}` for the site."""
 
 FOR_DEVELOPERS = [ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("[a-z]*/README.md")), *sorted(ROOT.glob("tests/*/README.md"))]
 

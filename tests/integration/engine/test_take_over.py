@@ -226,7 +226,7 @@ async def test_a_task_that_a_lost_daemon_was_submitting_goes_to_another_host(
     assert await world.rows("SELECT state::text FROM submission") == [(state,)]
     if state == "killed":
         await world.tell(SubmissionAccepted(submission_id=claim.submission_id, handle={}))  # the daemon goes on
-        assert await world.database.run(submissions.recorded, [claim.submission_id], frozen.id) == []
+        assert await world.database.run(submissions.recorded, [claim.submission_id], frozen.id) == {}
         await world.admit()
         again = await world.database.run(submissions.claim_intents, uuid4(), "here", "command", 10)
         assert [attempt.try_number for attempt in again] == [2]

@@ -40,7 +40,9 @@ async def test_markers_at_the_end_of_the_log_are_no_lag(kafka: str, topic: str) 
             while (await source.lag())[Partition(topic, 0)]:
                 await source.fetch(0.1, 10)
         bounds = await source.bounds([Partition(topic, 0)])
+        known = source.known_lag({Partition(topic, 0): records[-1].offset + 1})
 
+    assert known == {Partition(topic, 0): 0}
     assert (records[-1].offset, bounds[Partition(topic, 0)]) == (4, Bounds(0, 6))
 
 
@@ -61,8 +63,10 @@ async def test_lag_counts_what_was_not_read(kafka: str, topic: str, producer: AI
         source.assign({Partition(topic, 0): 1, Partition(topic, 1): 0})
         await read(source, 1)
         lag = await source.lag()
+        known = source.known_lag({Partition(topic, 0): 1})
 
     assert lag == {Partition(topic, 0): 3, Partition(topic, 1): 0}
+    assert known == {Partition(topic, 0): 4}, "the record that was read is not handled yet"
 
 
 async def committed(kafka: str, group: str | None, partitions: list[Partition]) -> Mapping[Partition, Stored]:

@@ -22,7 +22,7 @@ from tidegate.schemas.effect.backfill import CloseDate, InsertDate, TakeRun
 from tidegate.schemas.effect.dag import AdoptDag, CountFailures, RecordFile, RecordImportError, SetPaused, UpdateSchedule
 from tidegate.schemas.effect.deadline import InsertDeadline, MissDeadline, Notify
 from tidegate.schemas.effect.run import InsertRun, UpdateRun
-from tidegate.schemas.effect.submission import AcceptSubmission, DeferEnd, EndSubmission, IgnoreFinish, InsertSubmission
+from tidegate.schemas.effect.submission import AcceptSubmission, DeferEnd, IgnoreFinish, InsertSubmission
 from tidegate.schemas.effect.task import InsertTask, MoveTask, SetTaskDemand, UpdateTask
 from tidegate.schemas.explain.facts import AttemptFacts, OccupyingTask, RunFacts, TaskRow
 from tidegate.schemas.notice import FailedTask
@@ -176,7 +176,6 @@ WRITTEN: Mapping[str, type[msgspec.Struct]] = {
     "dags.count_failures": CountFailures,
     "submissions.insert_submissions": InsertSubmission,
     "submissions.accept": AcceptSubmission,
-    "submissions.end_submissions": EndSubmission,
     "backfill_dates.insert": InsertDate,
     "backfill_dates.close": CloseDate,
     "backfills.take_runs": TakeRun,

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tidegate.daemon.settings import SettingsError, dags_root, read, spool_root
+from tidegate.daemon.settings import SettingsError, dags_root, host_and_port, read, spool_root
 from tidegate.schemas.wire.event import Kind
 
 SERVERS = {"TIDEGATE_POSTGRES_DSN": "postgresql://u:p@db:5432/t", "TIDEGATE_KAFKA_SERVERS": "broker:9092"}
@@ -116,6 +116,18 @@ def test_a_server_that_is_not_needed_may_be_left_unset() -> None:
             {"TIDEGATE_SPARK_CLUSTERS": '{"a": {"master": ""}}'},
             "TIDEGATE_SPARK_CLUSTERS: cluster 'a' needs a master, a remote or both",
         ),
+        *(
+            ({f"TIDEGATE_{name}": wrong}, f"TIDEGATE_{name} is {wrong!r}; write an address and a port, like 127.0.0.1:9464")
+            for name, wrong in (
+                ("METRICS_ADDRESS", "9464"),
+                ("METRICS_ADDRESS", ":9464"),
+                ("METRICS_ADDRESS", "127.0.0.1"),
+                ("METRICS_ADDRESS", "127.0.0.1:65536"),
+                ("METRICS_ADDRESS", "http://127.0.0.1:9464"),
+                ("METRICS_ADDRESS", "::1:9464"),
+                ("WEB_METRICS_ADDRESS", "localhost:http"),
+            )
+        ),
         ({"TIDEGATE_DEBUG": "maybe"}, "TIDEGATE_DEBUG is 'maybe', but must be true or false"),
     ],
 )
@@ -180,3 +192,16 @@ def test_a_spool_that_depends_on_the_working_directory_is_refused(relative: str)
 def test_what_dag_files_may_read_is_named_by_names_and_absolute_paths(name: str, value: str, problem: str) -> None:
     with pytest.raises(SettingsError, match=f"^TIDEGATE_{name}: {problem}$"):
         read({**SERVERS, f"TIDEGATE_{name}": value})
+
+
+@pytest.mark.parametrize(
+    ("address", "parts"),
+    [
+        ("", None),
+        ("127.0.0.1:9464", ("127.0.0.1", 9464)),
+        ("metrics.example.org:0", ("metrics.example.org", 0)),
+        ("[::1]:65535", ("::1", 65535)),
+    ],
+)
+def test_an_address_of_metrics_has_a_host_and_a_port(address: str, parts: tuple[str, int] | None) -> None:
+    assert host_and_port("metrics_address", read({**SERVERS, "TIDEGATE_METRICS_ADDRESS": address}).metrics_address) == parts

@@ -8,7 +8,7 @@ import pytest
 from tidegate.daemon.perform import PERFORM, Statement
 from tidegate.daemon.work import WORK, Work
 from tidegate.schemas.backfill import Limits
-from tidegate.schemas.queries import backfills
+from tidegate.schemas.queries import backfills, submissions
 from tidegate.schemas.queries.db import columns, paths
 from tidegate.schemas.queries.sql import named
 
@@ -17,6 +17,7 @@ CHOSEN = {
     "backfills.insert": backfills.INSERTED,
     "backfills.update": ("id", "end_date", "horizon", *backfills.UPDATED, "stages", "due_at"),
     "backfills.set_limits": ("id", *Limits.__struct_fields__),
+    "submissions.end_submissions": submissions.ENDED,
 }
 """The fields that a function chooses."""
 

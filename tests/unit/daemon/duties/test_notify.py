@@ -13,6 +13,7 @@ from tidegate.daemon.context import Context
 from tidegate.daemon.duties.notify import CONCURRENCY, LONGEST_PAUSE_S, Notifier, pause_s
 from tidegate.daemon.duties.receivers.delivery import Sent
 from tidegate.daemon.leases import HeldLeases
+from tidegate.daemon.measure import NOTIFIED, Measurements
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.wake import Signals
@@ -62,6 +63,7 @@ class RecordedDelivery:
         self.failures = failures
         self.errors = list(errors)
         self.steps: list[str] = []
+        self.measurements = Measurements()
 
     async def send(self, _claimed: ClaimedNotification) -> Sent:
         self.steps.append("send")
@@ -81,7 +83,12 @@ class RecordedDelivery:
     def notifier(self) -> Notifier:
         job = Job(UUID(int=1), "host", 1, "test")
         context = SimpleNamespace(
-            database=self, held_leases=HeldLeases(job), outages=Outages(), signals=Signals(), settings=SETTINGS
+            database=self,
+            held_leases=HeldLeases(job),
+            outages=Outages(),
+            signals=Signals(),
+            settings=SETTINGS,
+            measurements=self.measurements,
         )
         return Notifier(cast("Context", context), {"webhook": self}, anyio.create_task_group())
 
@@ -119,3 +126,4 @@ async def test_the_outage_that_a_notification_met_ends_with_its_next_try(
     assert recorded.steps == ["send", "record", "pause", "send", "record"]
     assert [line["event"] for line in logs if "server" in line] == ["server_lost", "server_back"]
     assert dict(notifier.context.outages.away) == {}
+    assert recorded.measurements.counters[NOTIFIED.name] == {("webhook", "failed" if later else "sent"): 1}

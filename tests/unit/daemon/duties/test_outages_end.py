@@ -16,6 +16,7 @@ from tidegate.daemon.duties.dispatch import Dispatcher
 from tidegate.daemon.duties.submission_specs import Step
 from tidegate.daemon.duties.sweep import Sweeper, sweep
 from tidegate.daemon.leases import HeldLeases
+from tidegate.daemon.measure import TASK_DELAY, Measurements
 from tidegate.daemon.outage import Outages
 from tidegate.daemon.settings import Settings
 from tidegate.daemon.spark.contract import Backend, Handle
@@ -73,6 +74,7 @@ class Daemon:
 
     def __init__(self) -> None:
         self.outages = Outages()
+        self.measurements = Measurements()
         self.submitted: list[Sequence[SubmissionAccepted]] = []
         self.database = SimpleNamespace(autocommit=self.recorded, clock=SimpleNamespace(known=lambda: None))
         self.context = cast(
@@ -83,11 +85,12 @@ class Daemon:
                 held_leases=HeldLeases(Job(UUID(int=1), "host", 1, "test")),
                 database=self.database,
                 submit_messages=self.submit,
+                measurements=self.measurements,
             ),
         )
 
-    async def recorded(self, _query: object, ids: Collection[UUID], _owner: UUID) -> list[UUID]:
-        return list(ids)
+    async def recorded(self, _query: object, ids: Collection[UUID], _owner: UUID) -> dict[UUID, float]:
+        return dict.fromkeys(ids, 2.5)
 
     async def submit(self, messages: Sequence[SubmissionAccepted]) -> None:
         self.submitted.append(messages)
@@ -121,7 +124,9 @@ async def test_the_outage_of_the_spool_that_a_record_of_handles_met() -> None:
             tg.cancel_scope.cancel()
 
     assert daemon.submitted == [[accepted]]
-    assert spool.calls == [{ATTEMPT: None}] * 3
+    assert [list(call) for call in spool.calls] == [[ATTEMPT]] * 3
+    (waited,) = daemon.measurements.delays[TASK_DELAY.name].values()
+    assert (sum(waited.counts), waited.total_s) == (1, 2.5), "the attempt is counted once"
 
 
 async def test_only_a_submit_shows_that_a_host_can_start_something_again() -> None:
