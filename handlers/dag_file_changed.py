@@ -237,8 +237,7 @@ def _duplicates(dag_ids: Sequence[str], homes: Mapping[str, str]) -> str:
 
 
 def _store(file: ParsedFile, spec: DagSpec, state: State, version_id: int) -> Iterator[Effect]:
-    stored = state.stored.get(spec.dag_id)
-    dag = state.dags.get(spec.dag_id)
+    stored, dag = state.stored.get(spec.dag_id), state.dags.get(spec.dag_id)
     if is_unchanged(stored, spec, file.digest):
         yield AdoptDag(spec.dag_id, file.path)
     else:

@@ -46,11 +46,8 @@ def convert(context: Context, option: ast.keyword, owner: str, converter: tuple[
     try:
         return keyword(converter[0], converter[1](context, option.value))
     except LeftOutError as left:
-        context.leave_out(
-            omission(
-                option.value, f"{option.arg}= of {owner}", f"{left.omission.what}: {left.omission.why}", left.omission.instead
-            )
-        )
+        what, why = f"{option.arg}= of {owner}", f"{left.omission.what}: {left.omission.why}"
+        context.leave_out(omission(option.value, what, why, left.omission.instead))
         return None
 
 

@@ -128,11 +128,8 @@ def dict_options(context: Context, node: ast.expr) -> list[ast.keyword] | None:
             return dict_options(found[0], held) if found is not None and held is not None else None
         case ast.Call(func=ast.Name(id="dict"), args=[]):
             return node.keywords
-        case ast.Dict():
-            keys = [key.value if isinstance(key, ast.Constant) else None for key in node.keys]
-            if all(isinstance(key, str) for key in keys):
-                return [ast.keyword(arg=str(key), value=value) for key, value in zip(keys, node.values, strict=True)]
-            return None
+        case ast.Dict(keys=keys) if all(isinstance(key, ast.Constant) and isinstance(key.value, str) for key in keys):
+            return [ast.keyword(arg=ast.literal_eval(key or node), value=it) for key, it in zip(keys, node.values, strict=True)]
         case _:
             return None
 

@@ -151,14 +151,8 @@ def _argument(context: Context, node: ast.expr) -> ast.expr:
             only = rendered(templates.only_name(templates.translated(text.value)) or "")
             if only is not None and text is translated:
                 return only
-            context.leave_out(
-                omission(
-                    node,
-                    f"template {text.value} in an argument",
-                    "arguments of functions are not rendered",
-                    "read the value from run in the function",
-                )
-            )
+            why, instead = "arguments of functions are not rendered", "read the value from run in the function"
+            context.leave_out(omission(node, f"template {text.value} in an argument", why, instead))
     return translated
 
 
@@ -281,8 +275,7 @@ def _wrapped(context: Context, task: PythonTask, arguments: Arguments) -> list[s
         follow = layout.flat(context.need("tidegate", "follow"))
         return [*lines, *chosen, f"{indent}return {follow}(*([chosen] if isinstance(chosen, str) else chosen))"]
     if task.kind == "short_circuit":
-        skipped = call(context.need("tidegate", "skip_rest"))
-        made_or_skip = ast.BoolOp(op=ast.Or(), values=[made, skipped])
+        made_or_skip = ast.BoolOp(op=ast.Or(), values=[made, call(context.need("tidegate", "skip_rest"))])
         return [*lines, *layout.statement("return ", made_or_skip, indent)]
     if task.kind == "bash":
         argv = items(constant("bash"), constant("-c"), made)

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from jinja2 import Environment, TemplateError, meta, nodes
 
+from tidegate.daemon.spark.runner.macros import MACROS
 from tidegate.daemon.spark.runner.template import NAMES
 
 _ID = r"""['"](?P<id>[\w.-]+)['"]"""
@@ -64,7 +65,8 @@ def problems(text: str) -> Iterator[str]:
     except TemplateError as error:
         yield f"it is not a template: {error.message}"
         return
-    yield from (f"{name} is unknown in templates" for name in sorted(names))
+    macros = {found.attr for found in tree.find_all(nodes.Getattr) if found.node == nodes.Name("macros", "load")} - {*MACROS}
+    yield from (f"{name} is unknown in templates" for name in sorted({*names, *(f"macros.{name}" for name in macros)}))
     yield from (f"a date has no {name}" for name in sorted(_of_pendulum(tree)))
     yield from (f"the filter {name} is unknown in templates" for name in sorted(filters))
 

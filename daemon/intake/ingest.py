@@ -137,8 +137,7 @@ class Reader:
         self.last_positions: dict[Partition, tuple[int, int]] = {}
         self.has_leader: Mapping[int, bool] = {}
         self.discovered_at = float("-inf")
-        self.has_left_out = False
-        self.signatures = Signatures(b"", {})
+        self.has_left_out, self.signatures = False, Signatures(b"", {})
         self.stall_detector, self.takeovers = StallDetector(), context.takeovers
 
     async def run(self, backoff: Backoff) -> None:

@@ -62,8 +62,7 @@ class Keeper:
             except* FATAL:
                 raise
             except* Exception as group:  # noqa: BLE001 - any fault of a start concerns this server alone
-                reason = _reason(first_of(group))
-                if reason != said:
+                if (reason := _reason(first_of(group))) != said:
                     self._say(f"{reason}; it is tried again")
                 said = reason
             else:

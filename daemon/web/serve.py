@@ -104,8 +104,7 @@ class Server(uvicorn.Server):
             timeout_graceful_shutdown=STOP_S,
         )
         super().__init__(config)
-        self._service = service
-        self._measurements = Measurements()
+        self._service, self._measurements = service, Measurements()
         self._application = CountedRequests(application(service), self._measurements)
         self._fatal: BaseException | None = None
 

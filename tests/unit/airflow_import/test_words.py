@@ -11,7 +11,7 @@ from datetime import datetime
 from airflow import DAG
 from airflow.operators.bash import BashOperator
 from airflow.operators.python import PythonOperator
-DAY, OLD = "{{ execution_date }}", "{{ macros.ds_add(ds, 1) }}"
+DAY, OLD = "{{ execution_date }}", "{{ macros.random() }}"
 PARTS = f"x {DAY}"
 def work(execution_date, **context):
     return execution_date.subtract(days=1), context["data_interval_start"].year
