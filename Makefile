@@ -24,7 +24,7 @@ MAKEFLAGS += --jobs=3
 endif
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-long mutants storm storm-release check picture docs screenshots fuzz bench clean lock java FORCE
+.PHONY: help run test test-long mutants sql-mutants storm storm-release check picture docs screenshots fuzz bench clean lock java FORCE
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -47,6 +47,9 @@ test-long: java $(PACKAGES) $(JARS) $(TEST_JARS) $(GENERATOR) $(ARCHIVE) ## Run 
 
 mutants: $(PACKAGES) ## Change decisions one thing at a time, and list what no unit test notices (ARGS="handlers/tasks/*": only these files)
 	@$(BIN)/python -m tests.mutants $(ARGS)
+
+sql-mutants: java $(PACKAGES) $(JARS) ## Change locks, orders and comparisons of owners in SQL, and list what no test notices (ARGS=leases: only these)
+	@$(BIN)/python -m tests.sql_mutants $(ARGS)
 
 storm: java $(PACKAGES) $(JARS) ## Ride out the great storm, about six minutes (ARGS="--seed 7": one that was before)
 	@$(BIN)/python -m tests.storms --great $(ARGS)

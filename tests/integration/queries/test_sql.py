@@ -17,6 +17,7 @@ from tests.integration.queries.blocks import (
     names_in,
     written_in_modules,
 )
+from tests.sql_mutants.mutations import all_mutants
 from tidegate.schemas.backfill import BackfillActivity, BackfillCapacity, BackfillView, EndedDate, ExistingRun, Retry, TaskCounts
 from tidegate.schemas.effect.backfill import CloseDate, InsertDate, TakeRun
 from tidegate.schemas.effect.dag import AdoptDag, CountFailures, RecordFile, RecordImportError, SetPaused, UpdateSchedule
@@ -194,6 +195,13 @@ WRITTEN: Mapping[str, type[msgspec.Struct]] = {
 
 async def test_every_statement_prepares(connection: Connection) -> None:
     refused = {name: refusal for name, text in BLOCKS.items() if (refusal := await refusal_of(connection, text))}
+
+    assert refused == {}
+
+
+async def test_every_mutant_prepares(connection: Connection) -> None:
+    """One that Postgres refuses would be noticed by any test."""
+    refused = {mutant.name: refusal for mutant in all_mutants() if (refusal := await refusal_of(connection, mutant.sql))}
 
     assert refused == {}
 
