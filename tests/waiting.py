@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 import anyio
 
 if TYPE_CHECKING:
+    from asyncio import Task
+
     import asyncpg
 
     from tidegate.daemon.postgres.database import Database
@@ -44,3 +46,13 @@ async def until_at_locks(database: "Database", how_many: int, within_s: float = 
         return bool(await database.pool.fetchval(AT_A_LOCK) >= how_many)
 
     await until(waiting, within_s)
+
+
+async def until_ended_or_at_a_lock(database: "Database", work: "Task[object]", within_s: float = 30.0) -> bool:
+    """Until this work has ended, or a session of the database waits for a lock. Returns whether it has ended."""
+
+    async def stands() -> bool:
+        return work.done() or bool(await database.pool.fetchval(AT_A_LOCK))
+
+    await until(stands, within_s)
+    return work.done()

@@ -1,17 +1,217 @@
-"""Which attempts a daemon takes up."""
+"""What daemons claim while another one does: no attempt, lease or notification has two owners, and no claim waits for another."""
 
-from uuid import uuid4
+from asyncio import create_task
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, TypeVar
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
 
 from tests.integration.engine.slots import command, dag, pool, waiting
 from tests.integration.engine.world import World
-from tidegate.schemas.queries import submissions
+from tests.waiting import until_ended_or_at_a_lock
+from tidegate.daemon.leases import HeldLeases, register, renew
+from tidegate.schemas.message import SubmissionAccepted
+from tidegate.schemas.queries import leases, notifications, outbox, submissions
+from tidegate.schemas.queries.db import Db
+from tidegate.schemas.queries.leases import CLOCK, OUTBOX, Group, Job, LeaseSpec, Terms
+from tidegate.schemas.queries.memory import Memory
+
+T = TypeVar("T")
+Work = Callable[[Db], Awaitable[T]]
+
+WITHIN_S = 60.0
+Claim = Callable[[Db, UUID], Awaitable[Sequence[Any]]]
+Prepare = Callable[[World], Awaitable[None]]
+
+NOTIFY = """
+    INSERT INTO notification (dag_run_id, about, seq, kind, receiver_id, receiver, context)
+    SELECT (SELECT id FROM dag_run), 'run', number, 'webhook', gen_random_uuid(), '{}', '{}' FROM generate_series(1, 4) AS number
+"""
+
+STANDS = """
+    CREATE FUNCTION stands() RETURNS boolean LANGUAGE plpgsql AS
+    'BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN true; END';
+    ALTER VIEW live_job RENAME TO live_before;
+    CREATE VIEW live_job AS SELECT * FROM live_before WHERE stands() OFFSET 0;
+"""
+"""A statement that reads which daemons are live stands still for as long as another session has the lock 1."""
+
+
+@asynccontextmanager
+async def transaction(world: World) -> AsyncIterator[Db]:
+    async with world.database.pool.acquire() as connection, connection.transaction():
+        yield Db(connection, Memory(), world.at)
+
+
+async def alone(world: World, work: Work[T]) -> T:
+    """In a transaction of its own, once, and not again after a deadlock."""
+    async with transaction(world) as db:
+        return await work(db)
+
+
+async def side_by_side(world: World, first: Work[T], second: Work[T]) -> tuple[T, T, bool]:
+    """What both find, and whether the second ended before the first committed."""
+    async with transaction(world) as db:
+        found = await first(db)
+        other = create_task(alone(world, second))
+        has_ended = await until_ended_or_at_a_lock(world.database, other)
+    return found, await other, has_ended
+
+
+async def with_attempts(world: World, number: int = 4) -> None:
+    await pool(world, "default_pool", number)
+    await waiting(world, dag("d", *(command(f"t{index:02}") for index in range(number))))
+    await world.admit()
+
+
+async def live_daemon(world: World) -> HeldLeases:
+    held = HeldLeases(Job(uuid4(), "here", 7, "test", Terms(lease_ttl_s=4 * WITHIN_S)))
+    await renew(world.database, held)
+    return held
+
+
+async def intents(db: Db, owner: UUID) -> Sequence[Any]:
+    return [claimed.submission_id for claimed in await submissions.claim_intents(db, owner, "here", "command", 2)]
+
+
+async def abandoned(db: Db, owner: UUID) -> Sequence[Any]:
+    return [claimed.submission_id for claimed in await submissions.claim_abandoned(db, owner, "here", "command", None, [])]
+
+
+async def some_leases(db: Db, owner: UUID) -> Sequence[Any]:
+    return [lease.key for lease in await leases.claim(db, owner, {Group(CLOCK, ""): 2})]
+
+
+async def due(db: Db, owner: UUID, *, busy: Sequence[int] = ()) -> Sequence[Any]:
+    claim = partial(notifications.claim, for_s=30.0, margin_s=1.0, silent_s=60.0, busy=busy)
+    return [claimed.id for claimed in await claim(db, {"webhook": 2}, owner, "here")]
+
+
+async def with_submits_of_nobody(world: World) -> None:
+    await with_attempts(world)
+    await world.database.run(submissions.claim_intents, uuid4(), "here", "command", 4)
+
+
+async def with_leases(world: World) -> None:
+    await register(world.database, [LeaseSpec(CLOCK, f"{shard}") for shard in range(4)])
+
+
+async def with_notifications(world: World) -> None:
+    await with_attempts(world, 1)
+    await world.rows(NOTIFY)
+    await world.rows("UPDATE notification SET due_at = $1", world.at)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "claim", "found"),
+    [
+        pytest.param(with_attempts, intents, [2, 2], id="intents"),
+        pytest.param(with_submits_of_nobody, abandoned, [4, 0], id="submits of a daemon that is gone"),
+        pytest.param(with_leases, some_leases, [2, 2], id="leases"),
+        pytest.param(with_notifications, due, [2, 2], id="notifications"),
+        pytest.param(with_notifications, partial(due, busy=[1]), [2, 2], id="notifications beside a busy receiver"),
+    ],
+)
+async def test_what_a_daemon_claims_is_not_claimed_beside_it(
+    world: World, prepare: Prepare, claim: Claim, found: Sequence[int]
+) -> None:
+    await prepare(world)
+
+    first, second, has_ended = await side_by_side(world, lambda db: claim(db, uuid4()), lambda db: claim(db, uuid4()))
+
+    assert set(first) & set(second) == set()
+    assert ([len(first), len(second)], has_ended) == (found, True)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "claim"),
+    [
+        pytest.param(with_submits_of_nobody, abandoned, id="submits"),
+        pytest.param(with_leases, some_leases, id="leases"),
+    ],
+)
+async def test_a_claim_that_stands_still_takes_nothing_that_was_claimed_meanwhile(
+    world: World, dsn: str, prepare: Prepare, claim: Claim
+) -> None:
+    """Its snapshot is older: by that, what it finds has no live owner."""
+    await live_daemon(world)  # It finds no lease to claim.
+    await prepare(world)
+    await world.database.pool.execute(STANDS)
+    other = await asyncpg.connect(dsn)
+    await other.execute("SELECT pg_advisory_lock(1)")
+    late = create_task(alone(world, lambda db: claim(db, uuid4())))
+    assert not await until_ended_or_at_a_lock(world.database, late)
+
+    table = "submission" if claim is abandoned else "lease"
+    await other.execute(f"UPDATE {table} SET owner = gen_random_uuid()" + (", epoch = epoch + 1" if table == "lease" else ""))
+    await other.close()
+
+    assert await late == []
 
 
 async def test_attempts_are_taken_up_in_the_order_in_which_they_were_admitted(world: World) -> None:
-    await pool(world, "default_pool", 20)
-    await waiting(world, dag("d", *(command(f"t{number:02}") for number in range(20))))
-    await world.admit()
+    await with_attempts(world, 20)
 
     claimed = await world.database.run(submissions.claim_intents, uuid4(), "here", "command", 15)
 
     assert [attempt.task_index for attempt in claimed] == list(range(15))
+
+
+async def test_an_attempt_is_recorded_for_its_owner_alone(world: World) -> None:
+    await with_attempts(world, 1)
+    owner = uuid4()
+    (claimed,) = await world.database.run(submissions.claim_intents, owner, "here", "command", 1)
+    await world.tell(SubmissionAccepted(submission_id=claimed.submission_id, handle={}))
+
+    found = [await world.database.run(submissions.recorded, [claimed.submission_id], who) for who in (uuid4(), owner)]
+
+    assert found == [[], [claimed.submission_id]]
+
+
+async def with_a_row_of_the_outbox(world: World) -> tuple[HeldLeases, int]:
+    """The daemon that owns its shard, and the id of the row."""
+    await register(world.database, [LeaseSpec(OUTBOX, "0")])
+    held = await live_daemon(world)
+    assert held.of(OUTBOX).keys() == {"0"}
+    await world.rows("DELETE FROM outbox")
+    await world.rows(
+        "INSERT INTO outbox (shard, kind, key, event_id, time, payload) VALUES (0, 'dag-run-state', '', '', now(), '')"
+    )
+    ((id_,),) = await world.rows("SELECT id FROM outbox")
+    return held, id_
+
+
+async def test_a_shard_is_not_claimed_while_its_owner_deletes_rows(world: World) -> None:
+    """The new owner reads all of these rows or none."""
+    held, id_ = await with_a_row_of_the_outbox(world)
+    await world.rows("UPDATE job SET heartbeat_at = now() - interval '1 day'")
+
+    async def delete(db: Db) -> Any:
+        await outbox.delete(db, [id_], {0: held.of(OUTBOX)["0"].epoch})
+
+    async def claim(db: Db) -> Any:
+        return await leases.claim(db, uuid4(), {Group(OUTBOX, ""): 1})
+
+    assert await side_by_side(world, delete, claim) == (None, [], True)
+    assert await world.rows("SELECT FROM outbox") == []
+
+
+async def test_rows_of_a_shard_that_is_being_claimed_stay(world: World) -> None:
+    held, id_ = await with_a_row_of_the_outbox(world)
+    epoch = held.of(OUTBOX)["0"].epoch
+    await world.rows("UPDATE job SET heartbeat_at = now() - interval '1 day'")
+
+    async def claim(db: Db) -> Any:
+        return [lease.epoch for lease in await leases.claim(db, uuid4(), {Group(OUTBOX, ""): 1})]
+
+    async def delete(db: Db) -> Any:
+        await outbox.delete(db, [id_], {0: epoch})
+
+    assert await side_by_side(world, claim, delete) == ([epoch + 1], None, True)
+    assert await world.rows("SELECT id FROM outbox") == [(id_,)]
+    await world.database.run(outbox.delete, [id_], {0: epoch})
+    assert await world.rows("SELECT id FROM outbox") == [(id_,)], "its epoch has passed"
