@@ -15,11 +15,12 @@ from tests.integration.engine.world import World
 from tests.waiting import until_ended_or_at_a_lock
 from tidegate.daemon.leases import HeldLeases, register, renew
 from tidegate.schemas.message import SubmissionAccepted
-from tidegate.schemas.queries import leases, notifications, outbox, submissions
+from tidegate.schemas.queries import dead_letters, leases, notifications, outbox, submissions
 from tidegate.schemas.queries.db import Db
-from tidegate.schemas.queries.leases import CLOCK, OUTBOX, Group, Job, LeaseSpec, Terms
+from tidegate.schemas.queries.leases import CLOCK, OUTBOX, Group, Job, Lease, LeaseSpec, Terms
 from tidegate.schemas.queries.memory import Memory
 
+S = TypeVar("S")
 T = TypeVar("T")
 Work = Callable[[Db], Awaitable[T]]
 
@@ -30,6 +31,11 @@ Prepare = Callable[[World], Awaitable[None]]
 NOTIFY = """
     INSERT INTO notification (dag_run_id, about, seq, kind, receiver_id, receiver, context)
     SELECT (SELECT id FROM dag_run), 'run', number, 'webhook', gen_random_uuid(), '{}', '{}' FROM generate_series(1, 4) AS number
+"""
+
+LETTER = """
+    INSERT INTO dead_letter (topic, partition, "offset", headers, value_bytes, reason, message, recorded_at)
+    VALUES ('t', 0, 1, '[]', 0, '', '', now())
 """
 
 STANDS = """
@@ -53,7 +59,7 @@ async def alone(world: World, work: Work[T]) -> T:
         return await work(db)
 
 
-async def side_by_side(world: World, first: Work[T], second: Work[T]) -> tuple[T, T, bool]:
+async def side_by_side(world: World, first: Work[T], second: Work[S]) -> tuple[T, S, bool]:
     """What both find, and whether the second ended before the first committed."""
     async with transaction(world) as db:
         found = await first(db)
@@ -170,6 +176,72 @@ async def test_an_attempt_is_recorded_for_its_owner_alone(world: World) -> None:
     found = [await world.database.run(submissions.recorded, [claimed.submission_id], who) for who in (uuid4(), owner)]
 
     assert found == [[], [claimed.submission_id]]
+
+
+async def test_a_try_is_concluded_by_its_owner_alone(world: World) -> None:
+    await with_notifications(world)
+    owner, states = uuid4(), []
+    claim = partial(notifications.claim, for_s=30.0, margin_s=1.0, silent_s=60.0)
+    (claimed,) = await world.database.run(claim, {"webhook": 1}, owner, "here")
+
+    for who in (uuid4(), owner):
+        await world.database.run(notifications.record_failure, claimed, who, "refused")
+        states += await world.rows("SELECT state::text FROM notification WHERE id = $1", claimed.id)
+
+    assert states == [("sending",), ("failed",)]
+
+
+async def test_the_notifications_that_are_due_first_are_claimed_first(world: World) -> None:
+    """Those with the highest ids, of the receivers with the highest keys, are due first."""
+    await with_notifications(world)
+    ids = [id_ for (id_,) in await world.rows("SELECT id FROM notification ORDER BY id DESC")]
+    await world.rows("UPDATE notification SET due_at = $1::timestamptz - make_interval(secs => id)", world.at)
+
+    for busy in ([], [1]):
+        async with transaction(world) as db:
+            assert sorted(await due(db, uuid4(), busy=busy), reverse=True) == ids[:2]
+            await db.execute("UPDATE notification SET state = 'pending', owner = NULL")
+            await db.execute("UPDATE notification SET due_at = $1::timestamptz - make_interval(secs => id)", world.at)
+
+
+async def test_the_oldest_submits_of_a_daemon_that_is_gone_are_taken_over_first(world: World) -> None:
+    """A batch has 200."""
+    await pool(world, "default_pool", -1)
+    await waiting(world, dag("d", *(command(f"t{number:03}") for number in range(202)), max_active_tasks=202))
+    await world.admit()
+    await world.database.run(submissions.claim_intents, uuid4(), "here", "command", 202)
+
+    found = await world.database.run(submissions.claim_abandoned, uuid4(), "here", "command", None, [])
+
+    assert sorted(claimed.task_index for claimed in found) == list(range(200))
+
+
+async def release(db: Db, owner: UUID) -> None:
+    await leases.release(db, owner, [Lease(CLOCK, f"{shard}", 1, None, halted=False) for shard in range(4)])
+
+
+@pytest.mark.parametrize("release", [pytest.param(release, id="some"), pytest.param(leases.leave, id="all")])
+async def test_a_daemon_that_was_frozen_releases_no_lease_that_is_claimed_beside_it(
+    world: World, release: Callable[[Db, UUID], Awaitable[None]]
+) -> None:
+    frozen, owner = uuid4(), uuid4()
+    await with_leases(world)
+    await world.rows("UPDATE lease SET owner = $1", frozen)
+
+    await side_by_side(world, lambda db: some_leases(db, owner), lambda db: release(db, frozen))
+
+    counts = "SELECT count(*) FILTER (WHERE owner = $1), count(*) FILTER (WHERE owner IS NULL) FROM lease"
+    assert await world.rows(counts, owner) == [(2, 2)]
+
+
+async def test_a_dead_letter_is_closed_once(world: World) -> None:
+    await world.rows(LETTER)
+    ids = [id_ for (id_,) in await world.rows("SELECT id FROM dead_letter")]
+
+    async def discard(db: Db) -> list[int]:
+        return await dead_letters.discard(db, ids, "user", "a test")
+
+    assert await side_by_side(world, discard, discard) == (ids, [], False)
 
 
 async def with_a_row_of_the_outbox(world: World) -> tuple[HeldLeases, int]:

@@ -7,15 +7,16 @@ from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
+from msgspec.structs import replace
 
-from tests.waiting import until_at_locks
+from tests.waiting import until_at_locks, until_ended_or_at_a_lock
 from tidegate.daemon.leases import HeldLeases, register, renew
 from tidegate.daemon.postgres.database import Database
 from tidegate.schemas.error import FencedError
 from tidegate.schemas.queries import inbox, leases, losses
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.inbox import OffsetMove
-from tidegate.schemas.queries.leases import PARTITION, Group, Incident, Job, Lease, LeaseSpec, Terms
+from tidegate.schemas.queries.leases import PARTITION, Group, Incident, Job, Lease, LeaseSpec, StepOver, Terms
 from tidegate.schemas.queries.memory import Memory
 
 
@@ -89,6 +90,57 @@ async def test_a_daemon_halts_only_a_partition_that_it_still_owns_where_it_read(
 
     halted = await database.pool.fetch("SELECT halted, log_end FROM lease JOIN ingest_incident ON partition = key")
     assert (before, [tuple(row) for row in halted]) == (0, [(True, 99)])
+
+
+async def halted_at(database: Database, *offsets: int) -> list[Incident]:
+    """The incidents of partitions that halted at these offsets."""
+    owner = uuid4()
+    await register(database, [LeaseSpec(PARTITION, f"t/{number}", offset) for number, offset in enumerate(offsets)])
+    await database.run(leases.claim, owner, {Group(PARTITION, "t"): len(offsets)})
+    for number, offset in reversed(list(enumerate(offsets))):
+        await database.run(leases.halt, owner, Incident(f"t/{number}", offset, 70, 90))
+    return await database.run(leases.incidents)
+
+
+async def test_a_partition_resumes_only_from_the_halt_that_the_user_saw(database: Database) -> None:
+    (incident,) = await halted_at(database, 50)
+    other = replace(incident, next_offset=51)
+
+    found = [await database.run(ask, seen) for seen in (other, incident) for ask in (leases.lock_halted, resume)]
+
+    assert found == [False, False, True, True]
+
+
+async def resume(db: Db, incident: Incident) -> bool:
+    return await leases.resume(db, incident, 70, "user")
+
+
+async def test_halted_partitions_are_listed_by_name(database: Database) -> None:
+    assert [incident.partition for incident in await halted_at(database, 1, 2, 3)] == ["t/0", "t/1", "t/2"]
+
+
+async def test_a_partition_steps_over_a_record_only_from_where_it_stands(database: Database) -> None:
+    await register(database, [LeaseSpec(PARTITION, "t/0", 50)])
+    steps = [StepOver("t/0", stood_at, stood_at, stood_at + 1) for stood_at in (49, 50, 50)]
+
+    assert [await database.run(leases.step_over, step, "user", "it is bad") for step in steps] == [False, True, False]
+
+
+async def test_one_user_at_a_time_looks_at_a_halt(database: Database) -> None:
+    """What a transaction decides about a halted partition holds until it commits."""
+    (incident,) = await halted_at(database, 50)
+
+    async def is_halted() -> bool:
+        return await database.run(leases.lock_halted, incident)
+
+    async with database.pool.acquire() as connection, connection.transaction():
+        db = Db(connection, Memory(), await connection.fetchval("SELECT now()"))
+        assert await leases.lock_halted(db, incident)
+        other = create_task(is_halted())
+        waits = not await until_ended_or_at_a_lock(database, other)
+        assert await leases.resume(db, incident, 70, "user")
+
+    assert (waits, await other) == (True, False)
 
 
 async def test_a_daemon_reads_only_the_markers_that_may_prove_its_receipts(database: Database) -> None:
