@@ -2,6 +2,7 @@
 
 from asyncio import create_task
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -90,6 +91,21 @@ async def test_a_daemon_halts_only_a_partition_that_it_still_owns_where_it_read(
 
     halted = await database.pool.fetch("SELECT halted, log_end FROM lease JOIN ingest_incident ON partition = key")
     assert (before, [tuple(row) for row in halted]) == (0, [(True, 99)])
+
+
+@pytest.mark.parametrize(("epoch", "expected"), [pytest.param(0, 0, id="of another owner"), pytest.param(1, 9, id="moved")])
+async def test_a_row_that_is_where_it_was_counts_only_with_its_epoch_and_offset(
+    database: Database, epoch: int, expected: int
+) -> None:
+    await register(database, [LeaseSpec(PARTITION, "a", 0)])
+    await database.run(leases.claim, uuid4(), {Group(PARTITION, ""): 1})
+    ((place,),) = await database.pool.fetch("SELECT ctid::text FROM lease")
+    database.memory.lease_ctids["a"] = place
+
+    for move, is_taken in ((OffsetMove("a", epoch, expected, 10), False), (OffsetMove("a", 1, 0, 10), True)):
+        with nullcontext() if is_taken else pytest.raises(FencedError):
+            await database.run(inbox.record_batch, [move], [])
+        assert await database.pool.fetchval("SELECT next_offset FROM lease") == (10 if is_taken else 0)
 
 
 async def halted_at(database: Database, *offsets: int) -> list[Incident]:

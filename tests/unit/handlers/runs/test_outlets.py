@@ -109,6 +109,19 @@ def test_an_instance_of_a_mapped_task_updates_only_the_outlets_that_it_gives_an_
     ]
 
 
+def test_the_event_of_an_outlet_has_the_same_id_at_every_try() -> None:
+    """A task that is cleared and succeeds again updates the dataset by the event that consumers know."""
+    told = graph(task("a", outlets=("s://x",)))
+    tries = [
+        Move(0, TaskState.SUCCESS, try_number, produced=Produced(UUID(int=attempt), ROWS))
+        for try_number, attempt in ((1, 7), (2, 8))
+    ]
+
+    ids = [event.event_id for move in tries for event in dataset_events(run_view(), told, move, NOW)]
+
+    assert ids == ["d/r1/a/s://x"] * 2
+
+
 def test_a_mapped_task_updates_its_outlets_once_when_all_instances_ended() -> None:
     events = dataset_events(run_view(), MAPPED, Move(1, TaskState.SUCCESS, 0), NOW)
 
