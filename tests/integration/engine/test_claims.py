@@ -11,11 +11,11 @@ import asyncpg
 import pytest
 
 from tests.integration.engine.slots import command, dag, pool, waiting
-from tests.integration.engine.world import World
+from tests.integration.engine.world import World, utc
 from tests.waiting import until_ended_or_at_a_lock
 from tidegate.daemon.leases import HeldLeases, register, renew
 from tidegate.schemas.message import SubmissionAccepted
-from tidegate.schemas.queries import dead_letters, leases, notifications, outbox, submissions
+from tidegate.schemas.queries import dead_letters, leases, notes, notifications, outbox, submissions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import CLOCK, OUTBOX, Group, Job, Lease, LeaseSpec, Terms
 from tidegate.schemas.queries.memory import Memory
@@ -30,12 +30,13 @@ Prepare = Callable[[World], Awaitable[None]]
 
 NOTIFY = """
     INSERT INTO notification (dag_run_id, about, seq, kind, receiver_id, receiver, context)
-    SELECT (SELECT id FROM dag_run), 'run', number, 'webhook', gen_random_uuid(), '{}', '{}' FROM generate_series(1, 4) AS number
+    SELECT (SELECT id FROM dag_run), 'run', number, 'webhook', gen_random_uuid(), jsonb_build_object('url', number > 1), '{}'
+    FROM generate_series(1, 4) AS number
 """
 
-LETTER = """
+LETTERS = """
     INSERT INTO dead_letter (topic, partition, "offset", headers, value_bytes, reason, message, recorded_at)
-    VALUES ('t', 0, 1, '[]', 0, '', '', now())
+    SELECT 't', 0, number, '[]', 0, '', '', now() FROM generate_series(1, 2) AS number
 """
 
 STANDS = """
@@ -204,6 +205,15 @@ async def test_the_notifications_that_are_due_first_are_claimed_first(world: Wor
             await db.execute("UPDATE notification SET due_at = $1::timestamptz - make_interval(secs => id)", world.at)
 
 
+async def test_notifications_are_listed_newest_first(world: World) -> None:
+    await with_notifications(world)
+    ids = [id_ for (id_,) in await world.rows("SELECT id FROM notification ORDER BY id DESC")]
+
+    for before, found in ((None, ids[:2]), (ids[1], ids[2:])):
+        rows = await world.database.run(notifications.list_notifications, before=before, limit=2)
+        assert [row.id for row in rows] == found
+
+
 async def test_the_oldest_submits_of_a_daemon_that_is_gone_are_taken_over_first(world: World) -> None:
     """A batch has 200."""
     await pool(world, "default_pool", -1)
@@ -235,13 +245,50 @@ async def test_a_daemon_that_was_frozen_releases_no_lease_that_is_claimed_beside
 
 
 async def test_a_dead_letter_is_closed_once(world: World) -> None:
-    await world.rows(LETTER)
+    await world.rows(LETTERS)
     ids = [id_ for (id_,) in await world.rows("SELECT id FROM dead_letter")]
 
     async def discard(db: Db) -> list[int]:
         return await dead_letters.discard(db, ids, "user", "a test")
 
     assert await side_by_side(world, discard, discard) == (ids, [], False)
+
+
+async def expire(db: Db) -> Sequence[Any]:
+    return await dead_letters.expire(db, utc(2100, 1, 1), 1)
+
+
+async def shrink(db: Db) -> Sequence[Any]:
+    return await dead_letters.shrink(db, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("delete", "beside"),
+    [pytest.param(expire, ["open"], id="old ones"), pytest.param(shrink, [], id="those above the limit, of which it picks one")],
+)
+async def test_the_first_dead_letter_is_deleted_and_a_daemon_beside_it_does_not_wait(
+    world: World, delete: Work[Sequence[Any]], beside: Sequence[str]
+) -> None:
+    await world.rows(LETTERS)
+    _, second = await world.rows("SELECT id FROM dead_letter ORDER BY id")
+
+    async with transaction(world) as db, db.undone():
+        await delete(db)
+        left = [tuple(row) for row in await db.fetch("SELECT id FROM dead_letter")]
+
+    assert left == [second]
+    assert await side_by_side(world, delete, delete) == (["open"], beside, True)
+
+
+async def test_notes_of_a_run_are_changed_one_after_the_other(world: World) -> None:
+    await with_attempts(world, 1)
+
+    async def lock(db: Db) -> int | None:
+        return await notes.lock_run(db, "d", "r1")
+
+    first, second, has_ended = await side_by_side(world, lock, lock)
+
+    assert (first == second, has_ended) == (True, False)
 
 
 async def with_a_row_of_the_outbox(world: World) -> tuple[HeldLeases, int]:

@@ -25,7 +25,7 @@ from tidegate.schemas.message import (
     Message,
     RetryDue,
 )
-from tidegate.schemas.queries import backfills, dags, dead_letters, leases, losses, pools, runs
+from tidegate.schemas.queries import backfills, dags, dead_letters, leases, losses, pools, runs, sql
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import PARTITION, Lease, LeaseSpec
 from tidegate.schemas.queries.memory import Memory
@@ -111,6 +111,10 @@ async def discard(db: Db, ids: Any) -> Any:
     return await dead_letters.discard(db, ids, "user", "")
 
 
+async def defer(db: Db, ids: Any) -> Any:
+    return await db.execute(sql.named("dags.defer"), ids, [db.now] * len(ids))
+
+
 @pytest.mark.parametrize(
     ("key", "lock"),
     [
@@ -118,6 +122,7 @@ async def discard(db: Db, ids: Any) -> Any:
         pytest.param("dag.dag_id", dags.lock_unread, id="DAGs, also held ones"),
         pytest.param("dag.dag_id", lose, id="DAGs at a loss"),
         pytest.param("deferred_dag.dag_id", dags.take_deferred, id="DAGs with deferred decisions"),
+        pytest.param("deferred_dag.dag_id", defer, id="DAGs whose decisions are deferred again"),
         pytest.param("dag_run.id", runs.lock, id="runs"),
         pytest.param("dag_run.id", runs.lock_unread, id="runs, also of held DAGs"),
         pytest.param("dag_run.id", lock_runs_of_attempts, id="runs of attempts"),
