@@ -7,7 +7,9 @@ import pytest
 from tests.integration.engine.chains import command, started
 from tests.integration.engine.slots import dag, pool, waiting
 from tests.integration.engine.world import World, utc
-from tidegate.schemas.queries import dags, leases, pools, runs
+from tidegate.schemas.conditions.condition import AllOf, DatasetRef
+from tidegate.schemas.dag import DagSpec
+from tidegate.schemas.queries import dag_pages, dags, dataset_pages, datasets, leases, pools, runs
 from tidegate.schemas.state import TaskState
 
 
@@ -84,3 +86,56 @@ async def test_daemons_are_listed_oldest_first(world: World) -> None:
         await world.rows(sql, UUID(int=age), host, age)
 
     assert [daemon.host for daemon in await world.database.run(leases.live)] == [*hosts]
+
+
+URIS = ("s://a", "s://b", "s://c", "s://d")
+
+
+async def with_datasets(world: World) -> None:
+    """Datasets that a DAG each produces and another one consumes, with two events each."""
+    names = tuple(uri[-1] for uri in URIS)
+    producers = [DagSpec(dag_id=f"from_{name}", tasks=(command("t", outlets=URIS),)) for name in names]
+    consumers = [
+        DagSpec(dag_id=f"of_{name}", tasks=(command("t"),), schedule=AllOf(tuple(map(DatasetRef, URIS)))) for name in names
+    ]
+    await world.file(*producers, *consumers)
+    for _ in range(2):
+        await world.updated("s://a")
+
+
+async def test_pages_of_datasets_come_by_uri(world: World) -> None:
+    await with_datasets(world)
+    run = world.database.run
+
+    assert [line.uri for line in await run(dataset_pages.list_lines, None, "s://a", 2)] == ["s://b", "s://c"]
+    assert [row.uri for row in await run(datasets.list_datasets, None, 2, "s://a")] == ["s://b", "s://c"]
+    assert await run(dataset_pages.search, "s:", 2) == ["s://a", "s://b"]
+    assert await run(dataset_pages.first, 2) == ["s://a", "s://b"]
+
+
+async def test_the_dags_of_a_dataset_come_by_id(world: World) -> None:
+    await with_datasets(world)
+
+    producers = await world.database.run(dataset_pages.list_producers, "s://a", 2)
+    consumers = await world.database.run(dataset_pages.list_consumers, "s://a", 2)
+
+    assert [row.dag_id for row in producers] == ["from_a", "from_b"]
+    assert [row.dag_id for row in consumers] == ["of_a", "of_b"]
+
+
+async def test_the_events_of_a_dataset_come_newest_first(world: World) -> None:
+    await with_datasets(world)
+    await world.updated("s://a")
+    ids = [id_ for (id_,) in await world.rows("SELECT id FROM dataset_event ORDER BY id DESC")]
+
+    assert [event.number for event in await world.database.run(datasets.events, "s://a", None, 2)] == ids[:2]
+
+
+async def test_dags_and_faulty_files_come_by_name(world: World) -> None:
+    await world.file(*(DagSpec(dag_id=id_, tasks=(command("t"),)) for id_ in "abc"))
+    for path in ("a.py", "b.py", "c.py"):
+        await world.rows("INSERT INTO dag_file (path, parse_duration_s) VALUES ($1, 0)", path)
+        await world.rows("INSERT INTO import_error (path, reason, at) VALUES ($1, 'a fault', now())", path)
+
+    assert await world.database.run(dag_pages.list_ids, 2) == ["a", "b"]
+    assert [row.path for row in await world.database.run(dag_pages.list_import_errors, None, "a.py", 2)] == ["b.py", "c.py"]
