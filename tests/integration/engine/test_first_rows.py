@@ -131,6 +131,25 @@ async def test_the_events_of_a_dataset_come_newest_first(world: World) -> None:
     assert [event.number for event in await world.database.run(datasets.events, "s://a", None, 2)] == ids[:2]
 
 
+async def test_pending_events_are_counted_of_each_dataset(world: World) -> None:
+    """The search steps from each dataset to the next one, and passes over none."""
+    await with_datasets(world)
+    for uri in URIS[1:3]:
+        await world.updated(uri)
+
+    counts = await world.database.run(datasets.pending_counts, "of_a")
+
+    assert [(found.uri, found.events) for found in counts] == [("s://a", 2), ("s://b", 1), ("s://c", 1)]
+
+
+async def test_the_last_runs_of_a_dag_come_in_the_order_of_its_grid(world: World) -> None:
+    await started(world, command("a"), runs=3)
+
+    found = await world.database.run(dag_pages.last_runs, ["d"], 2)
+
+    assert [run.run_id for run in found["d"]] == ["r2", "r3"]
+
+
 async def test_dags_and_faulty_files_come_by_name(world: World) -> None:
     await world.file(*(DagSpec(dag_id=id_, tasks=(command("t"),)) for id_ in "abc"))
     for path in ("a.py", "b.py", "c.py"):
