@@ -15,7 +15,7 @@ from tests.integration.engine.world import World, utc
 from tests.waiting import until_ended_or_at_a_lock
 from tidegate.daemon.leases import HeldLeases, register, renew
 from tidegate.schemas.message import SubmissionAccepted
-from tidegate.schemas.queries import dead_letters, leases, notes, notifications, outbox, submissions
+from tidegate.schemas.queries import dead_letters, deadlines, leases, notes, notifications, outbox, submissions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import CLOCK, OUTBOX, Group, Job, Lease, LeaseSpec, Terms
 from tidegate.schemas.queries.memory import Memory
@@ -289,6 +289,25 @@ async def test_notes_of_a_run_are_changed_one_after_the_other(world: World) -> N
     first, second, has_ended = await side_by_side(world, lock, lock)
 
     assert (first == second, has_ended) == (True, False)
+
+
+@pytest.mark.parametrize("row", ["dag", "dag_run", "deadline"])
+async def test_deadlines_whose_rows_are_locked_are_left_to_the_next_visit(world: World, dsn: str, row: str) -> None:
+    await with_attempts(world, 1)
+    await world.rows("UPDATE dag_run SET state = 'queued'")
+    sql = "INSERT INTO deadline (dag_run_id, name, due_at) SELECT id, 'late', $1 FROM dag_run"
+    await world.rows(sql, world.at)
+    ((id_,),) = await world.rows("SELECT id FROM deadline")
+
+    async def hold(db: Db) -> None:
+        await db.execute(f"SELECT FROM {row} FOR UPDATE")
+
+    async def miss(db: Db) -> Sequence[int]:
+        runs = await deadlines.lock_runs(db, [id_])
+        return [found.id for found in await deadlines.lock_due(db, [id_], runs)]
+
+    assert await side_by_side(world, hold, miss) == (None, [], True)
+    assert await side_by_side(world, miss, miss) == ([id_], [], True)
 
 
 async def with_a_row_of_the_outbox(world: World) -> tuple[HeldLeases, int]:
