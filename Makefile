@@ -107,7 +107,7 @@ $(PACKAGES): FORCE
 endif
 
 # Without Java these end before they install anything.
-ifneq ($(filter run test test-long storm% bench,$(MAKECMDGOALS)),)
+ifneq ($(filter run test test-long sql-mutants storm% bench,$(MAKECMDGOALS)),)
 $(PACKAGES): | java
 endif
 
