@@ -15,7 +15,7 @@ from tests.integration.engine.world import World, utc
 from tests.waiting import until_ended_or_at_a_lock
 from tidegate.daemon.leases import HeldLeases, register, renew
 from tidegate.schemas.message import SubmissionAccepted
-from tidegate.schemas.queries import dead_letters, deadlines, leases, notes, notifications, outbox, submissions
+from tidegate.schemas.queries import dead_letters, deadlines, installation, leases, notes, notifications, outbox, submissions
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import CLOCK, OUTBOX, Group, Job, Lease, LeaseSpec, Terms
 from tidegate.schemas.queries.memory import Memory
@@ -278,6 +278,12 @@ async def test_the_first_dead_letter_is_deleted_and_a_daemon_beside_it_does_not_
 
     assert left == [second]
     assert await side_by_side(world, delete, delete) == (["open"], beside, True)
+
+
+async def test_users_release_an_installation_one_after_the_other(world: World) -> None:
+    _, _, has_ended = await side_by_side(world, installation.lock, installation.lock)
+
+    assert not has_ended
 
 
 async def test_notes_of_a_run_are_changed_one_after_the_other(world: World) -> None:

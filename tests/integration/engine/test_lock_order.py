@@ -25,7 +25,7 @@ from tidegate.schemas.message import (
     Message,
     RetryDue,
 )
-from tidegate.schemas.queries import backfills, dags, dead_letters, leases, losses, pools, runs, sql
+from tidegate.schemas.queries import backfills, dags, dead_letters, installation, leases, losses, pools, runs, sql
 from tidegate.schemas.queries.db import Db
 from tidegate.schemas.queries.leases import PARTITION, Lease, LeaseSpec
 from tidegate.schemas.queries.memory import Memory
@@ -111,6 +111,10 @@ async def discard(db: Db, ids: Any) -> Any:
     return await dead_letters.discard(db, ids, "user", "")
 
 
+async def pass_times(db: Db, _ids: Any) -> Any:
+    return await installation.timed_dags(db)
+
+
 async def defer(db: Db, ids: Any) -> Any:
     return await db.execute(sql.named("dags.defer"), ids, [db.now] * len(ids))
 
@@ -121,6 +125,7 @@ async def defer(db: Db, ids: Any) -> Any:
         pytest.param("dag.dag_id", dags.lock, id="DAGs"),
         pytest.param("dag.dag_id", dags.lock_unread, id="DAGs, also held ones"),
         pytest.param("dag.dag_id", lose, id="DAGs at a loss"),
+        pytest.param("dag.dag_id", pass_times, id="DAGs of an installation that is released"),
         pytest.param("deferred_dag.dag_id", dags.take_deferred, id="DAGs with deferred decisions"),
         pytest.param("deferred_dag.dag_id", defer, id="DAGs whose decisions are deferred again"),
         pytest.param("dag_run.id", runs.lock, id="runs"),
