@@ -174,7 +174,7 @@ async def test_an_attempt_is_recorded_for_its_owner_alone(world: World) -> None:
     (claimed,) = await world.database.run(submissions.claim_intents, owner, "here", "command", 1)
     await world.tell(SubmissionAccepted(submission_id=claimed.submission_id, handle={}))
 
-    found = [await world.database.run(submissions.recorded, [claimed.submission_id], who) for who in (uuid4(), owner)]
+    found = [[*await world.database.run(submissions.recorded, [claimed.submission_id], who)] for who in (uuid4(), owner)]
 
     assert found == [[], [claimed.submission_id]]
 
