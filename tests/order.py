@@ -73,6 +73,7 @@ COUNTED = (
             "marked",
             "run_life",
             "run_size",
+            "take_over",
             "too_slow",
             "why_not",
         )
