@@ -24,10 +24,11 @@ class PoolChange(msgspec.Struct, frozen=True):
 def read_pools(path: Path) -> Mapping[str, int]:
     """The slots by pool. Raises RequestError, which names the file and what is wrong in it."""
     try:
-        content = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise RequestError(f"{path} cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
+        with path.open("rb") as file:
+            content = tomllib.load(file)
+    except OSError as error:
+        raise RequestError(f"{path} cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError) as error:
         raise RequestError(f"{path} is no TOML: {error}") from error
     for problem in _problems(content):
         raise RequestError(f"{path}: {problem}")

@@ -169,9 +169,9 @@ def _ignore(_done: int) -> None:
 async def cancel_runs(
     database: Database, user: str, dag_id: str, run_ids: Sequence[str], advance: Callable[[int], None] = _ignore
 ) -> CancelledRuns:
-    """Stop those of these runs of a DAG that have not ended, in transactions of some hundred; `advance` is told of each.
+    """Cancel runs of a DAG that have not ended, in transactions of some hundred; `advance` is told of each transaction.
 
-    After an error those before it are cancelled. A repeat goes on with the others.
+    After an error the transactions before it have cancelled their runs. A repeat goes on with the others.
     """
     await database.run(find_dag, dag_id)
     cancelled, left = list[str](), await database.run(run_rows.active_names, dag_id, run_ids)

@@ -145,7 +145,7 @@ def delete(context: typer.Context, name: Name, *, json: Json = False) -> None:
 
 
 def _set(context: typer.Context, name: str, slots: int) -> int | None:
-    """Set the slots of a pool; returns those before."""
+    """Set the slots of a pool. Returns its former slots, None for a new pool."""
     from tidegate.daemon import pools as changes
 
     user, server = current_user(read_settings(context)), remote(context)

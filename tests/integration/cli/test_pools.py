@@ -258,6 +258,7 @@ async def test_pools_are_made_as_a_file_has_them(cli: Cli, history: History, tmp
     ("content", "problem"),
     [
         ("pools = [", "is no TOML: Invalid value (at end of document)"),
+        ("pools = " + "[" * 5000, "is no TOML: "),
         ("reports = 4", ": there is no table 'reports'; pools are in the table [pools]"),
         ("[pool]\nreports = 4", ": there is no table 'pool'; did you mean pools?"),
         ("pools = 4", ": it has no table [pools], with a line such as reports = 4 for each pool"),
