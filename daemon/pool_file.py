@@ -12,6 +12,9 @@ from tidegate.schemas.queries.pools import MOST_SLOTS, NAME_RULE, UNLIMITED, Poo
 
 TABLE = "pools"
 
+TOO_LARGE = "one of its numbers is too long, or its arrays are nested too deep"
+"""Python neither reads nor prints such values."""
+
 
 class PoolChange(msgspec.Struct, frozen=True):
     """The slots of a pool before, None for a new one, and after, None for one that is deleted."""
@@ -26,11 +29,14 @@ def read_pools(path: Path) -> Mapping[str, int]:
     try:
         with path.open("rb") as file:
             content = tomllib.load(file)
+        problem = next(_problems(content), None)
     except OSError as error:
         raise RequestError(f"{path} cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise RequestError(f"{path} is no TOML: {error}") from error
-    for problem in _problems(content):
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"{path}: {TOO_LARGE}") from error
+    if problem is not None:
         raise RequestError(f"{path}: {problem}")
     pools: Mapping[str, int] = content[TABLE]
     return pools

@@ -1,5 +1,7 @@
 """`tidegate pools` on a real database."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import asyncpg
@@ -8,6 +10,7 @@ import pytest
 from tests.integration.cli.conftest import Cli
 from tests.integration.cli.history import History
 from tidegate.daemon import pools
+from tidegate.daemon.pool_file import TOO_LARGE
 from tidegate.schemas.queries import pools as queries
 from tidegate.schemas.queries.db import Db
 
@@ -258,7 +261,11 @@ async def test_pools_are_made_as_a_file_has_them(cli: Cli, history: History, tmp
     ("content", "problem"),
     [
         ("pools = [", "is no TOML: Invalid value (at end of document)"),
-        ("pools = " + "[" * 5000, "is no TOML: "),
+        ("[pools]\ncaf\udce9 = 4", "is no TOML: 'utf-8' codec can't decode byte 0xe9 in position 11"),
+        ("pools = " + "[" * 5000, f": {TOO_LARGE}"),
+        ("[pools]\nreports = " + "9" * 5000, f": {TOO_LARGE}"),
+        ("[pools]\nreports = 0x" + "f" * 5000, f": {TOO_LARGE}"),
+        ("[pools]\nreports = [0x" + "f" * 5000 + "]", f": {TOO_LARGE}"),
         ("reports = 4", ": there is no table 'reports'; pools are in the table [pools]"),
         ("[pool]\nreports = 4", ": there is no table 'pool'; did you mean pools?"),
         ("pools = 4", ": it has no table [pools], with a line such as reports = 4 for each pool"),
@@ -269,9 +276,23 @@ async def test_pools_are_made_as_a_file_has_them(cli: Cli, history: History, tmp
 )
 async def test_a_file_of_pools_with_a_mistake_changes_nothing(cli: Cli, tmp_path: Path, content: str, problem: str) -> None:
     file = tmp_path / "pools.toml"
-    file.write_text(content)
+    file.write_text(content, "utf-8", "surrogateescape")
 
     answer = await cli("pools", "apply", str(file))
 
     assert answer.code == 1
     assert f"{file}{'' if problem[0] == ':' else ' '}{problem}" in answer.err
+
+
+def test_a_file_of_pools_is_read_as_utf_8_in_every_locale(tmp_path: Path) -> None:
+    (tmp_path / "pools.toml").write_text('[pools]\n"größe" = 4\n', "utf-8")
+    program = (
+        "from pathlib import Path; from tidegate.daemon.pool_file import read_pools; print(ascii(read_pools(Path('pools.toml'))))"
+    )
+    ascii_only = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+    answer = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=ascii_only, capture_output=True, text=True, check=True
+    )
+
+    assert answer.stdout == "{'gr\\xf6\\xdfe': 4}\n"
