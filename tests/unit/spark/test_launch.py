@@ -35,7 +35,7 @@ def test_the_environment_is_reduced_to_what_programs_need_and_the_stamp() -> Non
         "LC_ALL": "C.UTF-8",
         "STAGE": "test",
         "TASK_SUBMISSION_ID": str(ID),
-        "TMPDIR": f"/spool/work/{ID}/files",
+        "TMPDIR": str(Path("/spool", "work", str(ID), "files")),
         "PYTHONUNBUFFERED": "1",
         "SPT_NOENV": "1",
         "PYSPARK_PYTHON": sys.executable,
